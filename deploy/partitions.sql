@@ -59,7 +59,6 @@ ALTER TABLE events ADD PRIMARY KEY (id), ADD FOREIGN KEY (client_id) REFERENCES 
     ADD CONSTRAINT events_sequence_check CHECK (sequence > 0);
 CREATE INDEX ON events (client_id, id);
 CREATE INDEX ON events (client_id, type, id);
-CREATE INDEX ON events (id) WHERE is_pending;
 CREATE INDEX ON events (object_id, sequence);
 CREATE TABLE transaction_events (LIKE transaction_events_first INCLUDING DEFAULTS INCLUDING CONSTRAINTS)
     PARTITION BY RANGE (transaction_id);
@@ -75,15 +74,15 @@ BEGIN
         'ALTER TABLE transaction_events ATTACH PARTITION transaction_events_first FOR VALUES FROM (MINVALUE) TO (%L)',
         next_month);
 END $$;
-CREATE TRIGGER events_unedited BEFORE UPDATE OF id, client_id, type, object_id, sequence, payload, created_at ON events
+CREATE TRIGGER events_unedited BEFORE UPDATE ON events
     FOR EACH ROW EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER events_keep BEFORE DELETE ON events
     FOR EACH ROW WHEN (OLD.type LIKE 'transaction.%') EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER events_queue AFTER INSERT ON events
-    FOR EACH ROW WHEN (NOT NEW.is_pending) EXECUTE FUNCTION queue_event();
+    FOR EACH ROW EXECUTE FUNCTION queue_event();
 CREATE TRIGGER events_keep_all BEFORE TRUNCATE ON events EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER transaction_events_follow BEFORE INSERT ON transaction_events
-    FOR EACH ROW EXECUTE FUNCTION guard_story();
+    FOR EACH ROW EXECUTE FUNCTION guard_history();
 CREATE TRIGGER transaction_events_keep BEFORE UPDATE OR DELETE ON transaction_events
     FOR EACH ROW EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER transaction_events_keep_all BEFORE TRUNCATE ON transaction_events EXECUTE FUNCTION refuse_change();

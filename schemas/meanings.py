@@ -61,7 +61,6 @@ _MEANINGS = {
     "codes": "The service codes that this menu answers.",
     "collections": "What it takes from subscribers.",
     "column": "The column of the line, counted from 1.",
-    "company": "The provider.",
     "completed_at": "When it became final; null before.",
     "created_at": "When it was created.",
     "credit": "What came in; null on a line that went out.",

@@ -21,11 +21,10 @@ def retired_words() -> set[str]:
 
 
 def trees(*folders: str) -> Iterator[tuple[Path, ast.Module]]:
-    """Every Python file of the folders; migrations are history and stay as they were."""
+    """Every Python file of the folders."""
     for folder in folders:
         for path in sorted((REPOSITORY / folder).rglob("*.py")):
-            if "migrations" not in path.parts:
-                yield path.relative_to(REPOSITORY), ast.parse(path.read_text(encoding="utf-8"))
+            yield path.relative_to(REPOSITORY), ast.parse(path.read_text(encoding="utf-8"))
 
 
 def names_of(path: Path, tree: ast.Module) -> Iterator[str]:

@@ -37,14 +37,14 @@ def test_a_line_of_ours_has_the_allowed_fields_alone(caplog: pytest.LogCaptureFi
     now_about(delivery_id="d-1")
     now_about(request_id="r-1", transaction_id="t-1")
     with caplog.at_level(logging.INFO, "ussd_server.test"):
-        logger("ussd_server.test").info("a thing happened", company="mtn", apisecret=SECRET, url=SECRET)
+        logger("ussd_server.test").info("a thing happened", provider="mtn", apisecret=SECRET, url=SECRET)
     now_about()
     line = json.loads(caplog.messages[-1])
     assert SECRET not in caplog.text
     assert line.pop("at").endswith("Z")
     assert line == {
         "event": "a thing happened", "level": "info", "logger": "ussd_server.test",
-        "request_id": "r-1", "transaction_id": "t-1", "company": "mtn",
+        "request_id": "r-1", "transaction_id": "t-1", "provider": "mtn",
     }  # fmt: skip
 
 

@@ -45,7 +45,7 @@ def test_several_workers_share_the_work_and_ask_for_each_payment_once(
     with services_of(settings, clock, **more) as services:
         call = a_client()
         for number in range(12):
-            services.transactions.transactions.create(request(number=NUMBER, reference=str(number)), call)
+            services.transactions.create(request(number=NUMBER, reference=str(number)), call)
         workers = [WorkerProcess(settings, **more) for _ in range(3)]
         eventually(lambda: not Transaction.select().where(Transaction.status != "succeeded").exists())
         # One that was slow to start had nothing to do, and may not listen to signals yet.
@@ -64,7 +64,7 @@ def test_a_worker_that_is_asked_to_stop_finishes_what_it_began(
     mtn.flick(calls=["submit"], slow_seconds=1.5)
     more = mtn_settings(mtn.base_url) | {"USSD_PROVIDER_TIMEOUT_SECONDS": "10"}
     with services_of(settings, clock, **more) as services:
-        made = services.transactions.transactions.create(request(number=NUMBER), a_client()).transaction.transaction_id
+        made = services.transactions.create(request(number=NUMBER), a_client()).transaction.transaction_id
         worker = WorkerProcess(settings, **more)
         eventually(lambda: Transaction.get_by_id(made).status == "submitted")
         assert worker.end(signal.SIGTERM) == 0
@@ -79,7 +79,7 @@ def test_what_a_killed_worker_held_goes_on_before_its_lease_runs_out(
     mtn.flick(calls=["submit"], slow_seconds=30, times=1)
     more = mtn_settings(mtn.base_url) | {"USSD_PROVIDER_TIMEOUT_SECONDS": "20", "USSD_MTN_ENQUIRY_SECONDS": "0.5"}
     with services_of(settings, clock, **more) as services:
-        made = services.transactions.transactions.create(request(number=NUMBER), a_client()).transaction.transaction_id
+        made = services.transactions.create(request(number=NUMBER), a_client()).transaction.transaction_id
         worker = WorkerProcess(settings, **more)
         eventually(lambda: Transaction.get_by_id(made).status == "submitted")
         leased_until = Transaction.get_by_id(made).leased_until
@@ -95,7 +95,7 @@ def test_a_worker_whose_clock_is_wrong_corrects_it_and_asks_for_what_is_due(
 ) -> None:
     late = build_services(settings)
     late.clock.anchor(services.clock.now() - timedelta(seconds=600))
-    made = services.transactions.transactions.create(request(), a_client()).transaction.transaction_id
+    made = services.transactions.create(request(), a_client()).transaction.transaction_id
     stop = Event()
     working = Thread(target=Worker(late).run, args=(stop,))
     working.start()
@@ -112,7 +112,7 @@ def test_a_worker_that_finishes_its_work_still_writes_its_heartbeat(
 ) -> None:
     monkeypatch.setattr("ussd_server.worker.BEAT_SECONDS", 0.01)
     monkeypatch.setattr("ussd_server.worker._TAKE_OVER_SECONDS", 0.01)
-    began, may_end, stop, beats, beat = Event(), Event(), Event(), Semaphore(0), services.operations.heartbeat.beat
+    began, may_end, stop, beats, beat = Event(), Event(), Event(), Semaphore(0), services.runtime.heartbeat.beat
 
     def advance(_: str) -> None:
         began.set()
@@ -122,9 +122,9 @@ def test_a_worker_that_finishes_its_work_still_writes_its_heartbeat(
         beats.release()
         return beat()
 
-    monkeypatch.setattr(services.transactions.settlement, "advance", advance)
-    monkeypatch.setattr(services.operations.heartbeat, "beat", count_and_beat)
-    services.transactions.transactions.create(request(), a_client())
+    monkeypatch.setattr(services.settlement, "advance", advance)
+    monkeypatch.setattr(services.runtime.heartbeat, "beat", count_and_beat)
+    services.transactions.create(request(), a_client())
     working = Thread(target=Worker(services).run, args=(stop,))
     working.start()
     try:

@@ -69,15 +69,15 @@ class Worker:
         while not self._send_heartbeat():
             if stop.wait(_TICK_SECONDS):
                 return
-        digests = self._services.operations.history_digests
+        digests = self._services.history_digests
         beside = [
-            Thread(target=self._services.operations.timekeeper.follow, args=(finished,), name="timekeeper"),
+            Thread(target=self._services.timekeeper.follow, args=(finished,), name="timekeeper"),
             Thread(target=self._keep_alive, args=(finished,), name="heartbeat"),
-            self._repeated("ask for floats", _FLOATS_SECONDS, self._services.providers.floats.ask, stop),
+            self._repeated("ask for floats", _FLOATS_SECONDS, self._services.floats.ask, stop),
             self._repeated("write digests of past days", _DIGESTS_SECONDS, digests.write, stop),
-            self._repeated("look at outages", _OUTAGES_SECONDS, self._services.providers.outage_watch.look, stop),
-            self._repeated("write reminders", _REMINDERS_SECONDS, self._services.mail.reminders.write, stop),
-            self._repeated("write report files", _REPORTS_SECONDS, self._services.operations.report_files.write, stop),
+            self._repeated("look at outages", _OUTAGES_SECONDS, self._services.outage_watch.look, stop),
+            self._repeated("write reminders", _REMINDERS_SECONDS, self._services.mail_reminders.write, stop),
+            self._repeated("write report files", _REPORTS_SECONDS, self._services.report_files.write, stop),
         ]
         others = [
             Thread(target=self._serve, args=(kind, stop), name=kind.name)
@@ -92,7 +92,7 @@ class Worker:
         finished.set()
         for thread in beside:
             thread.join()
-        self._attempt("end its heartbeat", self._services.operations.heartbeat.end)
+        self._attempt("end its heartbeat", self._services.runtime.heartbeat.end)
         release_connection()
 
     def _keep_alive(self, finished: Event) -> None:
@@ -102,7 +102,7 @@ class Worker:
             if time.monotonic() >= next_beat:
                 next_beat = time.monotonic() + BEAT_SECONDS
                 self._send_heartbeat()
-            self._attempt("take over from silent workers", self._services.operations.heartbeat.take_over)
+            self._attempt("take over from silent workers", self._services.runtime.heartbeat.take_over)
             release_connection()
 
     def _repeated(self, what: str, seconds: float, work: Callable[[], object], stop: Event) -> Thread:
@@ -117,41 +117,41 @@ class Worker:
 
     def _send_heartbeat(self) -> bool:
         """Send a heartbeat. Returns False when that failed."""
-        sent_at = self._attempt("send its heartbeat", self._services.operations.heartbeat.beat)
+        sent_at = self._attempt("send its heartbeat", self._services.runtime.heartbeat.beat)
         release_connection()
         return sent_at is not None
 
     def _settlement(self, stop: Event) -> WorkKind:
-        settlement = self._services.transactions.settlement
+        settlement = self._services.settlement
         return WorkKind(
             "settlement",
             self._services.settings.worker_threads,
             settlement.claim,
             settlement.advance,
-            lambda _: self._services.wake_up.wait(_TICK_SECONDS, stop),
+            lambda _: self._services.runtime.wake_up.wait(_TICK_SECONDS, stop),
         )
 
     def _payouts(self, stop: Event) -> WorkKind:
-        sender = self._services.payouts.sender
+        sender = self._services.payout_sender
         return WorkKind(
             "payouts", _PAYOUT_THREADS, sender.claim, sender.advance, lambda _: stop.wait(_SHORT_TICK_SECONDS)
         )
 
     def _deliveries(self, stop: Event) -> WorkKind:
         def claim(limit: int) -> Sequence[Any]:
-            self._attempt("fan out events", self._services.webhooks.relay.run)
-            return self._services.webhooks.deliveries.claim(limit)
+            self._attempt("fan out events", self._services.relay.run)
+            return self._services.deliveries.claim(limit)
 
         def rest(busy: set[Future[None]]) -> object:
             # A delivery that has just been sent may have made the next one of its object due.
             return wait(busy, _SHORT_TICK_SECONDS, FIRST_COMPLETED) if busy else stop.wait(_SHORT_TICK_SECONDS)
 
         return WorkKind(
-            "deliveries", self._services.settings.delivery_slots, claim, self._services.webhooks.deliveries.send, rest
+            "deliveries", self._services.settings.delivery_slots, claim, self._services.deliveries.send, rest
         )
 
     def _mails(self, stop: Event) -> WorkKind:
-        sender = self._services.mail.sender
+        sender = self._services.mail_sender
         return WorkKind("mails", MAIL_THREADS, sender.claim, sender.send, lambda _: stop.wait(_TICK_SECONDS))
 
     def _serve(self, kind: WorkKind, stop: Event, meanwhile: Callable[[], None] = lambda: None) -> None:
@@ -179,19 +179,19 @@ class Worker:
         """Post provider outages, remove old rows and end old sessions, each at its interval."""
         if time.monotonic() >= self._next_notices:
             self._next_notices = time.monotonic() + _NOTICES_SECONDS
-            for provider in self._services.providers.providers:
+            for provider in self._services.runtime.providers:
                 if not provider.available:
-                    self._services.providers.outages.report_away(provider.name)
+                    self._services.runtime.outages.report_away(provider.name)
         if time.monotonic() < self._next_housekeeping:
             return
         self._next_housekeeping = time.monotonic() + _HOUSEKEEPING_SECONDS
-        self._attempt("remove what is old", self._services.operations.retention.clean)
-        clean_imports = self._services.reconciliation.statements.clean
+        self._attempt("remove what is old", self._services.retention.clean)
+        clean_imports = self._services.provider_statements.clean
         for _ in range(_IMPORT_BATCHES):
             if self._pause.is_set() or not self._attempt("remove undone imports", clean_imports):
                 break
-        self._attempt("remove names", self._services.providers.names.clean)
-        end_expired = partial(self._services.ussd.api_sessions.end_expired, _SESSIONS_AT_ONCE)
+        self._attempt("remove names", self._services.subscriber_names.clean)
+        end_expired = partial(self._services.api_sessions.end_expired, _SESSIONS_AT_ONCE)
         while self._attempt("end sessions", end_expired) == _SESSIONS_AT_ONCE and not self._pause.is_set():
             continue
 

@@ -70,5 +70,5 @@ def _opening_ms(services: Services, rows: int) -> float:
     """The time of a statement that begins in the middle of the account and has one line."""
     begin = datetime.fromtimestamp((FIRST_US + rows // 2 * STEP_US) / 1_000_000, UTC)
     request = GetStatement(from_at=begin, limit=1)
-    assert services.accounts.statements.get(request, CALL).opening_balance_cents == (rows // 2 - 1) * 100
-    return quick_ms(lambda: services.accounts.statements.get(request, CALL))
+    assert services.statements.get(request, CALL).opening_balance_cents == (rows // 2 - 1) * 100
+    return quick_ms(lambda: services.statements.get(request, CALL))

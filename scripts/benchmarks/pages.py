@@ -53,5 +53,5 @@ def _requests(services: Services, rows: int) -> dict[str, ListTransactions]:
 
 
 def _page_ms(services: Services, request: ListTransactions) -> float:
-    assert len(services.transactions.transactions.list(request, CALL).items) == _PAGE
-    return quick_ms(lambda: services.transactions.transactions.list(request, CALL))
+    assert len(services.transactions.list(request, CALL).items) == _PAGE
+    return quick_ms(lambda: services.transactions.list(request, CALL))

@@ -24,7 +24,6 @@ from benchmarks.report import Size, print_table, ratios, spread
 from benchmarks.services import opened_services
 from testbed.postgres import binaries, temporary_server
 from ussd_server.database.unit_of_work import release_connection
-from ussd_server.outbound.addresses import AddressGuard
 from ussd_server.services.accounts.ledger import DEPOSITS_ACCOUNT, Leg, legs_of
 from ussd_server.services.operations.book_check.check import check_ranges
 from ussd_server.services.transactions.batch import document_of
@@ -70,9 +69,7 @@ def measure_postings(size: Size) -> dict[str, Any]:
         services = stack.enter_context(opened_services(folder, {"USSD_DATABASE_URL": url}))
         pool = stack.enter_context(ThreadPoolExecutor(max(_THREADS)))
         hand = stack.enter_context(psycopg.connect(url, autocommit=True))
-        creator = TransactionCreator(
-            services.providers.providers, AddressGuard(), services.transactions.references, services.clock, lambda: None
-        )
+        creator = TransactionCreator(services.runtime)
         recorded = sum(pool.map(partial(_fund, creator), range(_ACCOUNTS)))
         _prepare_pgbench(hand, folder, creator)
         for number in range(1 + rounds):

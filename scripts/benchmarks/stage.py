@@ -113,7 +113,7 @@ def _fill(services: Services, clients: int) -> dict[str, list[Key]]:
             rows.append({"id": key_id, "client_id": client_id, "apikey": key.apikey, **kept, "scopes": None, **moments})
         _insert(ApiKey, rows)
     for client_id in client_ids:
-        services.transactions.deposits.create(CreateDeposit(client_id, _FUNDS_CENTS, "funds"), operator_context())
+        services.deposits.create(CreateDeposit(client_id, _FUNDS_CENTS, "funds"), operator_context())
     return keys
 
 
@@ -121,13 +121,13 @@ def _add_menu(services: Services) -> list[str]:
     """Publish the menu for the first client; give the gateway paths of its channels."""
     client_id = str(Client.select(Client.id).first().id)
     context = operator_context(client_id)
-    services.menus.menus.save_draft(SaveDraft("places", places_menu()), context)
-    services.menus.menus.publish(NameMenu("places"), context)
-    services.ussd.channels.assign_code(AssignCode(CODE, client_id), context)
-    services.menus.menus.bind_code(BindCode(CODE, "places"), context)
+    services.menus.save_draft(SaveDraft("places", places_menu()), context)
+    services.menus.publish(NameMenu("places"), context)
+    services.channels.assign_code(AssignCode(CODE, client_id), context)
+    services.menus.bind_code(BindCode(CODE, "places"), context)
     # One channel would reach the limit of a gateway.
     channel = CreateChannel("africastalking", client_id)
-    return [services.ussd.channels.create(channel, context).gateway_path for _ in range(CHANNELS)]
+    return [services.channels.create(channel, context).gateway_path for _ in range(CHANNELS)]
 
 
 def _insert(table: Any, rows: list[dict[str, Any]]) -> None:

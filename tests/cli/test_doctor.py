@@ -59,14 +59,17 @@ def test_a_healthy_installation_has_nothing_to_mend(folder: Path, database_url: 
 
 
 def test_another_reference_key_than_that_of_earlier_payments_is_named(folder: Path, services: Services) -> None:
-    services.transactions.references.verify()
+    services.runtime.references.verify()
     mine = (services.settings.data_dir / "secrets.json").read_text()
     document = json.loads(mine)
     Keyring.create(folder / "other.json")
     document["reference"] = json.loads((folder / "other.json").read_text())["reference"]
     (folder / "secrets.json").write_text(json.dumps(document))
     (folder / "secrets.json").chmod(0o600)
-    settings = {"USSD_DATABASE_URL": services.settings.database_url, "USSD_REDIS_URL": services.settings.redis_url}
+    settings = {
+        "USSD_DATABASE_URL": services.settings.database_url,
+        "USSD_REDIS_URL": services.settings.redis_url,
+    }
     status, findings = diagnose(folder, **settings)
     assert (status, findings["keys"]["mend"]) == (1, None)
     assert findings["reference key"]["found"].startswith("The reference key is not the one")
@@ -150,14 +153,14 @@ def test_a_file_without_keys_and_one_of_another_database_have_different_findings
     services: Services, settings: Settings, folder: Path
 ) -> None:
     Shop(services)
-    services.clients.api_keys.create(CreateApiKey(None), client_call(Client.get().id))
+    services.api_keys.create(CreateApiKey(None), client_call(Client.get().id))
     places = {"USSD_DATABASE_URL": settings.database_url, "USSD_REDIS_URL": settings.redis_url}
     assert diagnose(folder, **places)[1]["keys"]["mend"] is None
     Keyring.create(folder / "other.json")
     found = diagnose(folder, USSD_SECRETS_FILE=str(folder / "other.json"), **places)[1]
     assert "belongs to this database" in found["keys"]["mend"]
     ApiKey.delete().execute()
-    services.operators.accounts.create(CreateOperator("ann@ops.example", "correct horse battery"), operator_context())
+    services.operators.create(CreateOperator("ann@ops.example", "correct horse battery"), operator_context())
     assert diagnose(folder, **places)[1]["keys"]["mend"] is None
     found = diagnose(folder, USSD_SECRETS_FILE=str(folder / "other.json"), **places)[1]
     assert "second factors cannot be read" in found["keys"]["mend"]

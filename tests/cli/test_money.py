@@ -43,11 +43,11 @@ def silent(client_id: str) -> str:
     output_of("accounts", "credit", "--client", "ACME", "--amount", "5000", "--reference", "r")
     with open_services() as services:
         context = RequestContext(Caller(CallerKind.KEY, client_id=client_id, grants=None))
-        made = services.transactions.transactions.create(
+        made = services.transactions.create(
             request("disbursement", "+256770000007"), context
         ).transaction.transaction_id
-        for claimed in services.transactions.settlement.claim(1):
-            services.transactions.settlement.advance(claimed)
+        for claimed in services.settlement.claim(1):
+            services.settlement.advance(claimed)
         row = Transaction.get_by_id(made)
         open_review(row, "nobody could confirm the outcome in time", services.clock.now())
         row.save()
@@ -127,9 +127,9 @@ def test_the_callback_addresses_of_enabled_providers_are_printed(
 def test_two_operators_refund_a_collection_once(client_id: str) -> None:
     with open_services() as services:
         context = RequestContext(Caller(CallerKind.KEY, client_id=client_id, grants=None))
-        made = services.transactions.transactions.create(request(reference="order 7"), context).transaction
-        for claimed in services.transactions.settlement.claim(1):
-            services.transactions.settlement.advance(claimed)
+        made = services.transactions.create(request(reference="order 7"), context).transaction
+        for claimed in services.settlement.claim(1):
+            services.settlement.advance(claimed)
     refund = ("transactions", "refund", made.transaction_id, "--amount", "1500", "--reason", "paid twice")
     assert "Two different people" in run(*refund, "--by", "Jane", "--and", " jane ").output
     created = output_of(*refund, "--by", "Jane", "--and", "Mary")["transaction"]

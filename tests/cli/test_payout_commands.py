@@ -28,9 +28,9 @@ def test_an_operator_lists_shows_finds_and_cancels_a_payout(client_id: str) -> N
             for _ in range(2)
         )
         deposit(services, maker, 10_000)
-        made = services.payouts.payouts.create(CreatePayout("Pay 1", items=(row("a"), row("b"), row("c", "1"))), maker)
+        made = services.payouts.create(CreatePayout("Pay 1", items=(row("a"), row("b"), row("c", "1"))), maker)
         payout_id = made.payout.payout_id
-        services.payouts.payouts.approve(ApprovePayout(payout_id), approver)
+        services.payouts.approve(ApprovePayout(payout_id), approver)
     named = (payout_id, "--client", "ACME")
     assert [each["payout_id"] for each in output_of("payouts", "list", "--client", "ACME")] == [payout_id]
     assert output_of("payouts", "list", "--client", "ACME", "--status", "draft") == []

@@ -35,7 +35,7 @@ def three_payments(services: Services, clock: MovableClock) -> list[Transaction]
     made = []
     for number in range(3):
         reference = f"order {number}"
-        view = services.transactions.transactions.create(request(reference=reference, number="+256770000000"), call)
+        view = services.transactions.create(request(reference=reference, number="+256770000000"), call)
         work(services, clock, 2)
         made.append(Transaction.get_by_id(view.transaction.transaction_id))
     return made

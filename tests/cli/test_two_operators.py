@@ -36,11 +36,11 @@ def paid(tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("USSD_DATABASE_URL", database_url)
     monkeypatch.setenv("USSD_REDIS_URL", f"unix://{tmp_path}/no.sock")
     with open_services() as services:
-        client_id = services.clients.clients.create(CreateClient("ACME"), operator_context()).client_id
+        client_id = services.clients.create(CreateClient("ACME"), operator_context()).client_id
         context = RequestContext(Caller(CallerKind.KEY, client_id=client_id, grants=None))
-        made = services.transactions.transactions.create(request(reference="order 7"), context).transaction
-        for claimed in services.transactions.settlement.claim(1):
-            services.transactions.settlement.advance(claimed)
+        made = services.transactions.create(request(reference="order 7"), context).transaction
+        for claimed in services.settlement.claim(1):
+            services.settlement.advance(claimed)
     return made.transaction_id
 
 
@@ -76,7 +76,7 @@ def test_names_on_the_command_line_are_those_of_operators_with_accounts(paid: st
     with open_services() as services:
         for name in ("ann", "bob"):
             request = CreateOperator(f"{name}@ops.example", "correct horse battery")
-            services.operators.accounts.create(request, operator_context())
+            services.operators.create(request, operator_context())
     refund = ("transactions", "refund", paid, "--reason", "paid twice")
     for by, second in (("Jane", "Mary"), ("ann@ops.example", "Mary"), ("ann@ops.example", "ann@ops.example\u200b")):
         assert run(*refund, "--by", by, "--and", second).exit_code == 1

@@ -93,7 +93,7 @@ def operator(app: Flask, services: Services, clock: MovableClock) -> Operators:
     """Gives a visitor who signed in as the operator with this name."""
 
     def signed_in(name: str) -> ConsoleVisitor:
-        factor = services.operators.accounts.create(CreateOperator(f"{name}@ops.example", PASSWORD), operator_context())
+        factor = services.operators.create(CreateOperator(f"{name}@ops.example", PASSWORD), operator_context())
         visitor = ConsoleVisitor(app.test_client())
         visitor.get("/operator/sign-in")
         code = pyotp.TOTP(factor.secret).at(clock.now())

@@ -20,7 +20,7 @@ def test_a_page_says_with_its_request_id_that_the_database_is_away_or_that_the_f
 
         for part, method in (("auth", "authenticate_login"), ("key_reader", "list")):
             with monkeypatch.context() as patch:
-                patch.setattr(type(getattr(services.clients, part)), method, fail)
+                patch.setattr(type(getattr(services, part)), method, fail)
                 page = visitor.get("/api-keys", headers={"X-Request-Id": "seen-by-support"})
             assert (page.status_code, page.mimetype) == (status, "text/html")
             assert "seen-by-support" in page.text

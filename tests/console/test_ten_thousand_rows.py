@@ -109,20 +109,20 @@ def _begin(services: Services, clock: MovableClock, client: ExampleClient) -> tu
     """One row for each list; returns the ids of a payout and of a statement."""
     context = operator_context(client.id)
     shop = Shop(services, client_id=client.id)
-    services.ussd.api_sessions.begin(BeginSession("+256770000000", shop.code), shop.call)
+    services.api_sessions.begin(BeginSession("+256770000000", shop.code), shop.call)
     deposit(services, context, 100_000)
-    services.transactions.transactions.create(request(), context)
+    services.transactions.create(request(), context)
     work(services, clock, 2)
     Transaction.update(review_opened_at=clock.now(), review_reason="x").where(
         Transaction.type == "collection"
     ).execute()
     file = b"phone_number,amount,reference\n0770000000,1000,E-1\n"
-    payout = services.payouts.payouts.create(CreatePayout("NOV", file=file), client.call()).payout
+    payout = services.payouts.create(CreatePayout("NOV", file=file), client.call()).payout
     line = ["7", "", "2026-11-22 10:00:00", "Successful", "Payment", "FRI:256770000000/MSISDN", "FRI:41000001/MM"]
     file = csv_file([[*line, "5,000", "UGX", "0", "0"]])
     statement = ReconcileStatement("sandbox", "may.csv", BytesIO(file), is_confirmed=True)
-    compared = services.reconciliation.statements.reconcile(statement, operator_context()).statement
-    services.clients.clients.set_active(client.id, True, replace(OPERATOR, address="127.0.0.1"))
+    compared = services.provider_statements.reconcile(statement, operator_context()).statement
+    services.clients.set_active(client.id, True, replace(OPERATOR, address="127.0.0.1"))
     return payout.payout_id, compared.statement_id
 
 

@@ -36,7 +36,7 @@ _NAMES = CompiledQuery(
 
 def test_rows_are_those_of_the_query_with_what_was_joined_beside(services: Services) -> None:
     shop = Shop(services)
-    begun = services.ussd.api_sessions.begin(BeginSession(PHONE, shop.code), shop.call)
+    begun = services.api_sessions.begin(BeginSession(PHONE, shop.code), shop.call)
     (row,) = _FIND.rows(UssdSession, phone_number=PHONE)
     assert row.__data__ == UssdSession.get_by_id(begun.session_id).__data__
     assert row.client_name == "ACME *384*123#"
@@ -55,7 +55,7 @@ def test_tuples_are_what_the_database_says_with_ids_and_written_moments_as_text(
 
 def test_values_are_converted_as_their_fields_convert_them(services: Services) -> None:
     shop = Shop(services)
-    session_id = services.ussd.api_sessions.begin(BeginSession(PHONE, shop.code), shop.call).session_id
+    session_id = services.api_sessions.begin(BeginSession(PHONE, shop.code), shop.call).session_id
     later = datetime(2040, 1, 2, 3, 4, 5, 678000, UTC)
     seen = {"id": session_id, "last_seen_at": later, "before": later}
     assert [_SEE.run(**seen), _SEE.run(**seen)] == [1, 0]

@@ -19,7 +19,7 @@ PAST = datetime(2000, 1, 1, tzinfo=UTC)
 def test_each_of_several_dials_finds_what_it_finds_alone(services: Services) -> None:
     shop = Shop(services)
     channel_id = Channel.get().id
-    begun = services.ussd.api_sessions.begin(BeginSession(PHONE, shop.code), shop.call).session_id
+    begun = services.api_sessions.begin(BeginSession(PHONE, shop.code), shop.call).session_id
     named = UssdSession.update(channel_id=channel_id, provider_session_id="known", turn=3)
     named.where(UssdSession.id == begun).execute()
     with unit_of_work():

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import pytest
 from peewee import IntegrityError
-from playhouse.migrations import Runner
 
 from tests.conftest import MovableClock
 from tests.support.books import check_everything
 from tests.support.money import a_client, deposit, operator, request, work
 from ussd_server.bootstrap import Services
-from ussd_server.database import schema
-from ussd_server.database.schema import migrate
-from ussd_server.database.unit_of_work import database, is_postgres
+from ussd_server.database.unit_of_work import database
 from ussd_server.models.ledger import Account, AccountEntry, Transfer
 from ussd_server.models.service_clock import ServiceClock
 from ussd_server.services.accounts.fees import set_fee
@@ -35,9 +32,9 @@ def test_movements_of_main_and_subscriber_accounts_have_entries_and_reservations
     context = a_client()
     set_fee(FeeTerms(context.client_id, TransactionType.DISBURSEMENT, 100, 0), operator())
     deposit(services, context, 100)
-    services.transactions.transactions.create(request("disbursement", PAYER, 30), context)
-    services.transactions.transactions.create(request("disbursement", "+256770000008", 30), context)
-    services.transactions.transactions.create(request("collection", PAYER, 5, account=PAYER), context)
+    services.transactions.create(request("disbursement", PAYER, 30), context)
+    services.transactions.create(request("disbursement", "+256770000008", 30), context)
+    services.transactions.create(request("collection", PAYER, 5, account=PAYER), context)
     assert [balance for _, balance, _ in entries(context.client_id)] == [10_000]
     work(services, clock, 2)
     assert sorted(balance for _, balance, _ in entries(context.client_id)) == [6_900, 7_000, 10_000]
@@ -59,40 +56,6 @@ def test_entries_follow_each_other_though_a_clock_is_set_back_or_forward(service
     (_, (ahead, _, _), (behind, _, _)) = entries(context.client_id)
     assert abs(ahead - first - hour_ms * 1000) < 60_000_000
     assert behind == ahead + 1
-
-
-def test_entries_of_what_was_there_before_are_made_by_the_migration(services: Services, clock: MovableClock) -> None:
-    context, idle = a_client(), a_client("Idle")
-    deposit(services, idle, 7)
-    for number in range(4):
-        deposit(services, context, 10, f"deposit {number}")
-        services.transactions.transactions.create(request("disbursement", PAYER, 1 + number), context)
-        work(services, clock)
-    written = entries(context.client_id)
-    forget_entries()
-    Runner(database, str(schema._DIRECTORY)).up("0018_ledger_entries")
-    deposit(services, context, 3, "while the history is missing")
-    migrate()
-    made = entries(context.client_id)
-    assert [row[1:] for row in made[:-1]] == [row[1:] for row in written]
-    assert made[-1][1] == written[-1][1] + 300
-    assert len(entries(idle.client_id)) == 1
-    assert check_everything() == []
-
-
-def forget_entries() -> None:
-    """Take the database back to the version that had no entries."""
-    if is_postgres():
-        database.execute_sql("DROP TRIGGER ledger_transfers_enter ON ledger_transfers")
-        database.execute_sql("DROP FUNCTION ledger_enter")
-    else:
-        database.execute_sql("DROP TRIGGER ledger_accounts_enter")
-    database.execute_sql("DROP TABLE ledger_entries")
-    database.execute_sql(
-        "DELETE FROM schema_migration WHERE name LIKE '%ledger_entries' OR name LIKE '%ledger_history'".replace(
-            "%", "%%" if is_postgres() else "%"
-        )
-    )
 
 
 def test_nothing_but_a_transfer_writes_entries(services: Services) -> None:

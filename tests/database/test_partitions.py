@@ -48,25 +48,25 @@ def rows_of(table: str) -> dict[str, int]:
 def test_a_divided_service_goes_on_where_it_was(services: Services, clock: MovableClock, settings: Settings) -> None:
     call = a_client()
     deposit(services, call, 10_000)
-    before = services.transactions.transactions.create(request("disbursement", "+256770000004", 100), call).transaction
-    services.transactions.settlement.advance(*services.transactions.settlement.claim(1))
+    before = services.transactions.create(request("disbursement", "+256770000004", 100), call).transaction
+    services.settlement.advance(*services.settlement.claim(1))
     divide(settings.database_url)
     with Receiver() as receiver:
         subscribe(services, call, receiver.url)
         work(services, clock, 10)
         clock.advance(40 * _DAY_SECONDS)
-        after = services.transactions.transactions.create(request(shillings=300), call).transaction
+        after = services.transactions.create(request(shillings=300), call).transaction
         work(services, clock, 2)
         deliver(services)
         reported = [called.document["data"]["transaction_id"] for called in receiver.calls]
     for one in (before, after):
-        assert services.transactions.transactions.get(GetTransaction(one.transaction_id), call).status == "succeeded"
+        assert services.transactions.get(GetTransaction(one.transaction_id), call).status == "succeeded"
         assert reported.count(one.transaction_id) >= 2
-    assert [
-        item.transaction_id for item in services.transactions.transactions.list(ListTransactions(limit=1), call).items
-    ] == [after.transaction_id]
-    newest = services.webhooks.events.list(ListEvents(), call).items[0]
-    assert services.webhooks.events.get(NameEvent(newest.id), call).deliveries[0].status == "delivered"
+    assert [item.transaction_id for item in services.transactions.list(ListTransactions(limit=1), call).items] == [
+        after.transaction_id
+    ]
+    newest = services.events.list(ListEvents(), call).items[0]
+    assert services.events.get(NameEvent(newest.id), call).deliveries[0].status == "delivered"
     for table in ("events", "transaction_events"):
         assert len(rows_of(table)) == 2
         assert f"{table}_first" in rows_of(table)
@@ -82,7 +82,7 @@ def test_a_divided_table_is_guarded_as_before_and_cleaned_as_before(
     services: Services, clock: MovableClock, settings: Settings
 ) -> None:
     shop = Shop(services)
-    services.transactions.transactions.create(request(), shop.call)
+    services.transactions.create(request(), shop.call)
     divide(settings.database_url)
     with psycopg.connect(settings.database_url, autocommit=True) as hand:
         for statement in (
@@ -96,11 +96,11 @@ def test_a_divided_table_is_guarded_as_before_and_cleaned_as_before(
         ):
             with pytest.raises(psycopg.errors.IntegrityError):
                 hand.execute(statement)
-    services.ussd.api_sessions.begin(BeginSession(PHONE, shop.code), shop.call)
+    services.api_sessions.begin(BeginSession(PHONE, shop.code), shop.call)
     clock.advance(300)
-    services.ussd.api_sessions.end_expired()
+    services.api_sessions.end_expired()
     clock.advance(91 * _DAY_SECONDS)
-    assert services.operations.retention.clean() == 1
+    assert services.retention.clean() == 1
     assert Event.select().where(Event.type == "ussd.session.ended").count() == 0
 
 
@@ -110,7 +110,7 @@ def test_nothing_is_read_or_built_while_nobody_else_can_work(services: Services,
     # What PostgreSQL had to build for a partition would be named after it.
     assert {name for (name,) in database.execute_sql(named)} == {
         "events_pkey", "events_object_id_sequence_key", "events_of_object", "events_newest", "events_newest_of_type",
-        "events_pending", "transaction_events_pkey",
+        "transaction_events_pkey",
     }  # fmt: skip
     checked = "SELECT count(*) FROM pg_constraint WHERE conname = 'events_first' AND convalidated"
     assert database.execute_sql(checked).fetchone() == (2,)
@@ -133,12 +133,12 @@ def test_the_worker_makes_the_months_to_come(
     divide(settings.database_url)
     drop_months(settings.database_url)
     clock.advance(days * _DAY_SECONDS)
-    services.operations.retention.clean()
+    services.retention.clean()
     assert months_ahead(clock) >= 3
     for _ in range(12):
         clock.advance(31 * _DAY_SECONDS)
-        services.transactions.transactions.create(request(reference=str(clock.now())), call)
-        services.operations.retention.clean()
+        services.transactions.create(request(reference=str(clock.now())), call)
+        services.retention.clean()
         assert months_ahead(clock) >= 3
     assert len(rows_of("events")) == len(rows_of("transaction_events")) == 12
     assert check_everything() == []
@@ -150,7 +150,7 @@ def test_a_payment_that_is_under_way_goes_on_while_a_month_is_added(services: Se
 
     def clean() -> None:
         with suppress(OperationalError):
-            services.operations.retention.clean()
+            services.retention.clean()
         close_connections()
 
     with psycopg.connect(settings.database_url) as payment, psycopg.connect(settings.database_url) as onlooker:
@@ -172,10 +172,10 @@ def test_the_worker_gives_way_to_whoever_holds_a_table_and_tries_again_later(
     with psycopg.connect(settings.database_url) as backup:
         backup.execute("LOCK TABLE events, transaction_events IN ACCESS SHARE MODE")
         with pytest.raises(OperationalError):
-            services.operations.retention.clean()
-        assert services.operations.retention.clean() == 0
-        services.transactions.transactions.create(request(), call)
+            services.retention.clean()
+        assert services.retention.clean() == 0
+        services.transactions.create(request(), call)
     assert months_ahead(clock) == 0
     clock.advance(3600)
-    services.operations.retention.clean()
+    services.retention.clean()
     assert months_ahead(clock) >= 3

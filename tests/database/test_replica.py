@@ -73,13 +73,11 @@ class Desk:
 
     def pay(self, reference: str, kind: str = "collection") -> CreatedTransaction:
         """Record a payment of 700 shillings."""
-        return self.services.transactions.transactions.create(
-            request(kind, shillings=700, reference=reference), self.call
-        )
+        return self.services.transactions.create(request(kind, shillings=700, reference=reference), self.call)
 
     def listed(self, **filters: str) -> list[str]:
         """The references of the newest transactions."""
-        page = self.services.transactions.transactions.list(ListTransactions(limit=10, **filters), self.call)
+        page = self.services.transactions.list(ListTransactions(limit=10, **filters), self.call)
         return [item.reference for item in page.items]
 
 
@@ -107,16 +105,14 @@ def test_lists_may_lag_and_money_may_not(desk: Desk, pair: Pair) -> None:
         made = desk.pay("fresh", "disbursement").transaction
         desk.pay("collected")
         assert desk.listed() == ["known", "deposit"]
-        assert [
-            item.reference for item in services.transactions.transactions.list_collected(ListTransactions(), call).items
-        ] == ["known"]
-        assert made.transaction_id not in {
-            event.object_id for event in services.webhooks.events.list(ListEvents(), call).items
-        }
+        assert [item.reference for item in services.transactions.list_collected(ListTransactions(), call).items] == [
+            "known"
+        ]
+        assert made.transaction_id not in {event.object_id for event in services.events.list(ListEvents(), call).items}
         # What somebody would decide by.
         assert desk.listed(reference="fresh") == ["fresh"]
-        assert services.transactions.transactions.get(GetTransaction(made.transaction_id), call).reference == "fresh"
-        assert services.accounts.balances.get(GetBalance(), call).reserved_cents == 70_000
+        assert services.transactions.get(GetTransaction(made.transaction_id), call).reference == "fresh"
+        assert services.balances.get(GetBalance(), call).reserved_cents == 70_000
         assert desk.pay("fresh", "disbursement").replayed
         assert not in_use().is_away
     finally:

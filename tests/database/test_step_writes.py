@@ -19,7 +19,7 @@ from ussd_server.services.sessions.step_writes import StepWrite, WriteCondition,
 def begun(shop: Shop, **changes: Any) -> UssdSession:
     """A session that has answered its first step, read back and then changed."""
     channel_id = Channel.get().id
-    session_id = shop.services.ussd.api_sessions.begin(BeginSession(PHONE, shop.code), shop.call).session_id
+    session_id = shop.services.api_sessions.begin(BeginSession(PHONE, shop.code), shop.call).session_id
     changed = UssdSession.update(channel_id=channel_id, provider_session_id=session_id, **changes)
     changed.where(UssdSession.id == session_id).execute()
     row: UssdSession = UssdSession.get_by_id(session_id)

@@ -45,7 +45,7 @@ def test_a_first_start_has_a_day_of_everything_and_clean_books(services: Service
     sessions = list(UssdSession.select())
     assert {"completed", "timed_out", "ended_by_user"} <= {row.status for row in sessions}
     assert {"en", "lg"} <= {row.language for row in sessions}
-    drop_offs = services.menus.replays.drop_offs(GetDropOffs("savings-group"), context)
+    drop_offs = services.replays.drop_offs(GetDropOffs("savings-group"), context)
     assert sum(item.drop_offs > 0 for item in drop_offs.items) >= 4
 
     assert {row.status: row.invalid_count for row in Payout.select()} == {"completed": 0, "draft": 1}
@@ -57,7 +57,7 @@ def test_a_first_start_has_a_day_of_everything_and_clean_books(services: Service
     hours = {(began_at - row.created_at) // timedelta(hours=1) for row in rows}
     assert len(hours) >= 14
     assert {hour >= -1 for hour in hours} == {True}
-    lines = list(services.accounts.statements.stream(GetStatement("main"), context).lines)
+    lines = list(services.statements.stream(GetStatement("main"), context).lines)
     first, last = datetime.fromisoformat(lines[0].at), datetime.fromisoformat(lines[-1].at)
     assert last - first > timedelta(hours=20)
     assert last < began_at + timedelta(minutes=5)

@@ -75,34 +75,34 @@ def _one_of_each(services: Services, clock: MovableClock) -> Iterator[Event]:
         ("06", "order-4"),
         ("09", "order-5"),
     ):
-        recorded = services.transactions.transactions.create(
+        recorded = services.transactions.create(
             request(number=f"+2567700000{number}", reference=reference, description="Basket", metadata={"basket": 7}),
             call,
         )
         work(services, clock, 15)
         if reference == "order-1":
-            services.transactions.refunds.create(CreateRefund(recorded.transaction.transaction_id, "refund-1"), call)
+            services.refunds.create(CreateRefund(recorded.transaction.transaction_id, "refund-1"), call)
             work(services, clock)
     rows = ({"phone_number": "+256770000000", "amount": 3000, "reference": "E-17"},)
     maker, approver = (replace(call, caller=replace(call.caller, key_id=new_id(clock.now()))) for _ in range(2))
-    payout = services.payouts.payouts.create(CreatePayout("wages-47", items=rows), maker).payout
+    payout = services.payouts.create(CreatePayout("wages-47", items=rows), maker).payout
     approver = replace(approver, caller=replace(approver.caller, grants=frozenset({"payouts:approve"})))
-    services.payouts.payouts.approve(ApprovePayout(payout.payout_id), approver)
+    services.payouts.approve(ApprovePayout(payout.payout_id), approver)
     for _ in range(2):
-        for payout_id in services.payouts.sender.claim(1):
-            services.payouts.sender.advance(payout_id)
+        for payout_id in services.payout_sender.claim(1):
+            services.payout_sender.advance(payout_id)
         work(services, clock, 1)
-    session = services.ussd.api_sessions.begin(BeginSession(PHONE, shop.code), call)
-    services.ussd.api_sessions.end(NameSession(session.session_id), call)
-    key = services.clients.api_keys.create(CreateApiKey(), call)
-    services.clients.api_keys.delete(DeleteApiKey(key.id), call)
+    session = services.api_sessions.begin(BeginSession(PHONE, shop.code), call)
+    services.api_sessions.end(NameSession(session.session_id), call)
+    key = services.api_keys.create(CreateApiKey(), call)
+    services.api_keys.delete(DeleteApiKey(key.id), call)
     with Receiver(lambda _: 410) as receiver:
         webhook = subscribe(services, call, receiver.url)
-        services.webhooks.subscriptions.test(NameWebhook(webhook.id), call)
-        services.webhooks.relay.run()
+        services.webhooks.test(NameWebhook(webhook.id), call)
+        services.relay.run()
         # Its address has a port of this run.
         Webhook.update(url="https://shop.example.com/hooks").where(Webhook.id == webhook.id).execute()
-        (delivery,) = services.webhooks.deliveries.claim(1)
-        services.webhooks.deliveries.send(delivery)
+        (delivery,) = services.deliveries.claim(1)
+        services.deliveries.send(delivery)
     for event_type in EVENT_TYPES:
         yield Event.select().where(Event.type == event_type).order_by(Event.created_at, Event.sequence).first()

@@ -70,9 +70,7 @@ def test_a_payment_survives_a_crash_at_any_point_and_moves_once(
         call = a_client()
         deposit(services, call, mood.shillings)
         made = [
-            services.transactions.transactions.create(
-                request(kind, NUMBER, mood.shillings), call
-            ).transaction.transaction_id
+            services.transactions.create(request(kind, NUMBER, mood.shillings), call).transaction.transaction_id
             for kind in ("collection", "disbursement")
         ]
         release_connection()

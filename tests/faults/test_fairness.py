@@ -85,7 +85,11 @@ def test_more_connections_than_there_are_files_stop_no_process(
     assert before[0] > 1000
     with (
         serving(
-            tmp_path, services.settings.database_url, redis_url, is_quiet=False, before=partial(_limit_files, *limits)
+            tmp_path,
+            services.settings.database_url,
+            redis_url,
+            is_quiet=False,
+            before=partial(_limit_files, *limits),
         ) as (port, process),
         ExitStack() as stack,
     ):
@@ -103,13 +107,18 @@ def test_more_connections_than_there_are_files_stop_no_process(
 def test_no_request_blocks_the_others_of_its_process(services: Services, redis_url: str, tmp_path: Path) -> None:
     """gevent's monitor reports whatever keeps the hub for 20 ms; a password takes longer on any machine."""
     shop = Shop(services, large_document())
-    key = services.clients.api_keys.create(CreateApiKey(None), shop.call)
+    key = services.api_keys.create(CreateApiKey(None), shop.call)
     release_connection()
     complaints: list[bytes] = []
     monitor = {"GEVENT_MONITOR_THREAD_ENABLE": "1", "GEVENT_MAX_BLOCKING_TIME": "0.02"}
     with (
         serving(
-            tmp_path, services.settings.database_url, redis_url, is_quiet=False, complaints=complaints, **monitor
+            tmp_path,
+            services.settings.database_url,
+            redis_url,
+            is_quiet=False,
+            complaints=complaints,
+            **monitor,
         ) as (
             port,
             _,

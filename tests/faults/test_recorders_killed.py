@@ -36,7 +36,7 @@ def serve(settings: Settings, context: RequestContext, name: str, reported: Conn
             more = {"to_phone_number": "+256770000001"} if kind == "transfer" else {}
             reference = f"{name} {place} {number}"
             try:
-                recorded = services.transactions.transactions.create(
+                recorded = services.transactions.create(
                     request(kind, "+256770000000", 10 if kind == "collection" else 1, reference=reference, **more),
                     context,
                 )

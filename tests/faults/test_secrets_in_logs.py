@@ -120,7 +120,7 @@ def test_no_planted_secret_is_in_any_log_or_error(
 
 def providers_called(installed: Installed) -> set[str]:
     """The companies that the worker has called, as it logged it."""
-    return {line["company"] for line in installed.deployment.lines() if "company" in line}
+    return {line["provider"] for line in installed.deployment.lines() if "provider" in line}
 
 
 def own_secrets(installed: Installed, planter: Planter) -> list[str]:

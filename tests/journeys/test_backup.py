@@ -28,14 +28,12 @@ def busy(services: Services, clock: MovableClock) -> Services:
     """A service that moved money, and has some of it on the way."""
     call = a_client()
     deposit(services, call, 50_000)
-    services.clients.api_keys.create(CreateApiKey(None), call)
+    services.api_keys.create(CreateApiKey(None), call)
     for number in range(8):
-        services.transactions.transactions.create(request(number=f"+25677000000{number}"), call)
-        services.transactions.transactions.create(
-            request("disbursement", number=f"+25677000000{number}", shillings=700), call
-        )
+        services.transactions.create(request(number=f"+25677000000{number}"), call)
+        services.transactions.create(request("disbursement", number=f"+25677000000{number}", shillings=700), call)
     work(services, clock, 5)
-    services.transactions.transactions.create(request(shillings=1), call)
+    services.transactions.create(request(shillings=1), call)
     return services
 
 

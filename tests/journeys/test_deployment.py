@@ -73,7 +73,7 @@ def test_one_request_id_leads_from_the_request_to_the_provider_and_the_clients_w
     beyond = [line for line in followed() if line["event"] != "call"]
     assert {line["transaction_id"] for line in beyond} == {transaction_id}
     (asked,) = [line for line in beyond if line["event"] == "a provider was called"]
-    assert (asked["company"], asked["kind"], asked["outcome"]) == ("sandbox", "ask", "succeeded")
+    assert (asked["provider"], asked["kind"], asked["outcome"]) == ("sandbox", "ask", "succeeded")
 
 
 def test_a_phone_dials_through_its_gateway(installed: Installed) -> None:
@@ -250,7 +250,7 @@ def test_while_the_service_is_down_clients_may_retry_and_phones_get_a_last_scree
 
 def test_no_secret_is_in_any_log(installed: Installed) -> None:
     installed.dial("logged")
-    eventually(lambda: '"room":"/ussd"' in installed.deployment.written())
+    eventually(lambda: '"area":"/ussd"' in installed.deployment.written())
     written = installed.deployment.written()
     for secret in (*installed.login.values(), *installed.key.values(), installed.gateway_path):
         assert secret not in written

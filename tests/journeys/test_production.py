@@ -71,7 +71,7 @@ def production(tmp_path_factory: pytest.TempPathFactory, postgres_url: str) -> I
         **airtel_settings(f"https://127.0.0.1:{airtel_port}"),
     }
     with install(folder, database_url, python=install_into(folder), **settings) as installed:
-        addresses = {each["company"]: each["url"] for each in installed.deployment.command("callbacks")}
+        addresses = {each["provider"]: each["url"] for each in installed.deployment.command("callbacks")}
         options += ["--callback-url", addresses["airtel"]]
         airtel = start_airtel(*options, port=airtel_port, tls=authority.trust())
         yield Production(installed, {"mtn": mtn, "airtel": airtel})
@@ -93,7 +93,7 @@ def test_money_comes_in_by_a_callback_through_nginx_and_goes_out_again(productio
     disbursed = production.order(provider, "disbursement", f"{provider} out")
     paid = production.providers[provider].paid()
     assert [paid[record["provider_reference"]] for record in (collected, disbursed)] == [500_000, 500_000]
-    received = re.compile(r'"method":"(PUT|POST)","room":"/callbacks","status":200')
+    received = re.compile(r'"method":"(PUT|POST)","area":"/callbacks","status":200')
     eventually(lambda: bool(received.search(production.installed.deployment.written())))
 
 

@@ -44,7 +44,7 @@ def test_a_signal_wakes_a_waiting_worker_before_its_time_is_up(wake_up: WakeUpSi
 def test_unread_signals_do_not_pile_up(redis: RedisClient, wake_up: WakeUpSignal) -> None:
     for _ in range(65):
         wake_up.send()
-    assert redis.llen("worker:bell") == 1
+    assert redis.llen("worker:wake-up") == 1
 
 
 def test_sending_a_signal_without_redis_does_not_raise() -> None:

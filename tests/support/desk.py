@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any
 
 from tests.conftest import MovableClock
 from tests.support.money import a_client, balances, deposit, request
+from tests.support.runtimes import other_runtime
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext
 from ussd_server.models.events import Event
@@ -92,19 +94,15 @@ class Desk:
         self.call: RequestContext = a_client()
         self.id = ""
 
-    def another_worker(
-        self,
-        within_pace: Callable[[str], bool] = lambda _: True,
-        at_kill_point: Callable[[str], None] = lambda _: None,
-    ) -> Settlement:
-        return Settlement(Providers([self.provider]), self.clock, within_pace, at_kill_point=at_kill_point)
+    def another_worker(self, **changes: Any) -> Settlement:
+        """The settlement of another worker; `changes` are what is different in its runtime."""
+        usual = {"providers": Providers([self.provider]), "clock": self.clock, "within_pace": lambda _: True}
+        return Settlement(other_runtime(self.services, **usual | changes))
 
     def order(self, kind: str = "collection", **more: object) -> str:
         if kind == "disbursement":
             deposit(self.services, self.call, 5000)
-        self.id = self.services.transactions.transactions.create(
-            request(kind, **more), self.call
-        ).transaction.transaction_id  # type: ignore[arg-type]
+        self.id = self.services.transactions.create(request(kind, **more), self.call).transaction.transaction_id  # type: ignore[arg-type]
         return self.id
 
     def work(self, seconds: float = 0.0) -> None:
@@ -140,7 +138,7 @@ class Desk:
 
     @property
     def view(self) -> TransactionView:
-        return self.services.transactions.transactions.get(GetTransaction(self.id), self.call)
+        return self.services.transactions.get(GetTransaction(self.id), self.call)
 
     @property
     def statuses(self) -> list[str]:

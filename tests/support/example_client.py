@@ -23,7 +23,7 @@ class ExampleClient:
     def __init__(self, services: Services, name: str = "acme") -> None:
         self.services = services
         self.name = name
-        self.id = services.clients.clients.create(CreateClient(name), OPERATOR).client_id
+        self.id = services.clients.create(CreateClient(name), OPERATOR).client_id
         self._people: set[str] = set()
 
     def email(self, role: str = "owner") -> str:
@@ -31,30 +31,30 @@ class ExampleClient:
         email = f"{role}@{self.name}.example"
         if role not in self._people:
             self._people.add(role)
-            self.services.clients.clients.create_user(CreateUser(self.id, email, role, PASSWORD), OPERATOR)
+            self.services.clients.create_user(CreateUser(self.id, email, role, PASSWORD), OPERATOR)
         return email
 
     def log_in(self, role: str = "owner") -> str:
         """A fresh access token of the person with this role."""
-        return self.services.clients.logins.begin(
+        return self.services.logins.begin(
             LogIn(self.email(role), PASSWORD), RequestContext(Caller(CallerKind.NOBODY))
         ).access_token
 
     def call(self, role: str = "owner") -> RequestContext:
         """A call by the person with this role, as the door would have made it."""
-        return RequestContext(self.services.clients.auth.authenticate_token(self.log_in(role)), address="192.0.2.1")
+        return RequestContext(self.services.auth.authenticate_token(self.log_in(role)), address="192.0.2.1")
 
     def at_console(self, role: str = "owner") -> RequestContext:
         """A request by the person with this role, who signed in to the console."""
-        login = self.services.clients.logins.begin_for_console(
+        login = self.services.logins.begin_for_console(
             LogIn(self.email(role), PASSWORD), RequestContext(Caller(CallerKind.NOBODY))
         )
-        person = self.services.clients.auth.authenticate_login(login)
+        person = self.services.auth.authenticate_login(login)
         return RequestContext(person.caller, address="192.0.2.1")
 
     def create_key(self, *scopes: str) -> ApiKeyView:
         """A fresh key; without `scopes` it may do everything but approve payouts."""
-        return self.services.clients.api_keys.create(CreateApiKey(scopes or None), self.call())
+        return self.services.api_keys.create(CreateApiKey(scopes or None), self.call())
 
     def browser(self, web: FlaskClient, role: str = "owner") -> Browser:
         """A caller of the management paths, signed in as the person with this role."""

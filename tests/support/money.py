@@ -28,7 +28,7 @@ def operator() -> RequestContext:
 
 def deposit(services: Services, context: RequestContext, shillings: int, reference: str = "deposit") -> None:
     """Give a client money to spend."""
-    services.transactions.deposits.create(CreateDeposit(context.client_id, shillings * 100, reference), operator())
+    services.deposits.create(CreateDeposit(context.client_id, shillings * 100, reference), operator())
 
 
 def request(
@@ -43,9 +43,9 @@ def work(services: Services, clock: MovableClock, seconds: float = 0, step: floa
     """Do what the worker would do within `seconds`."""
     passed = 0.0
     while True:
-        while ids := services.transactions.settlement.claim(100):
+        while ids := services.settlement.claim(100):
             for transaction_id in ids:
-                services.transactions.settlement.advance(transaction_id)
+                services.settlement.advance(transaction_id)
         if passed >= seconds:
             return
         clock.advance(step)

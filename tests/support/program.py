@@ -26,9 +26,9 @@ class Program:
         """Without `scopes` the key may do everything; `shillings` are what the client has to spend."""
         operator = RequestContext(Caller(CallerKind.OPERATOR, grants=None))
         name = f"client {next(_numbers)}"
-        self.client_id = client_id or services.clients.clients.create(CreateClient(name), operator).client_id
+        self.client_id = client_id or services.clients.create(CreateClient(name), operator).client_id
         self.call = RequestContext(Caller(CallerKind.KEY, client_id=self.client_id, grants=None))
-        key = services.clients.api_keys.create(CreateApiKey(scopes or None), self.call)
+        key = services.api_keys.create(CreateApiKey(scopes or None), self.call)
         self.headers = {"x-api-key": key.apikey, "x-api-secret": key.apisecret}
         self.web = web
         if shillings:

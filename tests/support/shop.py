@@ -102,20 +102,18 @@ class Shop:
             Client.create(id=self.client_id, name=f"ACME {code}", is_active=True, created_at=now, updated_at=now)
         self.call = client_call(self.client_id)
         self.code = code
-        services.ussd.channels.assign_code(AssignCode(code, self.client_id), OPERATOR)
+        services.channels.assign_code(AssignCode(code, self.client_id), OPERATOR)
         document = document or shop_document()
         self.menu_id = document["id"]
-        report = services.menus.menus.save_draft(SaveDraft(self.menu_id, document), self.call)
+        report = services.menus.save_draft(SaveDraft(self.menu_id, document), self.call)
         assert report.passes, report.errors
-        services.menus.menus.publish(NameMenu(self.menu_id), self.call)
-        services.menus.menus.bind_code(BindCode(code, self.menu_id), self.call)
-        self.channel = services.ussd.channels.create(CreateChannel(gateway, self.client_id), OPERATOR)
+        services.menus.publish(NameMenu(self.menu_id), self.call)
+        services.menus.bind_code(BindCode(code, self.menu_id), self.call)
+        self.channel = services.channels.create(CreateChannel(gateway, self.client_id), OPERATOR)
 
     def channel_of(self, adapter: str, **options: Any) -> str:
         """The gateway path of another channel for the same client."""
-        return self.services.ussd.channels.create(
-            CreateChannel(adapter, self.client_id, **options), OPERATOR
-        ).gateway_path
+        return self.services.channels.create(CreateChannel(adapter, self.client_id, **options), OPERATOR).gateway_path
 
 
 def client_call(client_id: str, grants: frozenset[str] | None = None) -> RequestContext:

@@ -150,7 +150,7 @@ def speaks(*media_types: str) -> Callable[[_View], _View]:
 def authenticate_api_key(api_request: ApiRequest) -> Caller:
     """Authenticate a client by `x-api-key` and `x-api-secret`."""
     given = api_request.environ.get
-    admission = api_request.services.clients.auth.authenticate_key(
+    admission = api_request.services.auth.authenticate_key(
         given("HTTP_X_API_KEY"), given("HTTP_X_API_SECRET"), api_request.address
     )
     api_request.client_id, api_request.key_id = admission.caller.client_id, admission.caller.key_id
@@ -161,8 +161,12 @@ def authenticate_api_key(api_request: ApiRequest) -> Caller:
 def authenticate_access_token(api_request: ApiRequest) -> Caller:
     """Authenticate a user by `Authorization: Bearer <JWT>`."""
     scheme, _, token = (api_request.request.headers.get("Authorization") or "").partition(" ")
-    caller = api_request.services.clients.auth.authenticate_token(token if scheme.lower() == "bearer" else "")
-    _obey(api_request.services.limiter.hit("access-token", caller.login_id or ""), api_request, "Rate limit exceeded")
+    caller = api_request.services.auth.authenticate_token(token if scheme.lower() == "bearer" else "")
+    _obey(
+        api_request.services.limiter.hit("access-token", caller.login_id or ""),
+        api_request,
+        "Rate limit exceeded",
+    )
     return caller
 
 

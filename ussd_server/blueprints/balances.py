@@ -17,4 +17,4 @@ balances = ApiBlueprint("balances", authenticate_api_key)
 )  # fmt: skip
 def get_balance(request: GetBalance, context: RequestContext) -> Balance:
     """The balance of the main account, or of the account kept for a subscriber."""
-    return services().accounts.balances.get(request, context)
+    return services().balances.get(request, context)

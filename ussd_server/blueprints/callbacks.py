@@ -18,5 +18,5 @@ callbacks = Blueprint("callbacks", __name__)
 def receive_callback(api_request: ApiRequest, provider: str, callback_secret: str) -> ApiResponse:
     """A report of MTN or Airtel about a payment. The service queries the provider for the status. 404: unknown path."""
     callback = Callback(provider, callback_secret, read_body(api_request.environ))
-    api_request.services.transactions.callbacks.receive(callback)
+    api_request.services.callbacks.receive(callback)
     return ApiResponse(200, b"{}")

@@ -47,7 +47,7 @@ clients = ApiBlueprint("clients", authenticate_access_token)
 )  # fmt: skip
 def log_in(request: LogIn, context: RequestContext) -> LoginView:
     """Sign in."""
-    return services().clients.logins.begin(request, context)
+    return services().logins.begin(request, context)
 
 
 @logins.call(
@@ -56,13 +56,13 @@ def log_in(request: LogIn, context: RequestContext) -> LoginView:
 )  # fmt: skip
 def refresh_login(request: RefreshLogin, context: RequestContext) -> LoginView:
     """Trade a refresh token for new tokens; it works once."""
-    return services().clients.logins.refresh(request, context)
+    return services().logins.refresh(request, context)
 
 
 @clients.call("POST", "/api/clients/logout", makes=LogOut, takes=LogOutBody, message="Logged out")
 def log_out(request: LogOut, context: RequestContext) -> None:
     """End this login, or every login of the same person."""
-    services().clients.logins.end(request, context)
+    services().logins.end(request, context)
 
 
 @clients.call(
@@ -71,7 +71,7 @@ def log_out(request: LogOut, context: RequestContext) -> None:
 )  # fmt: skip
 def show_service_identifier(context: RequestContext) -> ServiceIdentifier:
     """Name the client to the provider's support."""
-    return services().clients.clients.service_identifier(context)
+    return services().clients.service_identifier(context)
 
 
 @clients.call(
@@ -80,7 +80,7 @@ def show_service_identifier(context: RequestContext) -> ServiceIdentifier:
 )  # fmt: skip
 def list_api_keys(context: RequestContext) -> tuple[ApiKeyView, ...]:
     """List all API keys of the client."""
-    return services().clients.api_keys.list(context)
+    return services().api_keys.list(context)
 
 
 @clients.call(
@@ -90,7 +90,7 @@ def list_api_keys(context: RequestContext) -> tuple[ApiKeyView, ...]:
 )  # fmt: skip
 def create_api_key(request: CreateApiKey, context: RequestContext) -> EndpointReply:
     """Create an API key."""
-    key = services().clients.api_keys.create(request, context)
+    key = services().api_keys.create(request, context)
     return EndpointReply(key, headers={"Location": f"/api/clients/api-keys/{key.id}"})
 
 
@@ -101,7 +101,7 @@ def create_api_key(request: CreateApiKey, context: RequestContext) -> EndpointRe
 )  # fmt: skip
 def rotate_api_key(request: RotateApiKey, context: RequestContext) -> RotatedApiKeyView:
     """Give an API key a new secret."""
-    return services().clients.api_keys.rotate(request, context)
+    return services().api_keys.rotate(request, context)
 
 
 @clients.call(
@@ -111,7 +111,7 @@ def rotate_api_key(request: RotateApiKey, context: RequestContext) -> RotatedApi
 )  # fmt: skip
 def delete_api_key(request: DeleteApiKey, context: RequestContext) -> DeletionResult:
     """Delete an API key for ever."""
-    return services().clients.api_keys.delete(request, context)
+    return services().api_keys.delete(request, context)
 
 
 @clients.call(
@@ -122,7 +122,7 @@ def delete_api_key(request: DeleteApiKey, context: RequestContext) -> DeletionRe
 )  # fmt: skip
 def delete_api_keys(request: DeleteApiKeys, context: RequestContext) -> EndpointReply:
     """Delete many API keys for ever."""
-    return _bulk_reply(services().clients.api_keys.delete_many(request, context))
+    return _bulk_reply(services().api_keys.delete_many(request, context))
 
 
 @clients.call(
@@ -133,7 +133,7 @@ def delete_api_keys(request: DeleteApiKeys, context: RequestContext) -> Endpoint
 )  # fmt: skip
 def delete_api_keys_by_post(request: DeleteApiKeys, context: RequestContext) -> EndpointReply:
     """Delete many API keys for ever, for clients that cannot send a body with DELETE."""
-    return _bulk_reply(services().clients.api_keys.delete_many(request, context))
+    return _bulk_reply(services().api_keys.delete_many(request, context))
 
 
 @clients.call(

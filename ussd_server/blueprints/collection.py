@@ -17,4 +17,4 @@ collection = ApiBlueprint("collection", authenticate_api_key)
 )  # fmt: skip
 def list_collected(request: ListTransactions, context: RequestContext) -> TransactionPage:
     """The client's collected payments, newest first."""
-    return services().transactions.transactions.list_collected(request, context)
+    return services().transactions.list_collected(request, context)

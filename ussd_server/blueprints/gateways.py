@@ -18,7 +18,7 @@ gateways = Blueprint("gateways", __name__)
 @takes_api_request
 def take_step(api_request: ApiRequest, adapter: str, channel_secret: str) -> ApiResponse:
     """Answer a step: 404 for an unknown path, else 200 with a screen."""
-    reply = api_request.services.ussd.gateways.answer(
+    reply = api_request.services.gateways.answer(
         adapter, channel_secret, _gateway_request(api_request), api_request.request_id
     )
     return ApiResponse(200, reply.body, reply.headers.items(), reply.content_type)
@@ -29,7 +29,7 @@ def take_step(api_request: ApiRequest, adapter: str, channel_secret: str) -> Api
 @takes_api_request
 def take_report(api_request: ApiRequest, adapter: str, channel_secret: str) -> ApiResponse:
     """Record a gateway's report on an ended session."""
-    api_request.services.ussd.gateways.record_end(adapter, channel_secret, _gateway_request(api_request))
+    api_request.services.gateways.record_end(adapter, channel_secret, _gateway_request(api_request))
     return ApiResponse(200, b"", content_type="text/plain; charset=utf-8")
 
 

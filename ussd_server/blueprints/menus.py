@@ -46,7 +46,7 @@ menus = ApiBlueprint("menus", authenticate_api_key)
 @menus.call("GET", "/api/ussd/menus", needs="menus:read", gives=MenuListRecord(), message="Menus")
 def list_menus(context: RequestContext) -> dict[str, tuple[MenuSummary, ...]]:
     """Return the client's menus, by name."""
-    return {"items": services().menus.menus.list(context)}
+    return {"items": services().menus.list(context)}
 
 
 @menus.call(
@@ -55,7 +55,7 @@ def list_menus(context: RequestContext) -> dict[str, tuple[MenuSummary, ...]]:
 )  # fmt: skip
 def save_draft(request: SaveDraft, context: RequestContext) -> CheckReport:
     """Save the draft of a menu; returns the report of its check."""
-    return services().menus.menus.save_draft(request, context)
+    return services().menus.save_draft(request, context)
 
 
 @menus.call(
@@ -63,7 +63,7 @@ def save_draft(request: SaveDraft, context: RequestContext) -> CheckReport:
 )  # fmt: skip
 def get_menu(request: NameMenu, context: RequestContext) -> MenuView:
     """Return a menu with its draft and its published document."""
-    return services().menus.menus.get(request, context)
+    return services().menus.get(request, context)
 
 
 @menus.call(
@@ -72,7 +72,7 @@ def get_menu(request: NameMenu, context: RequestContext) -> MenuView:
 )  # fmt: skip
 def check_menu(request: CheckMenu, context: RequestContext) -> CheckReport:
     """Check a menu's draft, or the document in the body, which is not saved."""
-    return services().menus.menus.check(request, context)
+    return services().menus.check(request, context)
 
 
 @menus.call(
@@ -81,7 +81,7 @@ def check_menu(request: CheckMenu, context: RequestContext) -> CheckReport:
 )  # fmt: skip
 def publish_menu(request: NameMenu, context: RequestContext) -> VersionView:
     """Publish the draft as a new version."""
-    return services().menus.menus.publish(request, context)
+    return services().menus.publish(request, context)
 
 
 @menus.call(
@@ -90,7 +90,7 @@ def publish_menu(request: NameMenu, context: RequestContext) -> VersionView:
 )  # fmt: skip
 def list_versions(request: NameMenu, context: RequestContext) -> dict[str, tuple[VersionView, ...]]:
     """Return every published version of a menu, newest first."""
-    return {"items": services().menus.menus.versions(request, context)}
+    return {"items": services().menus.versions(request, context)}
 
 
 @menus.call(
@@ -99,11 +99,11 @@ def list_versions(request: NameMenu, context: RequestContext) -> dict[str, tuple
 )  # fmt: skip
 def roll_back_menu(request: RollBack, context: RequestContext) -> VersionView:
     """Publish an earlier version again."""
-    return services().menus.menus.roll_back(request, context)
+    return services().menus.roll_back(request, context)
 
 
 def _send_diagram(request: GetGraph, context: RequestContext) -> ApiResponse:
-    graph = services().menus.menus.graph(request, context)
+    graph = services().menus.graph(request, context)
     return ApiResponse(200, graph.svg.encode(), content_type="image/svg+xml")
 
 
@@ -114,7 +114,7 @@ def _send_diagram(request: GetGraph, context: RequestContext) -> ApiResponse:
 )  # fmt: skip
 def get_graph(request: GetGraph, context: RequestContext) -> GraphView:
     """Return the nodes and edges of a menu, and its diagram; only the diagram with `Accept: image/svg+xml`."""
-    return services().menus.menus.graph(request, context)
+    return services().menus.graph(request, context)
 
 
 @menus.call(
@@ -123,13 +123,13 @@ def get_graph(request: GetGraph, context: RequestContext) -> GraphView:
 )  # fmt: skip
 def replay_menu(request: ReplayMenu, context: RequestContext) -> dict[str, tuple[ReplayItem, ...]]:
     """Replay past conversations through the draft, without paying or calling anything. Needs `ussd:read` as well."""
-    return {"items": services().menus.replays.replay(request, context)}
+    return {"items": services().replays.replay(request, context)}
 
 
 @menus.call("GET", "/api/ussd/codes", needs="menus:read", gives=CodeListRecord(), message="Service codes")
 def list_codes(context: RequestContext) -> dict[str, tuple[CodeView, ...]]:
     """Return the client's service codes and their menus."""
-    return {"items": services().menus.menus.codes(context)}
+    return {"items": services().menus.codes(context)}
 
 
 @menus.call(
@@ -138,4 +138,4 @@ def list_codes(context: RequestContext) -> dict[str, tuple[CodeView, ...]]:
 )  # fmt: skip
 def bind_code(request: BindCode, context: RequestContext) -> CodeView:
     """Bind a code to a menu. The path may leave out the closing hash of the code."""
-    return services().menus.menus.bind_code(request, context)
+    return services().menus.bind_code(request, context)

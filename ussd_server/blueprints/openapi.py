@@ -56,7 +56,7 @@ def show_api_document() -> Response:
 @speaks("application/schema+json")
 def show_menu_schema() -> Response:
     """The JSON Schema of a menu document, for editors."""
-    return Response(orjson.dumps(services().menus.menus.schema()), mimetype="application/schema+json")
+    return Response(orjson.dumps(services().menus.schema()), mimetype="application/schema+json")
 
 
 @openapi.get("/docs", provide_automatic_options=False)

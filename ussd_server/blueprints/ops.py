@@ -28,7 +28,7 @@ def show_liveness(_: RequestContext) -> dict[str, str]:
 @ops.call("GET", "/health/ready", gives=ReadinessRecord(), refuses=(Code.SERVICE_UNAVAILABLE,), message="Ready")
 def show_readiness(_: RequestContext) -> dict[str, str]:
     """Whether the service can answer calls; 503 names the part that is away."""
-    return {"status": "ready", **asdict(services().operations.health.check())}
+    return {"status": "ready", **asdict(services().health.check())}
 
 
 @ops.get("/metrics", provide_automatic_options=False)
@@ -46,7 +46,7 @@ class _Now(Collector):
     def collect(self) -> Iterable[Metric]:
         """The measures as metrics, those of one name together."""
         families: dict[str, Metric] = {}
-        for measure in services().operations.gauges.read():
+        for measure in services().gauges.read():
             kind = "counter" if measure.name.endswith("_total") else "gauge"
             name = measure.name.removesuffix("_total")
             family = families.setdefault(name, Metric(name, measure.meaning, kind))

@@ -58,7 +58,7 @@ def _endpoint(method: str, below: str, **options: Any) -> Callable[[_View], _Vie
 
 
 def _send_items(request: ListPayoutItems, context: RequestContext) -> ApiResponse:
-    return csv_file(f"payout-{request.payout_id}.csv", services().payouts.payouts.csv(request, context))
+    return csv_file(f"payout-{request.payout_id}.csv", services().payouts.csv(request, context))
 
 
 @_endpoint(
@@ -68,7 +68,7 @@ def _send_items(request: ListPayoutItems, context: RequestContext) -> ApiRespons
 )  # fmt: skip
 def create_payout(request: CreatePayout, context: RequestContext) -> EndpointReply:
     """Judge every row of a payout, in JSON or in a file; nothing is sent before it is approved."""
-    created = services().payouts.payouts.create(request, context)
+    created = services().payouts.create(request, context)
     if created.replayed:
         return EndpointReply(created.payout, 200, "Payout already created", {"Idempotent-Replayed": "true"})
     return EndpointReply(
@@ -82,7 +82,7 @@ def create_payout(request: CreatePayout, context: RequestContext) -> EndpointRep
 )  # fmt: skip
 def list_payouts(request: ListPayouts, context: RequestContext) -> PayoutPage:
     """The client's payouts, newest first."""
-    return services().payouts.payouts.list(request, context)
+    return services().payouts.list(request, context)
 
 
 @_endpoint(
@@ -91,7 +91,7 @@ def list_payouts(request: ListPayouts, context: RequestContext) -> PayoutPage:
 )  # fmt: skip
 def get_payout(request: NamePayout, context: RequestContext) -> PayoutView:
     """One payout, with counts and sums of its rows by state."""
-    return services().payouts.payouts.get(request, context)
+    return services().payouts.get(request, context)
 
 
 @_endpoint(
@@ -101,7 +101,7 @@ def get_payout(request: NamePayout, context: RequestContext) -> PayoutView:
 )  # fmt: skip
 def list_payout_items(request: ListPayoutItems, context: RequestContext) -> PayoutItemPage:
     """The rows of a payout in the order of their lines; with `Accept: text/csv` all of them."""
-    return services().payouts.payouts.items(request, context)
+    return services().payouts.items(request, context)
 
 
 @_endpoint(
@@ -110,7 +110,7 @@ def list_payout_items(request: ListPayoutItems, context: RequestContext) -> Payo
 )  # fmt: skip
 def approve_payout(request: ApprovePayout, context: RequestContext) -> PayoutView:
     """Reserve the sum and the fees of all ready rows and send them; by another key or person than the maker."""
-    return services().payouts.payouts.approve(request, context)
+    return services().payouts.approve(request, context)
 
 
 @_endpoint(
@@ -119,4 +119,4 @@ def approve_payout(request: ApprovePayout, context: RequestContext) -> PayoutVie
 )  # fmt: skip
 def cancel_payout(request: NamePayout, context: RequestContext) -> PayoutView:
     """Cancel what was not sent and release its reservation."""
-    return services().payouts.payouts.cancel(request, context)
+    return services().payouts.cancel(request, context)

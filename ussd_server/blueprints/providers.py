@@ -18,7 +18,7 @@ providers = ApiBlueprint("providers", authenticate_api_key)
 )  # fmt: skip
 def list_providers(context: RequestContext) -> dict[str, Any]:
     """The providers of this server and whether they take payments, from our own calls of the last 15 minutes."""
-    return {"items": services().providers.states.list(context)}
+    return {"items": services().provider_states.list(context)}
 
 
 @providers.call(
@@ -27,4 +27,4 @@ def list_providers(context: RequestContext) -> dict[str, Any]:
 )  # fmt: skip
 def get_subscriber(request: GetSubscriber, context: RequestContext) -> Subscriber:
     """Return the name to which its provider has registered a phone number; kept for a day."""
-    return services().providers.subscribers.get(request, context)
+    return services().subscribers.get(request, context)

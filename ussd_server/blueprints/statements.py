@@ -13,7 +13,7 @@ statements = ApiBlueprint("statements", authenticate_api_key)
 
 
 def _send_statement(request: GetStatement, context: RequestContext) -> ApiResponse:
-    statement = services().accounts.statements.csv(request, context)
+    statement = services().statements.csv(request, context)
     balances = {"Opening-Balance": statement.opening_balance, "Closing-Balance": statement.closing_balance}
     return csv_file(f"statement-{request.account.removeprefix('+')}.csv", statement.parts, balances)
 
@@ -24,7 +24,7 @@ def _send_statement(request: GetStatement, context: RequestContext) -> ApiRespon
 )  # fmt: skip
 def get_statement(request: GetStatement, context: RequestContext) -> StatementPage:
     """What moved in an account within a period, oldest first, with the balances before and after it."""
-    return services().accounts.statements.get(request, context)
+    return services().statements.get(request, context)
 
 
 @statements.call(
@@ -33,4 +33,4 @@ def get_statement(request: GetStatement, context: RequestContext) -> StatementPa
 )  # fmt: skip
 def get_daily_report(request: GetDailyReport, context: RequestContext) -> DailyReport:
     """What became final on a day in Kampala: counts, sums, fees and times by type, provider and status."""
-    return services().transactions.daily_reports.get(request, context)
+    return services().daily_reports.get(request, context)

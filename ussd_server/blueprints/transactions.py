@@ -36,7 +36,7 @@ transactions = ApiBlueprint("transactions", authenticate_api_key)
 )  # fmt: skip
 def create_transaction(request: CreateTransaction, context: RequestContext) -> EndpointReply:
     """Take money from a subscriber, send money to one, or move it between two accounts kept here."""
-    return _reply(services().transactions.transactions.create(request, context))
+    return _reply(services().transactions.create(request, context))
 
 
 @transactions.call(
@@ -47,7 +47,7 @@ def create_transaction(request: CreateTransaction, context: RequestContext) -> E
 )  # fmt: skip
 def create_refund(request: CreateRefund, context: RequestContext) -> EndpointReply:
     """Give a succeeded collection back to its payer, wholly or in part."""
-    return _reply(services().transactions.refunds.create(request, context))
+    return _reply(services().refunds.create(request, context))
 
 
 @transactions.call(
@@ -57,7 +57,7 @@ def create_refund(request: CreateRefund, context: RequestContext) -> EndpointRep
 )  # fmt: skip
 def get_transaction(request: GetTransaction, context: RequestContext) -> TransactionView:
     """One transaction with its status history; `wait` holds the reply until its status changes."""
-    return services().transactions.transactions.get(request, context)
+    return services().transactions.get(request, context)
 
 
 @transactions.call(
@@ -66,7 +66,7 @@ def get_transaction(request: GetTransaction, context: RequestContext) -> Transac
 )  # fmt: skip
 def list_transactions(request: ListTransactions, context: RequestContext) -> TransactionPage:
     """The client's transactions, newest first."""
-    return services().transactions.transactions.list(request, context)
+    return services().transactions.list(request, context)
 
 
 def _reply(created: CreatedTransaction) -> EndpointReply:

@@ -32,7 +32,7 @@ ussd = ApiBlueprint("ussd", authenticate_api_key)
 )  # fmt: skip
 def begin_session(request: BeginSession, context: RequestContext) -> EndpointReply:
     """Dial a service code; returns the first screen."""
-    session = services().ussd.api_sessions.begin(request, context)
+    session = services().api_sessions.begin(request, context)
     return EndpointReply(session, headers={"Location": f"/api/ussd/sessions/{session.session_id}"})
 
 
@@ -43,7 +43,7 @@ def begin_session(request: BeginSession, context: RequestContext) -> EndpointRep
 )  # fmt: skip
 def enter_text(request: EnterText, context: RequestContext) -> SessionView:
     """Answer a screen; the number of the last answered turn repeats its answer."""
-    return services().ussd.api_sessions.enter(request, context)
+    return services().api_sessions.enter(request, context)
 
 
 @ussd.call(
@@ -52,7 +52,7 @@ def enter_text(request: EnterText, context: RequestContext) -> SessionView:
 )  # fmt: skip
 def get_session(request: NameSession, context: RequestContext) -> SessionView:
     """Return a session with its transcript."""
-    return services().ussd.api_sessions.get(request, context)
+    return services().api_sessions.get(request, context)
 
 
 @ussd.call(
@@ -61,7 +61,7 @@ def get_session(request: NameSession, context: RequestContext) -> SessionView:
 )  # fmt: skip
 def list_sessions(request: ListSessions, context: RequestContext) -> SessionPage:
     """Return the client's sessions, newest first."""
-    return services().ussd.api_sessions.list(request, context)
+    return services().api_sessions.list(request, context)
 
 
 @ussd.call(
@@ -70,4 +70,4 @@ def list_sessions(request: ListSessions, context: RequestContext) -> SessionPage
 )  # fmt: skip
 def end_session(request: NameSession, context: RequestContext) -> SessionView:
     """End an active session."""
-    return services().ussd.api_sessions.end(request, context)
+    return services().api_sessions.end(request, context)

@@ -44,7 +44,7 @@ webhooks = ApiBlueprint("webhooks", authenticate_api_key)
 @webhooks.call("GET", "/api/webhooks", needs="webhooks:read", gives=WebhookPageRecord(), message="Webhooks")
 def list_webhooks(context: RequestContext) -> WebhookPage:
     """All webhooks of the client, oldest first."""
-    return services().webhooks.subscriptions.list(context)
+    return services().webhooks.list(context)
 
 
 @webhooks.call(
@@ -53,7 +53,7 @@ def list_webhooks(context: RequestContext) -> WebhookPage:
 )  # fmt: skip
 def create_webhook(request: CreateWebhook, context: RequestContext) -> EndpointReply:
     """Add an address to be called; the answer alone shows the secret that signs the calls."""
-    created = services().webhooks.subscriptions.create(request, context)
+    created = services().webhooks.create(request, context)
     return EndpointReply(created, headers={"Location": f"/api/webhooks/{created.id}"})
 
 
@@ -63,7 +63,7 @@ def create_webhook(request: CreateWebhook, context: RequestContext) -> EndpointR
 )  # fmt: skip
 def get_webhook(request: NameWebhook, context: RequestContext) -> WebhookView:
     """One webhook, and since when it fails."""
-    return services().webhooks.subscriptions.get(request, context)
+    return services().webhooks.get(request, context)
 
 
 @webhooks.call(
@@ -72,7 +72,7 @@ def get_webhook(request: NameWebhook, context: RequestContext) -> WebhookView:
 )  # fmt: skip
 def delete_webhook(request: NameWebhook, context: RequestContext) -> WebhookDeletion:
     """Remove a webhook; what still waited for it is not sent any more."""
-    return services().webhooks.subscriptions.delete(request, context)
+    return services().webhooks.delete(request, context)
 
 
 @webhooks.call(
@@ -81,7 +81,7 @@ def delete_webhook(request: NameWebhook, context: RequestContext) -> WebhookDele
 )  # fmt: skip
 def rotate_webhook(request: RotateWebhook, context: RequestContext) -> RotatedSecretView:
     """Give a webhook another secret; for a while its calls carry the signatures of both."""
-    return services().webhooks.subscriptions.rotate(request, context)
+    return services().webhooks.rotate(request, context)
 
 
 @webhooks.call(
@@ -90,7 +90,7 @@ def rotate_webhook(request: RotateWebhook, context: RequestContext) -> RotatedSe
 )  # fmt: skip
 def rotate_callbacks(request: RotateCallbacks, context: RequestContext) -> RotatedSecretView:
     """Give another secret, or the first one, for calls to the `callback_url` of single transactions."""
-    return services().webhooks.subscriptions.rotate_callbacks(request, context)
+    return services().webhooks.rotate_callbacks(request, context)
 
 
 @webhooks.call(
@@ -99,7 +99,7 @@ def rotate_callbacks(request: RotateCallbacks, context: RequestContext) -> Rotat
 )  # fmt: skip
 def enable_webhook(request: NameWebhook, context: RequestContext) -> WebhookView:
     """Switch a webhook on again that was switched off because nothing was taken there."""
-    return services().webhooks.subscriptions.enable(request, context)
+    return services().webhooks.enable(request, context)
 
 
 @webhooks.call(
@@ -108,7 +108,7 @@ def enable_webhook(request: NameWebhook, context: RequestContext) -> WebhookView
 )  # fmt: skip
 def test_webhook(request: NameWebhook, context: RequestContext) -> EndpointReply:
     """Send a test event to one webhook; `GET /api/events/{id}` shows what became of it."""
-    event = services().webhooks.subscriptions.test(request, context)
+    event = services().webhooks.test(request, context)
     return EndpointReply(event, headers={"Location": f"/api/events/{event.id}"})
 
 
@@ -118,7 +118,7 @@ def test_webhook(request: NameWebhook, context: RequestContext) -> EndpointReply
 )  # fmt: skip
 def list_events(request: ListEvents, context: RequestContext) -> EventPage:
     """The client's events, newest first."""
-    return services().webhooks.events.list(request, context)
+    return services().events.list(request, context)
 
 
 @webhooks.call(
@@ -127,7 +127,7 @@ def list_events(request: ListEvents, context: RequestContext) -> EventPage:
 )  # fmt: skip
 def get_event(request: NameEvent, context: RequestContext) -> EventView:
     """One event with its deliveries: their status, the time taken and the first KiB of the answer."""
-    return services().webhooks.events.get(request, context)
+    return services().events.get(request, context)
 
 
 @webhooks.call(
@@ -136,7 +136,7 @@ def get_event(request: NameEvent, context: RequestContext) -> EventView:
 )  # fmt: skip
 def redeliver_event(request: NameEvent, context: RequestContext) -> Redelivery:
     """Send one event again to every webhook that takes its type."""
-    return services().webhooks.events.redeliver(request, context)
+    return services().events.redeliver(request, context)
 
 
 @webhooks.call(
@@ -145,4 +145,4 @@ def redeliver_event(request: NameEvent, context: RequestContext) -> Redelivery:
 )  # fmt: skip
 def redeliver_events(request: RedeliverEvents, context: RequestContext) -> Redelivery:
     """Send the events of a period again, in their order; at most 1000 at a time."""
-    return services().webhooks.events.redeliver_range(request, context)
+    return services().events.redeliver_range(request, context)

@@ -1,78 +1,171 @@
-"""Builds every service from the settings, in a file for each area."""
+"""Builds every service from the settings."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from ussd_server.bootstrap.clients import ClientServices, WebhookServices, client_services, webhook_services
-from ussd_server.bootstrap.foundation import build_foundation
-from ussd_server.bootstrap.mail import MailServices, mail_services
-from ussd_server.bootstrap.money import (
-    AccountServices,
-    PayoutServices,
-    ProviderServices,
-    ReconciliationServices,
-    TransactionServices,
-    account_services,
-    payout_services,
-    provider_services,
-    reconciliation_services,
-    transaction_services,
-)
-from ussd_server.bootstrap.phone import MenuServices, UssdServices, menu_services, ussd_services
-from ussd_server.bootstrap.service import (
-    OperationsServices,
-    OperatorServices,
-    operations_services,
-    operator_services,
-)
+from ussd_server.bootstrap.runtime import build_runtime
 from ussd_server.clock import Clock
 from ussd_server.database.replica import Replica, use_replica
 from ussd_server.database.unit_of_work import open_database
-from ussd_server.limits.limiter import Limiter
 from ussd_server.menus.engine.provider_states import use_provider_states
 from ussd_server.metrics import note_replica
-from ussd_server.redis.wake_up import WakeUpSignal
+from ussd_server.runtime import Runtime
+from ussd_server.services.accounts.balances import BalanceService
+from ussd_server.services.accounts.statements import StatementService
 from ussd_server.services.audit.trail import AuditService
+from ussd_server.services.clients.api_keys import ApiKeyService
+from ussd_server.services.clients.auth import AuthService
+from ussd_server.services.clients.clients import ClientService
+from ussd_server.services.clients.forgotten_passwords import ForgottenPasswordService
+from ussd_server.services.clients.key_explanations import KeyExplanationService
+from ussd_server.services.clients.key_reader import ApiKeyReader
+from ussd_server.services.clients.logins import LoginService
+from ussd_server.services.clients.password_links import PasswordLinkService
+from ussd_server.services.clients.second_factors import SecondFactorService
+from ussd_server.services.clients.team import TeamService
+from ussd_server.services.mail.choices import MailService
+from ussd_server.services.mail.outbox import use_mail
+from ussd_server.services.mail.reminders import MailReminders
+from ussd_server.services.mail.sending import MailSender
+from ussd_server.services.menus.diagrams import DiagramService
+from ussd_server.services.menus.menus import MenuService
+from ussd_server.services.menus.replays import ReplayService
+from ussd_server.services.menus.walks import WalkService
+from ussd_server.services.operations.book_check.history_digests import HistoryDigests
+from ussd_server.services.operations.gauges import Gauges
+from ussd_server.services.operations.health import HealthService
+from ussd_server.services.operations.master_keys import MasterKeyService
+from ussd_server.services.operations.retention import Retention
+from ussd_server.services.operations.system import SystemService
+from ussd_server.services.operations.timekeeper import Timekeeper
+from ussd_server.services.operators.actions import two_person_actions
+from ussd_server.services.operators.logins import OperatorLoginService
+from ussd_server.services.operators.operators import OperatorService
+from ussd_server.services.operators.proposals import ProposalService
+from ussd_server.services.payouts.payouts import PayoutService
+from ussd_server.services.payouts.sending import PayoutSender
+from ussd_server.services.providers.floats import FloatService
+from ussd_server.services.providers.outage_watch import OutageWatch
+from ussd_server.services.providers.states import ProviderStateService
+from ussd_server.services.providers.subscribers import SubscriberNames, SubscriberService
+from ussd_server.services.reconciliation.differences import DifferenceService
+from ussd_server.services.reconciliation.statements import ProviderStatementService
+from ussd_server.services.reports.daily_reports import DailyReportService
+from ussd_server.services.reports.recent_payments import RecentPaymentsService
+from ussd_server.services.reports.report_files import ReportFiles
 from ussd_server.services.search.search import SearchService
+from ussd_server.services.sessions.sessions import Sessions
+from ussd_server.services.settlement.provider_callbacks import CallbackService
+from ussd_server.services.settlement.review import ReviewService
+from ussd_server.services.settlement.settlement import Settlement
 from ussd_server.services.transactions.create import TransactionCreator
+from ussd_server.services.transactions.deposits import DepositService
+from ussd_server.services.transactions.refunds import RefundService
+from ussd_server.services.transactions.transactions import TransactionService
+from ussd_server.services.ussd.actions import Actions
+from ussd_server.services.ussd.api_sessions import UssdService
+from ussd_server.services.ussd.channels import ChannelService
+from ussd_server.services.ussd.conversations import Conversations
+from ussd_server.services.ussd.gateways import GatewayService
+from ussd_server.services.ussd.handsets import HandsetService
+from ussd_server.services.webhooks.attempts import AttemptService
+from ussd_server.services.webhooks.deliveries import DeliveryService
+from ussd_server.services.webhooks.events import EventService
+from ussd_server.services.webhooks.relay import Relay
+from ussd_server.services.webhooks.subscriptions import WebhookService
 from ussd_server.settings import Settings
+from ussd_server.shown_settings import shown_settings
 
 
-@dataclass(frozen=True, slots=True)
 class Services:
-    """All services, grouped by capability."""
+    """Every service, made from one runtime."""
 
-    settings: Settings
-    clock: Clock
-    limiter: Limiter
-    wake_up: WakeUpSignal
-    audit: AuditService
-    clients: ClientServices
-    operators: OperatorServices
-    providers: ProviderServices
-    accounts: AccountServices
-    transactions: TransactionServices
-    reconciliation: ReconciliationServices
-    payouts: PayoutServices
-    menus: MenuServices
-    ussd: UssdServices
-    webhooks: WebhookServices
-    mail: MailServices
-    operations: OperationsServices
-    search: SearchService
+    def __init__(self, runtime: Runtime) -> None:
+        self.runtime = runtime
+        self.settings, self.clock, self.limiter = runtime.settings, runtime.clock, runtime.limiter
+        self.audit = AuditService(runtime)
+        self.search = SearchService()
+
+        # Who may call.
+        self.auth = AuthService(runtime)
+        self.clients = ClientService(runtime)
+        self.api_keys = ApiKeyService(runtime)
+        self.key_reader = ApiKeyReader(runtime)
+        self.key_explanations = KeyExplanationService(runtime)
+        self.team = TeamService(runtime)
+        self.logins = LoginService(runtime)
+        self.second_factors = SecondFactorService(runtime)
+        self.password_links = PasswordLinkService(runtime)
+        self.forgotten_passwords = ForgottenPasswordService(runtime)
+
+        # Providers and accounts.
+        self.provider_states = ProviderStateService(runtime)
+        self.outage_watch = OutageWatch(runtime, self.provider_states)
+        self.floats = FloatService(runtime)
+        self.subscriber_names = SubscriberNames(runtime)
+        self.subscribers = SubscriberService(runtime, self.subscriber_names)
+        self.balances = BalanceService(runtime)
+        self.statements = StatementService(runtime)
+
+        # Payments, payouts, reports and reconciliation.
+        creator = TransactionCreator(runtime)
+        self.transactions = TransactionService(runtime, creator)
+        self.deposits = DepositService(creator)
+        self.refunds = RefundService(runtime, creator)
+        self.payouts = PayoutService(runtime, creator)
+        self.payout_sender = PayoutSender(runtime, self.subscriber_names)
+        self.settlement = Settlement(runtime)
+        self.callbacks = CallbackService(runtime, self.settlement)
+        self.reviews = ReviewService(runtime)
+        self.daily_reports = DailyReportService(runtime)
+        self.recent_payments = RecentPaymentsService(runtime)
+        self.report_files = ReportFiles(runtime, self.daily_reports, self.statements)
+        self.provider_statements = ProviderStatementService(runtime)
+        self.differences = DifferenceService(runtime, self.reviews)
+
+        # What phones show.
+        self.menus = MenuService(runtime)
+        self.walks = WalkService(self.menus)
+        self.replays = ReplayService(runtime, self.menus)
+        self.diagrams = DiagramService(self.menus)
+        self.channels = ChannelService(runtime)
+        sessions = Sessions(runtime)
+        actions = Actions(runtime, self.transactions, self.balances, self.subscriber_names)
+        conversations = Conversations(sessions, actions)
+        self.api_sessions = UssdService(runtime, sessions, conversations)
+        self.gateways = GatewayService(runtime, self.channels, sessions, conversations)
+        self.handsets = HandsetService(runtime, self.channels, self.gateways)
+
+        # What clients and people are sent.
+        self.webhooks = WebhookService(runtime)
+        self.events = EventService(runtime)
+        self.relay = Relay(runtime)
+        self.deliveries = DeliveryService(runtime)
+        self.delivery_attempts = AttemptService()
+        self.mails = MailService(runtime)
+        self.mail_sender = MailSender(runtime, self.password_links)
+        self.mail_reminders = MailReminders(runtime)
+
+        # Operators, and what keeps the service running.
+        self.operators = OperatorService(runtime)
+        self.operator_logins = OperatorLoginService(runtime)
+        self.proposals = ProposalService(
+            runtime, two_person_actions(self.reviews, self.refunds, self.differences, self.provider_statements)
+        )
+        self.history_digests = HistoryDigests(runtime)
+        self.master_keys = MasterKeyService(runtime, self.history_digests)
+        self.health = HealthService(runtime)
+        self.timekeeper = Timekeeper(runtime.clock)
+        self.gauges = Gauges(runtime, self.floats)
+        self.retention = Retention(runtime)
+        self.system = SystemService(runtime, shown_settings(runtime.settings), self.gauges)
 
     def close(self) -> None:
-        """Write down the last uses of keys, stop all threads, and close the connections with Redis and providers."""
-        self.clients.last_uses.close()
-        self.limiter.close()
-        self.wake_up.close()
-        self.providers.outages.close()
-        self.providers.providers.close()
+        """Write down what is in memory, stop all threads, and close the connections with Redis and providers."""
+        self.runtime.close()
 
 
 def build_services(settings: Settings, clock: Clock | None = None) -> Services:
-    """Build every service from the settings and open the database. Connects to nothing yet."""
+    """Open the database and build every service. Connects to nothing yet."""
     open_database(
         settings.database_url,
         max_connections=settings.threads + settings.worker_threads + settings.delivery_slots + 8,
@@ -82,30 +175,7 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
         if settings.replica_url
         else None
     )
-    base = build_foundation(settings, clock or Clock())
-    use_provider_states(base.providers.takes_payments)
-    providers, accounts = provider_services(base), account_services(base)
-    creator = TransactionCreator(base.providers, base.guard, base.references, base.clock, base.wake_up.send)
-    transactions = transaction_services(base, creator)
-    reconciliation = reconciliation_services(base, transactions.review)
-    clients = client_services(base)
-    return Services(
-        settings=settings,
-        clock=base.clock,
-        limiter=base.limiter,
-        wake_up=base.wake_up,
-        audit=AuditService(base.tokens),
-        clients=clients,
-        operators=operator_services(base, transactions, reconciliation),
-        providers=providers,
-        accounts=accounts,
-        transactions=transactions,
-        reconciliation=reconciliation,
-        payouts=payout_services(base, creator, providers.names),
-        menus=menu_services(base),
-        ussd=ussd_services(base, transactions.transactions, accounts.balances, providers.names),
-        webhooks=webhook_services(base),
-        mail=mail_services(base, clients.password_links),
-        operations=operations_services(base, providers, accounts, transactions),
-        search=SearchService(),
-    )
+    runtime = build_runtime(settings, clock or Clock())
+    use_provider_states(runtime.providers.takes_payments)
+    use_mail(settings.smtp_url is not None)
+    return Services(runtime)

@@ -79,11 +79,11 @@ class Moment(click.DateTime):
 def client_named(services: Services, name_or_id: str) -> ClientView:
     """Return the client of this name, in any case, or of this id. Raises ClickException and says what there is."""
     try:
-        return services.clients.clients.find(name_or_id, operator_context())
+        return services.clients.find(name_or_id, operator_context())
     except ServiceError as refusal:
         if refusal.code is not Code.NOT_FOUND:
             raise
-    known = services.clients.clients.list(operator_context())
+    known = services.clients.list(operator_context())
     alike = [client for client in known if client.name.casefold() == name_or_id.strip().casefold()]
     if len(alike) == 1:
         return alike[0]

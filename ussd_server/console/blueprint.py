@@ -92,7 +92,7 @@ class ConsolePages(Blueprint):
 
         def register(view: _View) -> _View:
             def serve(**variables: str) -> Any:
-                if who == "operator" and not services().operators.logins.is_admitted(request.remote_addr or ""):
+                if who == "operator" and not services().operator_logins.is_admitted(request.remote_addr or ""):
                     raise ServiceError(Code.NOT_FOUND, NO_PAGE)
                 try:
                     person = _admit(is_public=who == "public")
@@ -138,7 +138,7 @@ def ask_to_sign_in(who: Who) -> Any:
     kept = keep_form(request) if "user" in session else ""
     shown = render_template(
         "console/sign_in.html", kept=kept, next="", email="", for_operators=who == "operator",
-        is_mail_on=services().mail.mails.is_on,
+        is_mail_on=services().mails.is_on,
     )  # fmt: skip
     return Response(shown, status=401)
 
@@ -155,7 +155,7 @@ def _ask_for_fresh_code(context: RequestContext) -> Response | None:
     code, error = request.form.get(FRESH_CODE, ""), None
     if code:
         try:
-            services().clients.second_factors.prove(code, context)
+            services().second_factors.prove(code, context)
             return None
         except ServiceError as refusal:
             error = refusal
@@ -278,8 +278,8 @@ def _signed_in_person() -> SignedInPerson | None:
         return None
     try:
         if login_id:
-            return services().clients.auth.authenticate_login(login_id)
-        return services().operators.logins.authenticate(str(operator_login_id), _context_of(None))
+            return services().auth.authenticate_login(login_id)
+        return services().operator_logins.authenticate(str(operator_login_id), _context_of(None))
     except ServiceError:
         return None
 

@@ -16,5 +16,5 @@ def acting_for(client: ClientView, context: RequestContext) -> RequestContext:
 
 def acting_for_owner(kind: str, object_id: str, context: RequestContext) -> tuple[ClientView, RequestContext]:
     """The client that an object belongs to, and the operator's request on its behalf. NOT_FOUND for no such object."""
-    client = services().clients.clients.find(services().search.owner_of(kind, object_id, context), context)
+    client = services().clients.find(services().search.owner_of(kind, object_id, context), context)
     return client, acting_for(client, context)

@@ -126,7 +126,7 @@ def _serializer(salt: str) -> URLSafeTimedSerializer:
 
 
 def _secrets() -> list[bytes]:
-    return services().clients.logins.console_keys()
+    return services().logins.console_keys()
 
 
 def _now() -> int:

@@ -1,8 +1,9 @@
-"""Migrations: the lock around a run, and the column types of both databases."""
+"""Migrations: the lock around a run, and statements that are written once for both databases."""
 
 from __future__ import annotations
 
 import fcntl
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,16 +20,14 @@ _DIRECTORY = Path(__file__).parent / "migrations"
 # Any number works; all processes must use the same one.
 _ADVISORY_LOCK = 7_256_256_165
 
-_TYPES = {
-    "POSTGRES": {
-        "{id}": "uuid", "{moment}": "timestamptz", "{bool}": "boolean", "{bytes}": "bytea",
-        "{strict}": "", "{strict_by_key}": "",
-    },
-    "SQLITE": {
-        "{id}": "text", "{moment}": "text", "{bool}": "integer", "{bytes}": "blob",
-        "{strict}": "STRICT", "{strict_by_key}": "STRICT, WITHOUT ROWID",
-    },
-}  # fmt: skip
+SCHEMA = Path(__file__).parent / "schema"
+"""The folder of the tables, and of the rules of each database."""
+
+_SQLITE_TYPES = {"uuid": "text", "timestamptz": "text", "boolean": "integer", "bytea": "blob", "bigint": "integer"}
+_TYPE = re.compile(rf"\b({'|'.join(_SQLITE_TYPES)})\b")
+_ONLY = re.compile(r" -- (PostgreSQL|SQLite)$")
+# Bodies of functions and triggers are indented.
+_BETWEEN_STATEMENTS = re.compile(r";\n(?=\n|[A-Z]+ (?:TABLE|INDEX|UNIQUE|FUNCTION|TRIGGER|INTO)\b|--)")
 _LOCK_TIMEOUT_MS = 1000
 _TRIES = 60
 _PAUSE_SECONDS = 1
@@ -77,21 +76,28 @@ def missing_migrations() -> list[str]:
     return [step.name for step in migrations() if step.applied is None]
 
 
-def execute_all(db: Any, statements: str) -> None:
-    """Run the statements of a migration, written once for both databases.
+def execute_statements(db: Any, text: str) -> None:
+    """Run the statements of a text, which is written in PostgreSQL's types for both databases.
 
-    Types: `{id}`, `{moment}`, `{bool}`, `{bytes}`; `{strict}` follows a table, `{strict_by_key}` one
-    without SQLite's hidden row number, so that REPLACE cannot overwrite its rows. Statements are separated by
-    `;;` because bodies of triggers contain semicolons.
+    A statement begins in the first column. A line that ends in `-- PostgreSQL` or `-- SQLite` is for that database
+    only. In SQLite tables are strict; `-- by key` after a table makes it one without the hidden row number, so that
+    REPLACE cannot overwrite its rows.
     """
-    for placeholder, written in _TYPES["POSTGRES" if is_postgres() else "SQLITE"].items():
-        statements = statements.replace(placeholder, written)
-    if not is_postgres():
-        statements = statements.replace("bigint", "integer")
-    for statement in statements.split(";;"):
+    for statement in _BETWEEN_STATEMENTS.split(_for_this_database(text) + "\n"):
         if statement.strip():
             # The PostgreSQL driver reads a single percent sign as the beginning of a placeholder.
             db.execute_sql(statement.replace("%", "%%") if is_postgres() else statement)
+
+
+def _for_this_database(text: str) -> str:
+    ours = "PostgreSQL" if is_postgres() else "SQLite"
+    lines = [
+        _ONLY.sub("", line) for line in text.splitlines() if (only := _ONLY.search(line)) is None or only[1] == ours
+    ]
+    if is_postgres():
+        return "\n".join(line.removesuffix(" -- by key") for line in lines)
+    endings = {");": ") STRICT;", "); -- by key": ") STRICT, WITHOUT ROWID;"}
+    return "\n".join(endings.get(line) or _TYPE.sub(lambda found: _SQLITE_TYPES[found[0]], line) for line in lines)
 
 
 def build_index(db: Any, name: str, definition: str, *, unique: bool = False) -> None:

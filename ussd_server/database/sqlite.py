@@ -17,7 +17,7 @@ from ussd_server.database.dialect import Dialect
 # The oldest with strict tables.
 _OLDEST_VERSION = (3, 37)
 
-# What the functions `ledger_post`, `transactions_record` and `ussd_step` of PostgreSQL do.
+# What the functions in `schema/postgres/batches.sql` do.
 _ACCOUNT_ID = "SELECT id FROM ledger_accounts WHERE client_id = value ->> 'client_id' AND name = value ->> '{}'"
 _POST = (
     f"""INSERT INTO ledger_accounts (id, client_id, name, kind, currency, balance_cents, reserved_cents, created_at)
@@ -35,7 +35,7 @@ _TERMS = "coalesce((SELECT {0} FROM fees WHERE client_id = value ->> 'client_id'
 _OTHER_TERMS = f"""SELECT 1 FROM json_each(?, '$.fees')
     WHERE value ->> 'fixed_cents' <> {_TERMS.format("fixed_cents")}
         OR value ->> 'share_basis_points' <> {_TERMS.format("share_basis_points")}"""
-_RECORDED = {"transactions": "transactions", "story": "transaction_events", "events": "events"}
+_RECORDED = {"transactions": "transactions", "changes": "transaction_events", "events": "events"}
 _SETTLE = """UPDATE transactions SET status = 'succeeded', completed_at = created_at, due_at = NULL
     WHERE id IN (SELECT value FROM json_each(?, '$.settled'))"""
 
@@ -49,7 +49,7 @@ _NO_VALUES = dict.fromkeys((*_MOVED, "channel_id"))
 _UNCHANGED = "turn = :turn_read AND (working_until IS NULL OR working_until <= :last_seen_at)"
 _CONDITIONS = {
     "read": _UNCHANGED,
-    "remembered": f"""{_UNCHANGED}
+    "cached": f"""{_UNCHANGED}
         AND EXISTS (SELECT 1 FROM channels WHERE id = :channel_id AND is_active)
         AND EXISTS (SELECT 1 FROM clients WHERE id = :client_id AND is_active)""",
     "claimed": "working_token = :my_token",
@@ -59,10 +59,10 @@ _UPDATE_SESSION = {
     WHERE id = :id AND status = 'active' AND {condition}"""
     for proof, condition in _CONDITIONS.items()
 }
-_INSERT_EVENT = """INSERT INTO events (id, client_id, type, object_id, sequence, payload, created_at, is_pending)
+_INSERT_EVENT = """INSERT INTO events (id, client_id, type, object_id, sequence, payload, created_at)
     VALUES (:id, :client_id, :type, :object_id,
         (SELECT coalesce(max(sequence), 0) + 1 FROM events WHERE object_id = :object_id),
-        :payload, :created_at, :is_pending)"""
+        :payload, :created_at)"""
 _SAVE_LANGUAGE = """INSERT INTO subscriber_languages (client_id, phone_number, language)
     VALUES (:client_id, :phone_number, :language_chosen)
     ON CONFLICT (client_id, phone_number) DO UPDATE SET language = excluded.language"""

@@ -59,8 +59,8 @@ def prepare_demonstration(services: Services, base_url: str, *, with_examples: b
     """
     time = MovingTime(services)
     time.end_interrupted()
-    is_sandbox_alone = [provider.name for provider in services.providers.providers] == ["sandbox"]
-    if not (with_examples and is_sandbox_alone) or services.clients.clients.list(operator_context()):
+    is_sandbox_alone = [provider.name for provider in services.runtime.providers] == ["sandbox"]
+    if not (with_examples and is_sandbox_alone) or services.clients.list(operator_context()):
         return _prepare(services, base_url)
     with time.begin():
         made = _prepare(services, base_url)
@@ -70,10 +70,10 @@ def prepare_demonstration(services: Services, base_url: str, *, with_examples: b
             time,
             ExampleClient(
                 client_id=made.client_id,
-                key_id=next(each.id for each in services.clients.api_keys.list(context) if each.apikey == made.apikey),
+                key_id=next(each.id for each in services.api_keys.list(context) if each.apikey == made.apikey),
                 approver_id=next(
                     each.user_id
-                    for each in services.clients.clients.list_users(made.client_id, context)
+                    for each in services.clients.list_users(made.client_id, context)
                     if each.email == _APPROVER_EMAIL
                 ),
                 service_code=made.service_code,
@@ -91,7 +91,7 @@ def _prepare(services: Services, base_url: str) -> Demonstration:
     key = _key(services, known, context)
     service_code = _service_code(services, known, context)
     _menu(services, service_code, context)
-    services.transactions.deposits.create(CreateDeposit(client_id, _DEPOSIT_CENTS, "demonstration"), context)
+    services.deposits.create(CreateDeposit(client_id, _DEPOSIT_CENTS, "demonstration"), context)
     made = Demonstration(
         base_url=base_url,
         email=_EMAIL,
@@ -112,63 +112,63 @@ def _prepare(services: Services, base_url: str) -> Demonstration:
 
 def _client(services: Services) -> str:
     try:
-        return services.clients.clients.find(_CLIENT, operator_context()).client_id
+        return services.clients.find(_CLIENT, operator_context()).client_id
     except ServiceError as refusal:
         if refusal.code is not Code.NOT_FOUND:
             raise
-        return services.clients.clients.create(CreateClient(_CLIENT), operator_context()).client_id
+        return services.clients.create(CreateClient(_CLIENT), operator_context()).client_id
 
 
 def _password(services: Services, email: str, role: str, known: str | None, context: RequestContext) -> str:
     """Return the password of a user of the demonstration; creates the user if missing."""
-    exists = email in {user.email for user in services.clients.clients.list_users(context.client_id, context)}
+    exists = email in {user.email for user in services.clients.list_users(context.client_id, context)}
     if exists and known is not None:
         return known
     password = known or secrets.token_urlsafe(_PASSWORD_BYTES)
     if exists:
-        services.clients.clients.change_password(email, password, context)
+        services.clients.change_password(email, password, context)
     else:
-        services.clients.clients.create_user(CreateUser(context.client_id, email, role, password), context)
+        services.clients.create_user(CreateUser(context.client_id, email, role, password), context)
     return password
 
 
 def _key(services: Services, known: Mapping[str, str], context: RequestContext) -> ApiKeyView:
-    for key in services.clients.api_keys.list(context):
+    for key in services.api_keys.list(context):
         if (key.apikey, key.apisecret) == (known.get("apikey"), known.get("apisecret")):
             return key
-    return services.clients.api_keys.create(CreateApiKey(), context)
+    return services.api_keys.create(CreateApiKey(), context)
 
 
 def _service_code(services: Services, known: Mapping[str, str], context: RequestContext) -> str:
     """Return the demonstration's service code, or the first free one."""
-    mine = [code.service_code for code in services.menus.menus.codes(context)]
+    mine = [code.service_code for code in services.menus.codes(context)]
     if mine:
         return known["service_code"] if known.get("service_code") in mine else mine[0]
     for code in _CODES[:-1]:
         try:
-            return services.ussd.channels.assign_code(AssignCode(code, context.client_id), context).service_code
+            return services.channels.assign_code(AssignCode(code, context.client_id), context).service_code
         except ServiceError as refusal:
             if refusal.code is not Code.INVALID_REQUEST:
                 raise
-    return services.ussd.channels.assign_code(AssignCode(_CODES[-1], context.client_id), context).service_code
+    return services.channels.assign_code(AssignCode(_CODES[-1], context.client_id), context).service_code
 
 
 def _menu(services: Services, service_code: str, context: RequestContext) -> None:
     """Publish the savings group's menu and bind the code to it, unless the code has a menu."""
-    if any(code.service_code == service_code and code.menu_id for code in services.menus.menus.codes(context)):
+    if any(code.service_code == service_code and code.menu_id for code in services.menus.codes(context)):
         return
     document, _ = read_menu_file(_MENU)
     menu_id = document["id"]
-    services.menus.menus.save_draft(SaveDraft(menu_id, document), context)
-    services.menus.menus.publish(NameMenu(menu_id), context)
-    services.menus.menus.bind_code(BindCode(service_code, menu_id), context)
+    services.menus.save_draft(SaveDraft(menu_id, document), context)
+    services.menus.publish(NameMenu(menu_id), context)
+    services.menus.bind_code(BindCode(service_code, menu_id), context)
 
 
 def _gateway_path(services: Services, context: RequestContext) -> str:
-    for channel in services.ussd.channels.list(context):
+    for channel in services.channels.list(context):
         if (channel.client_id, channel.adapter) == (context.client_id, _ADAPTER) and channel.is_active:
             return channel.gateway_path
-    return services.ussd.channels.create(CreateChannel(_ADAPTER, context.client_id, _CLIENT), context).gateway_path
+    return services.channels.create(CreateChannel(_ADAPTER, context.client_id, _CLIENT), context).gateway_path
 
 
 def _read(path: Path) -> dict[str, str]:

@@ -109,14 +109,14 @@ class _Day:
     def _last_minutes(self) -> None:
         """What an operator and an approver have to look at."""
         collected = self._collect("+256770000104", 45_000)
-        self._services.transactions.refunds.create(
+        self._services.refunds.create(
             CreateRefund(collected.transaction_id, self._reference("refund"), 15_000_00), self._by_key
         )
         self._settle()
         self._collect("+256770000009", 18_000)
         self._collect("+256770000007", 25_000)
         self._time.wait_until(self._time.now() + timedelta(seconds=60))
-        self._services.webhooks.subscriptions.create(
+        self._services.webhooks.create(
             CreateWebhook(_WEBHOOK_URL, ("transaction.failed", "payout.needs_approval")), self._by_key
         )
         self._collect("+256770000001", 7_000)
@@ -129,7 +129,7 @@ class _Day:
 
     def _pay(self, kind: TransactionType, phone: str, amount: int, purpose: str) -> TransactionView:
         request = CreateTransaction(kind, phone, amount * 100, self._reference(purpose), description="Example")
-        return self._services.transactions.transactions.create(request, self._by_key).transaction
+        return self._services.transactions.create(request, self._by_key).transaction
 
     def _pay_staff(self, reference: str, *, approve: bool) -> None:
         """Make a payout of salaries; `approve` it, or leave a draft in which one number is too short."""
@@ -139,7 +139,7 @@ class _Day:
         ]
         if not approve:
             rows.append({"phone_number": "+25677000", "amount": 20_000, "reference": "staff-9", "name": "Too Short"})
-        payouts = self._services.payouts.payouts
+        payouts = self._services.payouts
         made = payouts.create(CreatePayout(reference, "Salaries (example)", tuple(rows)), self._by_key)
         self._settle()
         if approve:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from ussd_server.bootstrap import Services
@@ -25,12 +26,12 @@ class MovingTime:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._timekeeper = services.operations.timekeeper
+        self._timekeeper = services.timekeeper
         self._unfinished = services.settings.data_dir / "examples.unfinished"
-        providers = services.providers.providers
         # A day is made in seconds, and the limiter counts by the real time.
-        self._settlement = Settlement(providers, services.clock, _within_any_pace)
-        self._sender = PayoutSender(providers, services.providers.names, services.clock, _within_any_pace, lambda: None)
+        hurried = replace(services.runtime, within_pace=_within_any_pace)
+        self._settlement = Settlement(hurried)
+        self._sender = PayoutSender(hurried, services.subscriber_names)
 
     def end_interrupted(self) -> None:
         """Set the service's time right where an earlier process died while it moved it."""
@@ -65,8 +66,8 @@ class MovingTime:
     def wait_until(self, moment: datetime) -> None:
         """Let the time come to `moment`, if it is still ahead; then end expired sessions and relay events."""
         self.wait(max(0.0, (moment - self.now()).total_seconds()))
-        self._services.ussd.api_sessions.end_expired(_SESSIONS_AT_ONCE)
-        self._services.webhooks.relay.run()
+        self._services.api_sessions.end_expired(_SESSIONS_AT_ONCE)
+        self._services.relay.run()
 
     def _end(self) -> None:
         self._timekeeper.set_time(None)

@@ -20,7 +20,7 @@ class Phones:
 
     def __init__(self, services: Services, time: MovingTime, service_code: str, gateway_path: str) -> None:
         """`gateway_path` ends in the adapter's name and the secret of the channel."""
-        self._gateways = services.ussd.gateways
+        self._gateways = services.gateways
         self._time = time
         self._service_code = service_code
         self._adapter, self._secret = gateway_path.rstrip("/").split("/")[-2:]

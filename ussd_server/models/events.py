@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from peewee import BooleanField, IntegerField, TextField, fn
+from peewee import IntegerField, TextField, fn
 
 from ussd_server.database.columns import IdField, JsonField, MomentField, Table
 from ussd_server.database.compiled_queries import CompiledQuery, param
@@ -16,8 +16,8 @@ class Event(Table):
 
     `object_id` is what it is about; events of one object are sent in the order of `sequence`, which counts from 1
     without gaps for each object. `payload` is what the client receives; of a transaction, the first event has its
-    record without nulls, and later ones have only what differs from it. `is_pending` is true for an event of an
-    earlier version whose deliveries are not made; the database puts every other new event into `PendingEvent`.
+    record without nulls, and later ones have only what differs from it. The database puts every new event into
+    `PendingEvent`.
     """
 
     id = IdField(primary_key=True)
@@ -27,7 +27,6 @@ class Event(Table):
     sequence = IntegerField()
     payload = JsonField()
     created_at = MomentField()
-    is_pending = BooleanField(default=False)
 
     class Meta:
         table_name = "events"

@@ -20,4 +20,4 @@ class WorkerHeartbeat(Table):
     is_taken_over = BooleanField(default=False)
 
     class Meta:
-        table_name = "worker_pulses"
+        table_name = "worker_heartbeats"

@@ -8,7 +8,7 @@ from threading import Event
 from ussd_server.redis.client import REDIS_TROUBLE, RedisClient, connect
 from ussd_server.redis.pipeline import RedisPipeline
 
-_KEY = "worker:bell"
+_KEY = "worker:wake-up"
 _MAX_SIGNALS = 64
 
 

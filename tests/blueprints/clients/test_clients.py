@@ -49,8 +49,8 @@ def test_a_login_with_a_second_factor_takes_a_code(
     web: FlaskClient, services: Services, example_client: ExampleClient, clock: MovableClock
 ) -> None:
     call = example_client.call()
-    secret = services.clients.second_factors.prepare(call).secret
-    codes = services.clients.second_factors.add(secret, pyotp.TOTP(secret).at(clock.now()), call)
+    secret = services.second_factors.prepare(call).secret
+    codes = services.second_factors.add(secret, pyotp.TOTP(secret).at(clock.now()), call)
 
     def log_in(password: str = PASSWORD, **more: object) -> tuple[int, str]:
         body = {"email": example_client.email(), "password": password} | more

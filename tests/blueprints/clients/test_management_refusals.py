@@ -140,7 +140,7 @@ def test_another_clients_key_answers_like_one_that_does_not_exist(
     assert bulk.data.replace(foreign.encode(), unknown.encode()) == (
         owner.ask("POST", f"{KEYS}/bulk-delete", {"api_key_ids": [unknown]}).data
     )
-    assert [key.id for key in services.clients.api_keys.list(other.call())] == [foreign]
+    assert [key.id for key in services.api_keys.list(other.call())] == [foreign]
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
@@ -184,7 +184,7 @@ def test_a_login_needs_an_email_and_a_password(web: FlaskClient) -> None:
 def test_every_cause_of_a_refused_login_gets_the_same_bytes(
     services: Services, web: FlaskClient, example_client: ExampleClient
 ) -> None:
-    services.clients.clients.set_user_active(example_client.email("admin"), False, OPERATOR)
+    services.clients.set_user_active(example_client.email("admin"), False, OPERATOR)
     replies = [
         web.post("/api/clients/login", json={"email": email, "password": password})
         for email, password in [

@@ -52,8 +52,8 @@ def approver(services: Services, web: FlaskClient, maker: Program) -> Program:
 
 def finish(services: Services, clock: MovableClock) -> None:
     for _ in range(8):
-        for payout_id in services.payouts.sender.claim(10):
-            services.payouts.sender.advance(payout_id)
+        for payout_id in services.payout_sender.claim(10):
+            services.payout_sender.advance(payout_id)
         work(services, clock, 0.5)
 
 

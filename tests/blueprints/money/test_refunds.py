@@ -24,7 +24,7 @@ def test_each_refund_is_in_the_clients_audit_trail_with_who_how_much_to_whom_and
     made = program.post(path, {"reference": "back", "amount": 1500, "reason": "came late"}, {"X-Request-Id": "why-1"})
     assert (made.status_code, made.json["data"]["description"]) == (201, "came late")
     assert program.post(path, {"reference": "more", "amount": 500}).json["data"]["description"] is None
-    services.transactions.refunds.create_by_operators(
+    services.refunds.create_by_operators(
         OperatorRefund(paid, "paid twice", "Jane", "Mary", 100_000), operator_context()
     )
     browser = client.browser(web)

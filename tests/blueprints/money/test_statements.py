@@ -235,5 +235,5 @@ def test_a_daily_report_shows_each_payment_as_it_was_when_its_day_ended(
     assert report("2030-05-04") == report("2030-05-04") == seen
     assert report("2030-05-06") == {"date": "2030-05-06", "rows": [], "success_rate": None}
     assert program.get("/api/reports/daily", date="2030-02-30").status_code == 400
-    everything = services.transactions.daily_reports.get(GetDailyReport(date(2030, 5, 4)), operator())
+    everything = services.daily_reports.get(GetDailyReport(date(2030, 5, 4)), operator())
     assert sum(row.count for row in everything.rows) == sum(row["count"] for row in seen["rows"])

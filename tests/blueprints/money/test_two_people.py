@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -16,9 +15,6 @@ from tests.support.example_client import PASSWORD, ExampleClient
 from tests.support.money import deposit
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
-from ussd_server.database.unit_of_work import database, is_postgres
-from ussd_server.models.clients import User
-from ussd_server.models.keys import ApiKey
 from ussd_server.services.clients.key_messages import CreateApiKey
 from ussd_server.services.clients.messages import CreateUser
 
@@ -47,7 +43,7 @@ class Desk:
     def add(self, name: str, role: str = "admin") -> None:
         """The operator makes a person."""
         request = CreateUser(self.client.id, f"{name}@two.example", role, PASSWORD)
-        self.services.clients.clients.create_user(request, operator_context())
+        self.services.clients.create_user(request, operator_context())
 
     def visit(self, name: str) -> ConsoleVisitor:
         visitor = ConsoleVisitor(self.app.test_client())
@@ -55,7 +51,7 @@ class Desk:
         return visitor
 
     def id_of(self, name: str) -> str:
-        return self.services.clients.clients.find_user(f"{name}@two.example", operator_context()).user_id
+        return self.services.clients.find_user(f"{name}@two.example", operator_context()).user_id
 
     def invite(self, inviter: str, name: str, role: str = "admin") -> None:
         """A person invites another and opens the link alone."""
@@ -88,7 +84,7 @@ class Desk:
 
     def operators_key(self, scopes: str | None = None) -> dict[str, Any]:
         request = CreateApiKey(scopes and tuple(scopes.split()))
-        return vars(self.services.clients.api_keys.create(request, operator_context(self.client.id)))
+        return vars(self.services.api_keys.create(request, operator_context(self.client.id)))
 
     def rotate(self, name: str, key: dict[str, Any], grace: int = 0) -> dict[str, Any]:
         body = {"grace_period_seconds": grace}
@@ -191,7 +187,7 @@ def test_whoever_saw_the_link_of_a_password_counts_as_that_person(desk: Desk) ->
 def test_a_password_that_the_operator_sets_makes_a_second_person_but_not_of_older_keys_and_payouts(desk: Desk) -> None:
     desk.invite("ann", "second")
     payout, key = desk.draft("second", "P1"), desk.key_of("second")
-    desk.services.clients.clients.change_password("second@two.example", PASSWORD, operator_context())
+    desk.services.clients.change_password("second@two.example", PASSWORD, operator_context())
     assert desk.approve("second", desk.draft("ann", "P2"))
     assert not desk.approve("ann", payout)
     assert not desk.approve(key, desk.draft("ann", "P3"))
@@ -257,24 +253,3 @@ def test_an_unknown_scope_is_named(desk: Desk) -> None:
     ):
         reply = desk.web.post(KEYS, json={"scopes": scopes}, headers=desk.headers("ann"))
         assert reply.json == refusal_of(400, f"Invalid request body{named}")
-
-
-def test_the_migration_finds_the_people_behind_older_keys_and_passwords_in_the_audit_trail(desk: Desk) -> None:
-    desk.invite("ann", "second")
-    desk.invite("bob", "third")
-    desk.services.clients.clients.change_password("third@two.example", PASSWORD, operator_context())
-    key, rotated = desk.key_of("ann"), desk.rotate("bob", desk.key_of("ann"), grace=3600)
-    # The trigger knows the column.
-    database.execute_sql("DROP TRIGGER payouts_judged" + (" ON payouts" if is_postgres() else ""))
-    for table, column in (
-        ("users", "link_seen_by"), ("users", "password_seen_by"), ("api_keys", "people"),
-        ("api_keys", "previous_people"), ("payouts", "people"),
-    ):  # fmt: skip
-        database.execute_sql(f"ALTER TABLE {table} DROP COLUMN {column}")
-    importlib.import_module("ussd_server.database.migrations.0038_people_behind").up(None, database)
-    found = {row.email.partition("@")[0]: row.password_seen_by for row in User.select()}
-    assert found["second"] == {desk.id_of("ann")}
-    assert (found["third"], found["ann"]) == (None, None)
-    assert ApiKey.get_by_id(key["id"]).people == {desk.id_of("ann")}
-    row = ApiKey.get_by_id(rotated["id"])
-    assert (row.people, row.previous_people) == ({desk.id_of("bob")}, {desk.id_of("ann")})

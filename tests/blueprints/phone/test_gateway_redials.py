@@ -198,7 +198,7 @@ def test_a_call_too_short_to_be_continued_is_not_because_it_was_waited_for(
         raise ValueError
 
     with monkeypatch.context() as broken:
-        broken.setattr(type(services.accounts.balances), "get", break_off)
+        broken.setattr(type(services.balances), "get", break_off)
         broken.setattr(Sessions, "release", lambda *_: None)
         phone.type("1")
     # The first pause of the redial ends the claim, as the process that made it would have.
@@ -217,8 +217,8 @@ def test_entries_that_were_dialled_along_are_applied_to_the_beginning(at: Dial) 
 def test_another_code_of_the_same_client_continues_nothing(services: Services, shop: Shop, at: Dial) -> None:
     for text in ("", "1", "1*5000"):
         at(text)
-    services.ussd.channels.assign_code(AssignCode("*200#", shop.client_id), OPERATOR)
-    services.menus.menus.bind_code(BindCode("*200#", shop.menu_id), shop.call)
+    services.channels.assign_code(AssignCode("*200#", shop.client_id), OPERATOR)
+    services.menus.bind_code(BindCode("*200#", shop.menu_id), shop.call)
     assert at("", session="ATUid_2", serviceCode="*200#").startswith("CON Welcome to ACME")
 
 
@@ -226,8 +226,8 @@ def test_a_continued_call_keeps_the_version_it_began_with(services: Services, sh
     for text in ("", "1", "1*5000"):
         at(text)
     changed = shop_document(nodes={"amount": shop_document()["nodes"]["amount"] | {"text": {"en": "How much?"}}})
-    services.menus.menus.save_draft(SaveDraft("shop", changed), shop.call)
-    services.menus.menus.publish(NameMenu("shop"), shop.call)
+    services.menus.save_draft(SaveDraft("shop", changed), shop.call)
+    services.menus.publish(NameMenu("shop"), shop.call)
     assert at("", session="ATUid_2").startswith("CON Continue where you stopped?")
     assert at("1", session="ATUid_2").startswith("CON Enter amount")
 
@@ -269,7 +269,7 @@ def test_a_claim_is_released_when_the_step_fails(
 ) -> None:
     phone = at_accounts(services, web, "2", "7")
     with monkeypatch.context() as broken:
-        broken.setattr(type(services.accounts.balances), "get", _fail)
+        broken.setattr(type(services.balances), "get", _fail)
         assert phone.type("1").screen.startswith("Sorry")
     monkeypatch.setattr(polling, "sleep", _fail)
     assert replace(phone, session="call-2").dial().screen.startswith("Continue where you stopped?")
@@ -307,7 +307,7 @@ def test_a_last_screen_that_was_not_delivered_and_paid_nothing_is_followed_by_th
 
 
 def test_a_session_of_a_program_is_not_ended_by_its_phone(shop: Shop, services: Services, web: FlaskClient) -> None:
-    services.ussd.api_sessions.begin(BeginSession(PHONE, shop.code, text="1*5000"), shop.call)
+    services.api_sessions.begin(BeginSession(PHONE, shop.code, text="1*5000"), shop.call)
     UssdSession.update(turn=2).execute()
     assert phone_of("hubtel", shop, web).dial().screen.startswith("Welcome to ACME")
     assert UssdSession.select().where(UssdSession.status == "active").count() == 2

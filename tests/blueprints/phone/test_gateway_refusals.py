@@ -41,7 +41,7 @@ def test_wrong_paths_of_an_address_cost_the_database_nothing_beyond_a_limit(
         for path in ("/ussd/json/x", "/ussd/json/x/events", "/ussd/nobody/x", right[:-1]):
             assert web.post(path, environ_overrides=attacker).status_code == 404
     # What is known is answered wherever it comes from, and what is new from anywhere else.
-    new = services.ussd.channels.create(CreateChannel("json"), OPERATOR).gateway_path
+    new = services.channels.create(CreateChannel("json"), OPERATOR).gateway_path
     assert web.post(right, environ_overrides=attacker).status_code == 200
     assert web.post(new, environ_overrides=attacker).status_code == 404
     assert web.post(new, environ_overrides={"REMOTE_ADDR": "192.0.2.2"}).status_code == 200
@@ -61,10 +61,10 @@ def test_a_channel_that_is_closed_answers_like_an_unknown_one_from_the_next_step
     at: Dial, shop: Shop, services: Services, web: FlaskClient
 ) -> None:
     assert at("").startswith("CON Welcome")
-    services.ussd.channels.set_active(shop.channel.channel_id, False, OPERATOR)
+    services.channels.set_active(shop.channel.channel_id, False, OPERATOR)
     reply = web.post(shop.channel.gateway_path, data={"sessionId": "ATUid_1", "phoneNumber": PHONE, "text": "1"})
     assert (reply.status_code, reply.json["error"]) == (404, "NOT_FOUND")
-    services.ussd.channels.set_active(shop.channel.channel_id, True, OPERATOR)
+    services.channels.set_active(shop.channel.channel_id, True, OPERATOR)
     assert at("1").startswith("CON Enter amount")
 
 
@@ -76,7 +76,7 @@ def test_a_channel_that_is_closed_answers_like_an_unknown_one_whatever_is_sent(
     remembers, other = (build_services(replace(settings, channel_limit_per_minute=limit)) for _ in range(2))
     web = create_app(remembers).test_client()
     assert {web.post(path, data={}).status_code for _ in range(61)} == {200}
-    services.ussd.channels.set_active(shop.channel.channel_id, False, OPERATOR)
+    services.channels.set_active(shop.channel.channel_id, False, OPERATOR)
     replies = [web.post(path, data={}), create_app(other).test_client().post(path, data={})]
     assert [(reply.status_code, reply.json["error"]) for reply in replies] == [(404, "NOT_FOUND")] * 2
     for each in (remembers, other):

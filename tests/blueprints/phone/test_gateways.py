@@ -106,8 +106,8 @@ def test_a_session_whose_time_is_up_begins_anew(at: Dial, clock: MovableClock) -
 def test_a_session_keeps_the_version_it_began_with(at: Dial, shop: Shop, services: Services) -> None:
     at("")
     changed = shop_document(nodes={"amount": shop_document()["nodes"]["amount"] | {"text": {"en": "How much?"}}})
-    services.menus.menus.save_draft(SaveDraft("shop", changed), shop.call)
-    services.menus.menus.publish(NameMenu("shop"), shop.call)
+    services.menus.save_draft(SaveDraft("shop", changed), shop.call)
+    services.menus.publish(NameMenu("shop"), shop.call)
     assert at("1").startswith("CON Enter amount")
     assert at("", session="ATUid_2").startswith("CON Welcome")
     assert at("1", session="ATUid_2").startswith("CON How much?")
@@ -130,13 +130,13 @@ def test_a_missing_code_is_the_clients_only_one_on_a_channel_that_lists_none(
 ) -> None:
     path = shop.channel.gateway_path
     assert web.post(path, data={"sessionId": "x", "phoneNumber": PHONE}).text.startswith("CON Welcome")
-    services.ussd.channels.assign_code(AssignCode("*200#", shop.client_id), OPERATOR)
+    services.channels.assign_code(AssignCode("*200#", shop.client_id), OPERATOR)
     assert web.post(path, data={"sessionId": "y", "phoneNumber": PHONE}).text.startswith("END Sorry")
 
 
 def test_a_channel_of_all_clients_carries_the_codes_of_all(shop: Shop, services: Services, web: FlaskClient) -> None:
     other = Shop(services, shop_document(id="kiosk"), code="*200#")
-    everybody = services.ussd.channels.create(CreateChannel("africastalking"), OPERATOR).gateway_path
+    everybody = services.channels.create(CreateChannel("africastalking"), OPERATOR).gateway_path
     for code, owner in ((CODE, shop), ("*200#", other)):
         reply = web.post(everybody, data={"sessionId": code, "phoneNumber": PHONE, "serviceCode": code})
         assert reply.text.startswith("CON Welcome")

@@ -70,12 +70,12 @@ def test_another_code_of_the_menu_does_not_show_it_and_each_payment_has_its_own(
     services: Services, clock: MovableClock, web: FlaskClient
 ) -> None:
     shop = Shop(services)
-    services.ussd.channels.assign_code(AssignCode("*777#", shop.client_id), OPERATOR)
-    services.menus.menus.bind_code(BindCode("*777#", "shop"), shop.call)
+    services.channels.assign_code(AssignCode("*777#", shop.client_id), OPERATOR)
+    services.menus.bind_code(BindCode("*777#", "shop"), shop.call)
 
     def dial(code: str) -> str:
         request = BeginSession("+256770000000", code, text="")
-        return services.ussd.api_sessions.begin(request, shop.call).message
+        return services.api_sessions.begin(request, shop.call).message
 
     for _ in range(2):
         phone = phone_of("hubtel", shop, web)

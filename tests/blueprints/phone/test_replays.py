@@ -53,7 +53,7 @@ def test_each_conversation_is_the_same_another_screen_or_a_dead_end(
     assert results(program, body) == [("same", None)] * 5
 
     def draft(**changes: Any) -> None:
-        services.menus.menus.save_draft(SaveDraft("shop", shop_document(**changes)), shop.call)
+        services.menus.save_draft(SaveDraft("shop", shop_document(**changes)), shop.call)
 
     draft(nodes={"show": {"type": "end", "text": {"en": "You have {{vars.balance|ugx}}"}}})
     assert results(program, body) == [("same", None), ("other_screen", 1), *[("same", None)] * 3]
@@ -87,7 +87,7 @@ def test_a_period_is_replayed_newest_first_and_unknown_sessions_are_not_found(
     assert program.post("/api/ussd/menus/never-saved/replay", {"session_ids": ids}).status_code == 404
     menus_only = Program(services, web, "menus:read", client_id=shop.client_id)
     assert menus_only.post(PATH, {"session_ids": ids}).status_code == 403
-    services.menus.menus.save_draft(SaveDraft("shop", {"nodes": 1}), shop.call)
+    services.menus.save_draft(SaveDraft("shop", {"nodes": 1}), shop.call)
     assert program.post(PATH, {"session_ids": ids}).json["error"] == "MENU_INVALID"
 
 
@@ -96,8 +96,8 @@ def test_drop_offs_are_counted_for_each_node(
 ) -> None:
     shop, _, _ = held
     clock.advance(700)
-    services.ussd.api_sessions.end_expired()
-    found = services.menus.replays.drop_offs(GetDropOffs("shop"), shop.call)
+    services.api_sessions.end_expired()
+    found = services.replays.drop_offs(GetDropOffs("shop"), shop.call)
     nodes = {item.node: (item.visits, item.drop_offs, item.share) for item in found.items}
     assert found.sessions == 5
     assert nodes["sure"][1:] == (1, round(1 / nodes["sure"][0], 4))

@@ -134,7 +134,7 @@ def test_a_cached_session_ends_with_its_client_and_its_channel(
     if which == "client":
         Client.update(is_active=False).where(Client.id == shop.client_id).execute()
     else:
-        services.ussd.channels.set_active(shop.channel.channel_id, False, OPERATOR)
+        services.channels.set_active(shop.channel.channel_id, False, OPERATOR)
     before = UssdSession.get().turn
     assert send("1", "END Sorry" if which == "client" else '{"success":false,"error":"NOT_FOUND"') == [WRITE, READ]
     assert UssdSession.get().turn == before

@@ -145,7 +145,7 @@ def test_a_session_never_begins_with_a_key_that_was_deleted_meanwhile(
     key_id = ApiKey.get().id
 
     def delete_key() -> None:
-        services.clients.api_keys.delete(DeleteApiKey(key_id), shop.call)
+        services.api_keys.delete(DeleteApiKey(key_id), shop.call)
 
     with before_first(monkeypatch, Sessions, write, delete_key):
         reply = program.post("/api/ussd/sessions", {"phone_number": PHONE, "service_code": CODE})
@@ -163,7 +163,7 @@ def test_a_session_whose_time_is_up_is_not_ended_under_its_last_step(
 
     def let_its_time_pass() -> None:
         clock.advance(6)
-        ended.append(services.ussd.api_sessions.end_expired())
+        ended.append(services.api_sessions.end_expired())
 
     with before_first(monkeypatch, BalanceService, "get", let_its_time_pass):
         assert phone.type("2") == Shown("Your balance is UGX 0", ends=True)

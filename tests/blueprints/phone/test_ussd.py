@@ -232,7 +232,7 @@ def test_a_session_of_a_gateway_is_seen_but_not_answered_by_programs(
 def test_a_deleted_keys_sessions_end(services: Services, web: FlaskClient, shop: Shop, program: Program) -> None:
     path = begin(program)
     key_id = UssdSession.get().key_id
-    services.clients.api_keys.delete(DeleteApiKey(key_id), shop.call)
+    services.api_keys.delete(DeleteApiKey(key_id), shop.call)
     other = Program(services, web, client_id=shop.client_id)
     record = other.get(path).json["data"]
     assert (record["status"], record["end_reason"], record["action"]) == ("invalidated", "api_key_deleted", "end")
@@ -254,7 +254,7 @@ def test_an_expired_session_is_ended_once_and_its_client_gets_an_event(
     clock.advance(100)
     enter(program, paths[1], "1")
     clock.advance(100)
-    assert (services.ussd.api_sessions.end_expired(), services.ussd.api_sessions.end_expired()) == (1, 0)
+    assert (services.api_sessions.end_expired(), services.api_sessions.end_expired()) == (1, 0)
     record = program.get(paths[0]).json["data"]
     assert (record["status"], record["end_reason"], record["action"]) == ("timed_out", "idle", "end")
     event = Event.get(Event.type == "ussd.session.ended")
@@ -262,7 +262,7 @@ def test_an_expired_session_is_ended_once_and_its_client_gets_an_event(
     for _ in range(3):
         enter(program, paths[1], "x")
         clock.advance(150)
-    assert services.ussd.api_sessions.end_expired() == 1
+    assert services.api_sessions.end_expired() == 1
     assert program.get(paths[1]).json["data"]["end_reason"] == "too_long"
 
 

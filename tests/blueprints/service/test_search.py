@@ -60,7 +60,7 @@ def test_every_kind_is_found_by_its_names_and_by_nothing_less(
     session = ("session", a_session(program, clock))
     with unit_of_work():
         event = ("event", write_event(program.client_id, "webhook.test", new_id(clock.now()), {}, clock.now()))
-    key = services.clients.api_keys.list(program.call)[0]
+    key = services.api_keys.list(program.call)[0]
     for q in (
         made["transaction_id"],
         made["transaction_id"].upper(),
@@ -108,7 +108,7 @@ def test_every_kind_is_found_by_its_names_and_by_nothing_less(
     def everywhere(q: str) -> list[tuple[str, str | None]]:
         return [(hit.kind, hit.client) for hit in services.search.find(Search(q), operator()).items]
 
-    mine, theirs = (services.clients.clients.find(each.client_id, operator()).name for each in (program, stranger))
+    mine, theirs = (services.clients.find(each.client_id, operator()).name for each in (program, stranger))
     assert everywhere(request_id) == [("transaction", theirs)]
     assert len(found(stranger, request_id)) == 1
     assert found(program, request_id) == []
@@ -200,7 +200,7 @@ def test_what_one_request_made_or_changed_is_found_by_its_id(services: Services,
     (gone,) = services.search.find(Search("delete-1"), operator()).items
     assert "api_key.deleted" in gone.sentence
     owner = replace(client.at_console(), request_id="invite-1")
-    services.clients.team.invite(InvitePerson("new@acme.example", "viewer"), owner)
+    services.team.invite(InvitePerson("new@acme.example", "viewer"), owner)
     assert found(program, "invite-1") == [("person", User.get(User.email == "new@acme.example").id)]
 
 

@@ -89,15 +89,15 @@ def delivered(console: Console) -> Paths:
 def people(console: Console) -> Paths:
     """The pages of an owner, of a person who was invited, and of the invitation."""
     call = console.client.at_console()
-    invited = console.services.clients.team.invite(InvitePerson(f"{'long' * 15}@hostile.example", "viewer"), call)
+    invited = console.services.team.invite(InvitePerson(f"{'long' * 15}@hostile.example", "viewer"), call)
     return f"/people/{call.caller.user_id}", f"/people/{invited.person.user_id}", f"/welcome/{invited.token}"
 
 
 @pytest.fixture(scope="package")
 def installed(console: Console) -> Paths:
     """The pages of a client, its lists and a channel, in an installation with a worker and a code."""
-    console.services.operations.heartbeat.beat()
-    channels = console.services.ussd.channels
+    console.services.runtime.heartbeat.beat()
+    channels = console.services.channels
     channels.assign_code(AssignCode("*384*77#", console.client.id), OPERATOR)
     channel = channels.create(CreateChannel("json", console.client.id, HOSTILE_NAME, ("*384*77#",)), OPERATOR)
     client = f"/operator/clients/{console.client.id}"
@@ -109,8 +109,8 @@ def operator(console: Console, chromium: Browser) -> Visitor:
     """An operator who signed in."""
     bob = replace(OPERATOR, caller=replace(OPERATOR.caller, operator="bob@ops.example"))
     reason = "The payer sent it to a wrong number: <b>Kololo</b> שלום"
-    console.services.operators.proposals.propose(
+    console.services.proposals.propose(
         Propose("transaction.refund", console.pay(), reason, {"amount_cents": 100_000}), bob
     )
     wanted = CreateOperator("ann@ops.example", PASSWORD)
-    return Visitor(console, chromium, factor=console.services.operators.accounts.create(wanted, OPERATOR))
+    return Visitor(console, chromium, factor=console.services.operators.create(wanted, OPERATOR))

@@ -83,7 +83,7 @@ def take_screenshot(page: Page, path: str, scheme: str, width: int) -> None:
 def test_every_page_is_accessible_and_fits(
     visitor: Visitor, console: Console, delivered: Paths, people: Paths, scheme: str, width: int
 ) -> None:
-    key = console.services.clients.api_keys.create(CreateApiKey(("ussd:read",)), console.client.call())
+    key = console.services.api_keys.create(CreateApiKey(("ussd:read",)), console.client.call())
     paid, drafted = console.pay(), console.draft_payout()
     with visitor.tab(scheme, width) as page:
         own = (f"/api-keys/{key.id}", f"/transactions/{paid}", f"/payouts/{drafted}")
@@ -100,8 +100,8 @@ def test_every_page_of_operators_is_accessible_and_fits(
     operator: Visitor, console: Console, installed: Paths, delivered: Paths, scheme: str, width: int
 ) -> None:
     begun = BeginSession("+256770000000", "*384*123#")
-    walked = console.services.ussd.api_sessions.begin(begun, operator_context(console.client.id)).session_id
-    key = console.services.clients.api_keys.create(CreateApiKey(None), console.client.call())
+    walked = console.services.api_sessions.begin(begun, operator_context(console.client.id)).session_id
+    key = console.services.api_keys.create(CreateApiKey(None), console.client.call())
     own = (
         f"/operator/transactions/{console.pay()}", f"/operator/api-keys/{key.id}",
         f"/operator/payouts/{console.draft_payout()}", f"/operator{delivered[1]}", f"/operator/sessions/{walked}",
@@ -131,7 +131,7 @@ def test_a_person_adds_a_second_factor_and_gives_a_fresh_code(
 ) -> None:
     # Each look has a person of its own: the second factor stays.
     visitor = Visitor(console, chromium, role="admin" if width == 360 else "developer")
-    key = console.services.clients.api_keys.create(CreateApiKey(None), console.client.call())
+    key = console.services.api_keys.create(CreateApiKey(None), console.client.call())
     with visitor.tab(scheme, width) as page:
         page.goto("/console/security")
         page.get_by_role("link", name="Add a second factor").click()
@@ -184,11 +184,11 @@ def test_the_menu_opens_on_a_phone_and_a_key_is_made_revealed_copied_and_deleted
 
 
 def test_a_live_part_follows_what_happens(visitor: Visitor, console: Console) -> None:
-    key = console.services.clients.api_keys.create(CreateApiKey(None), console.client.call())
+    key = console.services.api_keys.create(CreateApiKey(None), console.client.call())
     with visitor.tab() as page:
         page.goto(f"/console/api-keys/{key.id}")
         page.get_by_text("0 of 100").wait_for()
-        console.services.clients.auth.authenticate_key(key.apikey, key.apisecret, "192.0.2.1")
+        console.services.auth.authenticate_key(key.apikey, key.apisecret, "192.0.2.1")
         page.get_by_text("1 of 100").wait_for()
 
 
@@ -210,12 +210,10 @@ def test_pages_work_without_scripts(visitor: Visitor, console: Console) -> None:
 
 
 def test_a_payment_is_found_by_its_receipt_explained_and_refunded(visitor: Visitor, console: Console) -> None:
-    console.services.transactions.deposits.create(
+    console.services.deposits.create(
         CreateDeposit(console.client.id, 1_000_000, secrets.token_hex(8)), operator_context()
     )
-    paid = console.services.transactions.transactions.get(
-        GetTransaction(console.pay()), operator_context(console.client.id)
-    )
+    paid = console.services.transactions.get(GetTransaction(console.pay()), operator_context(console.client.id))
     with visitor.tab() as page:
         page.goto("/console/audit")
         page.keyboard.press("/")

@@ -50,29 +50,29 @@ class Console:
         order = CreateTransaction(
             TransactionType.COLLECTION, "+256770000000", 500_000, secrets.token_hex(32), description=text
         )
-        made = self.services.transactions.transactions.create(order, context).transaction.transaction_id
+        made = self.services.transactions.create(order, context).transaction.transaction_id
         self.advance(made)
         return made
 
     def advance(self, transaction_id: str) -> None:
         """Advance a payment as the worker would."""
-        settlement = self.services.transactions.settlement
+        settlement = self.services.settlement
         next(settlement.advance(claimed) for claimed in settlement.claim(100) if claimed.id == transaction_id)
 
     def draft_payout(self) -> str:
         """Upload a payout that waits for an approval; returns its id."""
         file = f"phone,amount,ref,name\n0770000000,5000,E-1,<b>{'long' * 20}</b> שלום\n2.5E+11,1,E-2,\n".encode()
         wanted = CreatePayout(secrets.token_hex(32), "<b>Salaries</b> 🦒", file=file)
-        return self.services.payouts.payouts.create(wanted, self.client.call()).payout.payout_id
+        return self.services.payouts.create(wanted, self.client.call()).payout.payout_id
 
     def compare_statement(self) -> tuple[str, str]:
         """Compare a statement with a payment that we do not know; returns the pages of it and of its difference."""
         line = ["7", "<b>longlonglong</b>", "2026-11-22 10:00:00", "Successful", "Payment", "FRI:256770000000/MSISDN"]
         file = csv_file([[*line, "FRI:41000001/MM", "5,000", "UGX", "0", "0"]])
-        operations, context = self.services.reconciliation, operator_context()
+        services, context = self.services, operator_context()
         wanted = ReconcileStatement("sandbox", f"{secrets.token_hex(40)}<b>.csv", BytesIO(file), is_confirmed=True)
-        statement_id = operations.statements.reconcile(wanted, context).statement.statement_id
-        (found,) = operations.differences.list(ListDifferences(statement_id), context).items
+        statement_id = services.provider_statements.reconcile(wanted, context).statement.statement_id
+        (found,) = services.differences.list(ListDifferences(statement_id), context).items
         return f"/operator/reconciliation/{statement_id}", f"/operator/differences/{found.difference_id}"
 
 

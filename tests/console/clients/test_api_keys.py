@@ -107,7 +107,7 @@ def test_the_calls_of_a_key_refresh_only_when_they_changed(
     assert "data-poll" in first.text
     seen = {"X-Console-Poll": first.headers["X-Console-Version"]}
     assert visitor.get(path, headers=seen).status_code == 204
-    services.clients.auth.authenticate_key(key.apikey, key.apisecret, "192.0.2.1")
+    services.auth.authenticate_key(key.apikey, key.apisecret, "192.0.2.1")
     changed = visitor.get(path, headers=seen)
     assert changed.status_code == 200
     assert re.search(r">1 <span class=\"muted\">of 100<", changed.text)
@@ -117,7 +117,7 @@ def test_the_audit_trail_has_pages_with_next_links(
     visit: Visit, example_client: ExampleClient, services: Services
 ) -> None:
     for _ in range(60):
-        services.clients.api_keys.list(example_client.call())
+        services.api_keys.list(example_client.call())
     visitor = visit()
     first = visitor.get("/audit")
     following = re.search(r'rel="next" href="/console(/audit\?cursor=[^"]+)"', first.text)

@@ -32,8 +32,8 @@ def stranger(app: Flask) -> ConsoleVisitor:
 
 
 def send_mails(services: Services) -> None:
-    for mail_id in services.mail.sender.claim(10):
-        services.mail.sender.send(mail_id)
+    for mail_id in services.mail_sender.claim(10):
+        services.mail_sender.send(mail_id)
 
 
 def link_to(server: MailServer, recipient: str) -> str:

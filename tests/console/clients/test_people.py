@@ -52,7 +52,7 @@ def test_an_owner_invites_a_person_who_chooses_a_password_and_signs_in(visit: Vi
 
 
 def test_each_role_sees_and_does_what_it_may(visit: Visit, services: Services, example_client: ExampleClient) -> None:
-    owner_id = services.clients.clients.find_user(example_client.email(), OPERATOR).user_id
+    owner_id = services.clients.find_user(example_client.email(), OPERATOR).user_id
     viewer, admin = visit("viewer"), visit("admin")
     assert example_client.email() in viewer.get("/people").text
     assert "Invite" not in viewer.get("/people").text
@@ -71,7 +71,7 @@ def test_each_role_sees_and_does_what_it_may(visit: Visit, services: Services, e
     assert "Disable the person" not in owner.get(f"/people/{owner_id}").text
     other = ExampleClient(services, "other")
     other.email("viewer")
-    theirs = services.clients.clients.find_user(other.email("viewer"), OPERATOR).user_id
+    theirs = services.clients.find_user(other.email("viewer"), OPERATOR).user_id
     assert_same(*(owner.get(f"/people/{one}") for one in (theirs, MISSING)))
     for action in ("role", "disable", "enable", "logins/end", "link"):
         assert_same(*(owner.post(f"/people/{one}/{action}", role="viewer") for one in (theirs, MISSING)))

@@ -88,7 +88,7 @@ def test_a_login_that_ends_ends_at_once_in_every_browser(
     here.post("/sign-out", everywhere="1")
     assert there.get("/api-keys").status_code == 302
     again = visit("owner")
-    services.clients.logins.end(LogOut(everywhere=True), example_client.call())
+    services.logins.end(LogOut(everywhere=True), example_client.call())
     assert again.get("").status_code == 302
 
 

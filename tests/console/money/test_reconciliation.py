@@ -21,7 +21,7 @@ SILENT = "+256770000007"
 
 
 def pay(services: Services, number: str = "+256770000000") -> Transaction:
-    made = services.transactions.transactions.create(request(number=number), a_client(f"<i>{number}</i>"))
+    made = services.transactions.create(request(number=number), a_client(f"<i>{number}</i>"))
     return Transaction.get_by_id(made.transaction.transaction_id)
 
 

@@ -26,7 +26,7 @@ def test_a_statement_adds_up_and_shows_the_balance_over_time(
     today = clock.now().astimezone(KAMPALA).date()
     assert "Nothing moved in this account" in visitor.get("/statements").text
     deposit(services, call, 100_000)
-    create = services.transactions.transactions.create
+    create = services.transactions.create
     for place in range(60):
         create(request(shillings=10, reference=f"<b>{place}"), call)
     work(services, clock, 1)
@@ -64,7 +64,7 @@ def test_the_report_of_a_day_counts_by_type_provider_and_status(
 ) -> None:
     call = operator_context(example_client.id)
     for number in ("+256770000000", "+256770000002"):
-        services.transactions.transactions.create(request(number=number), call)
+        services.transactions.create(request(number=number), call)
     work(services, clock, 2)
     visitor = visit("viewer")
     page = visitor.get("/reports").text

@@ -20,7 +20,7 @@ from ussd_server.services.webhooks.messages import CreateWebhook
 
 def pay(services: Services, client: ExampleClient, **more: object) -> TransactionView:
     """A payment of the client that a program requested."""
-    return services.transactions.transactions.create(
+    return services.transactions.create(
         request(**more),  # type: ignore[arg-type]
         operator_context(client.id),
     ).transaction
@@ -66,13 +66,13 @@ def test_the_list_is_filtered_as_people_write_and_is_the_same_as_csv_and_json(
 def test_a_payment_is_explained_with_its_timeline_ledger_and_webhooks(
     visit: Visit, services: Services, clock: MovableClock, example_client: ExampleClient
 ) -> None:
-    services.webhooks.subscriptions.create(
+    services.webhooks.create(
         CreateWebhook("http://127.0.0.1:19999/hook", ("transaction.succeeded",)), operator_context(example_client.id)
     )
     made = pay(services, example_client, number="+256770000004", metadata={"note": "</pre><b>bold</b>"})
     path = f"/transactions/{made.transaction_id}"
     visitor = visit("viewer")
-    services.transactions.settlement.advance(*services.transactions.settlement.claim(1))
+    services.settlement.advance(*services.settlement.claim(1))
     page = visitor.get(path)
     assert "waits for the payer to approve it" in page.text
     assert "no webhook takes it" in page.text
@@ -83,7 +83,7 @@ def test_a_payment_is_explained_with_its_timeline_ledger_and_webhooks(
     seen = {"X-Console-Poll": first.headers["X-Console-Version"]}
     assert visitor.get(live[1], headers=seen).status_code == 204
     work(services, clock, 5)
-    services.webhooks.relay.run()
+    services.relay.run()
     final = visitor.get(live[1], headers=seen)
     assert (final.status_code, final.headers["HX-Refresh"]) == (200, "true")
     page = visitor.get(path)
@@ -103,7 +103,7 @@ def test_a_payment_is_explained_with_its_timeline_ledger_and_webhooks(
 def test_an_admin_refunds_a_payment_and_both_are_linked(
     visit: Visit, services: Services, clock: MovableClock, example_client: ExampleClient
 ) -> None:
-    services.transactions.deposits.create(CreateDeposit(example_client.id, 900_000, "float"), OPERATOR)
+    services.deposits.create(CreateDeposit(example_client.id, 900_000, "float"), OPERATOR)
     made = pay(services, example_client, reference="order-1")
     work(services, clock)
     path = f"/transactions/{made.transaction_id}"
@@ -137,7 +137,7 @@ def test_an_admin_refunds_a_payment_and_both_are_linked(
 
 def test_another_clients_transaction_answers_as_a_missing_one(visit: Visit, services: Services) -> None:
     stranger: RequestContext = a_client("Other")
-    foreign = services.transactions.transactions.create(request(), stranger).transaction.transaction_id
+    foreign = services.transactions.create(request(), stranger).transaction.transaction_id
     visitor, missing = visit(), "019e0000-0000-7000-8000-000000000000"
     for end in ("", "/live"):
         assert_same(*(visitor.get(f"/transactions/{one}{end}") for one in (foreign, missing)))

@@ -21,7 +21,7 @@ def test_a_menu_is_uploaded_checked_bound_published_changed_and_rolled_back(
     visitor = visit("developer")
     assert "No menu yet" in visitor.get("/menus").text
     assert "No session yet" in visitor.get("/sessions").text
-    services.ussd.channels.assign_code(AssignCode(CODE, example_client.id), OPERATOR)
+    services.channels.assign_code(AssignCode(CODE, example_client.id), OPERATOR)
     broken = visitor.post("/menus/new", menu_id="shop", text="start: [")
     assert (broken.status_code, "line" in broken.text, "start: [" in broken.text) == (400, True, True)
     large = visitor.post("/menus/new", menu_id="shop", text="start: " + "x" * 65_536)
@@ -71,11 +71,11 @@ def test_a_session_is_a_conversation_with_its_secret_masked_and_is_replayed_agai
     shop = Shop(services, client_id=example_client.id)
     call = HandsetCall("0123456789abcdef-0", "+256770000000", CODE)
     for entries in ((), ("4",), ("4", VOUCHER)):
-        services.ussd.handsets.step(
+        services.handsets.step(
             HandsetCall(call.session_id, call.phone_number, CODE, entries=entries), shop.call
         )  # fmt: skip
-    services.ussd.handsets.hang_up(HandsetCall(call.session_id, call.phone_number, CODE, entries=("4",)), shop.call)
-    (session,) = services.ussd.api_sessions.list(ListSessions(), shop.call).items
+    services.handsets.hang_up(HandsetCall(call.session_id, call.phone_number, CODE, entries=("4",)), shop.call)
+    (session,) = services.api_sessions.list(ListSessions(), shop.call).items
     visitor = visit("viewer")
     page = visitor.get(f"/sessions/{session.session_id}").text
     assert "Enter your voucher code" in page
@@ -112,8 +112,8 @@ def test_another_clients_menu_and_session_answer_as_missing_ones(
     visit: Visit, services: Services, example_client: ExampleClient
 ) -> None:
     shop = Shop(services)
-    services.ussd.handsets.step(HandsetCall("0123456789abcdef-0", "+256770000000", CODE), shop.call)
-    (session,) = services.ussd.api_sessions.list(ListSessions(), shop.call).items
+    services.handsets.step(HandsetCall("0123456789abcdef-0", "+256770000000", CODE), shop.call)
+    (session,) = services.api_sessions.list(ListSessions(), shop.call).items
     visitor = visit()
     assert_same(
         visitor.get(f"/sessions/{session.session_id}"), visitor.get("/sessions/019e0000-0000-7000-8000-000000000000")

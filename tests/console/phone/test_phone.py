@@ -83,9 +83,9 @@ def test_a_code_is_dialled_dropped_redialled_and_paid_through_the_gateway(
         "/phone/script", **phone.fields, call=unescape(_CALL.findall(phone.page)[0]), name="a payment"
     )
     assert shop_script.status_code == 303
-    scripts = services.menus.menus.get(NameMenu("shop"), shop.call).draft["scripts"]
+    scripts = services.menus.get(NameMenu("shop"), shop.call).draft["scripts"]
     assert [script["name"] for script in scripts] == ["a payment"]
-    assert services.menus.menus.publish(NameMenu("shop"), shop.call).version == 2
+    assert services.menus.publish(NameMenu("shop"), shop.call).version == 2
 
 
 def test_hanging_up_ends_the_session_and_keys_type(
@@ -109,7 +109,7 @@ def test_a_draft_is_walked_without_money_and_its_errors_are_named(
 ) -> None:
     shop = Shop(services, client_id=example_client.id)
     changed = {"type": "input", "text": {"en": "How much <b>now</b>?"}, "var": "amount", "goto": "sure"}
-    services.menus.menus.save_draft(SaveDraft("shop", shop_document(nodes={"amount": changed})), shop.call)
+    services.menus.save_draft(SaveDraft("shop", shop_document(nodes={"amount": changed})), shop.call)
     phone = _Phone(visit(), "draft:shop", language="lg")
     assert "Tukusanyukidde" in phone.press("call")
     assert "How much <b>now</b>?" in phone.press("send", "1")
@@ -119,7 +119,7 @@ def test_a_draft_is_walked_without_money_and_its_errors_are_named(
     assert phone.press("redial").startswith("Tukusanyukidde")
     assert not Transaction.select().exists()
     assert not UssdSession.select().exists()
-    services.menus.menus.save_draft(SaveDraft("shop", {"start": "x"}), shop.call)
+    services.menus.save_draft(SaveDraft("shop", {"start": "x"}), shop.call)
     refused = phone.visitor.post("/phone", target="draft:shop", do="call")
     assert refused.status_code == 400
     assert "document:" in refused.text
@@ -167,7 +167,7 @@ def test_a_secret_is_neither_in_the_page_nor_in_the_script_of_the_walk(
         assert "write a made-up entry in the place of" in page
         stranger = visit("developer").post("/phone", **phone.fields, call=call, do="redial")
         assert "Press Call" in stranger.text
-    text = services.menus.diagrams.text(NameVersion("shop"), shop.call).replace("<fill in code>", "made-up")
+    text = services.diagrams.text(NameVersion("shop"), shop.call).replace("<fill in code>", "made-up")
     assert "The check passes" in visit().post("/menus/shop/edit", text=text, do="check").text
 
 
@@ -175,7 +175,7 @@ def test_in_production_codes_are_dialled_only_where_a_setting_allows_it_by_peopl
     visit: Visit, services: Services, example_client: ExampleClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Shop(services, client_id=example_client.id)
-    handsets, owner, developer = services.ussd.handsets, visit(), visit("developer")
+    handsets, owner, developer = services.handsets, visit(), visit("developer")
     monkeypatch.setattr(handsets, "_is_sandbox", False)
     assert CODE in owner.get("/phone").text
     assert CODE not in developer.get("/phone").text
@@ -200,13 +200,13 @@ def test_a_phone_never_leaves_its_client_through_a_channel_that_all_clients_shar
 ) -> None:
     ours, theirs = Shop(services, client_id=example_client.id, code="*777#"), Shop(services, code="*777*5#")
     for shop in (ours, theirs):
-        services.ussd.channels.set_active(shop.channel.channel_id, False, OPERATOR)
-    services.ussd.channels.create(CreateChannel(gateway, codes=codes), OPERATOR)
+        services.channels.set_active(shop.channel.channel_id, False, OPERATOR)
+    services.channels.create(CreateChannel(gateway, codes=codes), OPERATOR)
     paying = HandsetCall("0123456789abcdef-0", PHONE, "*777*5#", "64110")
     for entries in ((), ("1",), ("1", "91357"), ("1", "91357", "1")):
-        services.ussd.handsets.step(replace(paying, entries=entries), theirs.call)
-    for claimed in services.transactions.settlement.claim(10):
-        services.transactions.settlement.advance(claimed)
+        services.handsets.step(replace(paying, entries=entries), theirs.call)
+    for claimed in services.settlement.claim(10):
+        services.settlement.advance(claimed)
     assert Transaction.get().status == "succeeded"
     clock.advance(60)
     phone = _Phone(visit(), "code:*777#", phone_number=PHONE)

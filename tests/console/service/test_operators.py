@@ -48,7 +48,7 @@ def test_two_operators_settle_a_payment_that_no_provider_confirmed(
 ) -> None:
     call = a_client()
     deposit(services, call, 5000)
-    made = services.transactions.transactions.create(request("disbursement", "+256770000007"), call).transaction
+    made = services.transactions.create(request("disbursement", "+256770000007"), call).transaction
     work(services, clock, 45, step=5)
     ann, bob = operator("ann"), operator("bob")
     reviews = ann.get("/operator/reviews")
@@ -77,7 +77,7 @@ def test_two_operators_settle_a_payment_that_no_provider_confirmed(
     assert (settled.amount_cents, settled.phone_number) == (500_000, "+256770000007")
     assert bob.post(path_of_confirmation, digest=digest).status_code == 400
     assert ann.post(path, outcome="failed", reason="again").status_code == 400
-    paid = services.transactions.transactions.create(request("collection", "+256770000000"), call).transaction
+    paid = services.transactions.create(request("collection", "+256770000000"), call).transaction
     work(services, clock, 5, step=1)
     refund = ann.post(f"/operator/transactions/{paid.transaction_id}/refund", amount="1", reason="wrong number")
     assert refund.status_code == 303
@@ -89,7 +89,7 @@ def test_two_operators_settle_a_payment_that_no_provider_confirmed(
 
 def test_two_operators_refund_a_payment(operator: Operators, services: Services, clock: MovableClock) -> None:
     call = a_client()
-    paid = services.transactions.transactions.create(request("collection", "+256770000000"), call).transaction
+    paid = services.transactions.create(request("collection", "+256770000000"), call).transaction
     work(services, clock, 5, step=1)
     ann, bob = operator("ann"), operator("bob")
     path = f"/operator/transactions/{paid.transaction_id}/refund"
@@ -108,8 +108,8 @@ def test_an_operator_finds_any_clients_payment_and_proposes_its_refund_where_it_
 ) -> None:
     call = replace(a_client("<i>Kampala & Sons</i>"), request_id="request-of-the-payment")
     other = a_client("Other")
-    paid = services.transactions.transactions.create(request(reference="order-1"), call).transaction
-    services.transactions.transactions.create(request(reference="order-1"), other)
+    paid = services.transactions.create(request(reference="order-1"), call).transaction
+    services.transactions.create(request(reference="order-1"), other)
     work(services, clock, 5, step=1)
     ann = operator("ann")
     path = f"/operator/transactions/{paid.transaction_id}"
@@ -141,12 +141,12 @@ def test_an_operator_finds_and_opens_any_clients_session_event_and_payout(
     operator: Operators, visit: Visit, services: Services, example_client: ExampleClient
 ) -> None:
     shop = Shop(services, client_id=example_client.id)
-    session = services.ussd.api_sessions.begin(BeginSession("+256772123456", shop.code, text="4"), shop.call)
-    services.ussd.api_sessions.enter(EnterText(session.session_id, VOUCHER), shop.call)
+    session = services.api_sessions.begin(BeginSession("+256772123456", shop.code, text="4"), shop.call)
+    services.api_sessions.enter(EnterText(session.session_id, VOUCHER), shop.call)
     deposit(services, operator_context(example_client.id), 100_000)
-    paid = services.transactions.transactions.create(request(), shop.call).transaction
-    events = services.webhooks.events.list_of_object(paid.transaction_id, shop.call)
-    payout = services.payouts.payouts.create(
+    paid = services.transactions.create(request(), shop.call).transaction
+    events = services.events.list_of_object(paid.transaction_id, shop.call)
+    payout = services.payouts.create(
         CreatePayout("NOV", file=b"phone_number,amount,reference\n0770000002,1000,<b>E-1</b>\n"), example_client.call()
     ).payout.payout_id
     ann = operator("ann")

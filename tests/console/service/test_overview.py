@@ -6,6 +6,7 @@ from tests.conftest import MovableClock
 from tests.console.conftest import Operators, Visit
 from tests.support.example_client import OPERATOR, ExampleClient
 from tests.support.money import a_client, request, work
+from tests.support.runtimes import other_runtime
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.models.webhooks import Webhook
@@ -25,16 +26,16 @@ def test_the_overview_shows_what_moved_what_is_held_and_what_needs_a_person(
     example_client.create_key()
     assert "You have an API key" in visitor.get("").text
     context = operator_context(example_client.id)
-    services.transactions.deposits.create(CreateDeposit(example_client.id, 5_000_000, "float"), OPERATOR)
+    services.deposits.create(CreateDeposit(example_client.id, 5_000_000, "float"), OPERATOR)
     assert "Collect a first payment" in visitor.get("").text
-    create = services.transactions.transactions.create
+    create = services.transactions.create
     create(request("collection", "+256770000000", 5000), context)
     create(request("collection", "+256770000001", 7000), context)
     create(request("disbursement", "+256770000000", 1000), context)
     create(request("disbursement", "+256770000007", 3000), context)
     create(request("collection", "+256770000000", 99), a_client("Other"))
     url = "https://example.com/<b>hook</b>"
-    hook = services.webhooks.subscriptions.create(CreateWebhook("https://example.com/hook"), context)
+    hook = services.webhooks.create(CreateWebhook("https://example.com/hook"), context)
     Webhook.update(failing_since=clock.now(), url=url).where(Webhook.id == hook.id).execute()
     work(services, clock, 20, step=5)
     page = visitor.get("").text
@@ -52,13 +53,13 @@ def test_the_overview_shows_what_moved_what_is_held_and_what_needs_a_person(
 def test_operators_see_all_clients_together_and_switch_a_provider_off_and_on(
     operator: Operators, visit: Visit, services: Services, clock: MovableClock, example_client: ExampleClient
 ) -> None:
-    create = services.transactions.transactions.create
+    create = services.transactions.create
     create(request("collection", "+256770000000", 5000), operator_context(example_client.id))
     create(request("collection", "+256770000000", 99), a_client("Other"))
     work(services, clock, 2)
     ann = operator("ann")
     assert "is low" not in ann.get("/operator").text
-    floats = FloatService(services.providers.providers, clock, alert_cents=10**15)
+    floats = FloatService(other_runtime(services, float_alert_shillings=10**13))
     assert floats.ask() == 1
     page = ann.get("/operator").text
     assert "The float at Sandbox is low" in page

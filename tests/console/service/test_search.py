@@ -17,7 +17,7 @@ def test_people_find_what_they_know_a_value_of(
     visit: Visit, services: Services, clock: MovableClock, example_client: ExampleClient
 ) -> None:
     hostile = "<b>order</b> & 1"
-    create, context = services.transactions.transactions.create, operator_context(example_client.id)
+    create, context = services.transactions.create, operator_context(example_client.id)
     asked = replace(context, request_id="call-of-today")
     paid = create(request(number="+256770000000", reference=hostile), asked).transaction
     create(request(number="+256770000000", reference="order-2", shillings=10), context)

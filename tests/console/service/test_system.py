@@ -92,9 +92,9 @@ def test_the_system_page_shows_parts_workers_queues_and_settings_without_secrets
 ) -> None:
     ann = operator("ann")
     assert "No worker runs" in ann.get("/operator/system").text
-    services.operations.heartbeat.beat()
+    services.runtime.heartbeat.beat()
     page = ann.get("/operator/system").text
-    assert services.operations.heartbeat.worker_id in page
+    assert services.runtime.heartbeat.worker_id in page
     assert "USSD_KEEP_DELIVERIES_DAYS" in page
     assert "Events that are not relayed yet" in page
     assert services.settings.database_url.rpartition("@")[0] not in page or "@" not in services.settings.database_url
@@ -125,7 +125,7 @@ def test_the_audit_trail_of_operators_has_what_they_did_anywhere_and_failed_sign
 ) -> None:
     ann, bob, _ = operator("ann"), operator("bob"), example_client.email()
     ann.post(f"/operator/clients/{example_client.id}/disable", reason="<b>unpaid</b>")
-    services.clients.clients.set_active(example_client.id, True, OPERATOR, "paid")
+    services.clients.set_active(example_client.id, True, OPERATOR, "paid")
     stranger = ConsoleVisitor(app.test_client())
     stranger.get("/operator/sign-in")
     stranger.post("/operator/sign-in", email="nobody@ops.example", password="x" * 12, code="123456")

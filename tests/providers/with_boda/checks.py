@@ -93,7 +93,7 @@ def test_a_menu_asks_for_it(services: Services) -> None:
     ]
     root = {"type": "menu", "text": {"en": "Pay with"}, "options": options}
     shop = Shop(services, shop_document(start="pick", nodes={"pick": root}))
-    begun = services.ussd.api_sessions.begin(BeginSession(BODA_NUMBER, shop.code), shop.call)
+    begun = services.api_sessions.begin(BeginSession(BODA_NUMBER, shop.code), shop.call)
     assert begun.message == "Pay with\n1. Boda Cash\n3. Leave", "MTN is not set up here"
 
 

@@ -46,14 +46,14 @@ def test_every_type_pays_its_fee_as_a_transfer_of_its_own(services: Services, cl
     for number, kind in enumerate(("collection", "disbursement", "transfer", "refund"), 1):
         set_fee(FeeTerms(call.client_id, TransactionType(kind), number * 100, 0), operator())
     deposit(services, call, 1000)
-    collected = services.transactions.transactions.create(request("collection", shillings=500), call).transaction
-    services.transactions.transactions.create(request("collection", shillings=100, account="+256770000000"), call)
+    collected = services.transactions.create(request("collection", shillings=500), call).transaction
+    services.transactions.create(request("collection", shillings=100, account="+256770000000"), call)
     work(services, clock)
-    services.transactions.transactions.create(request("disbursement", shillings=200), call)
-    services.transactions.transactions.create(request("disbursement", "+256770000001", 200), call)
-    services.transactions.transactions.create(request("transfer", shillings=50, to_phone_number="+256770000002"), call)
+    services.transactions.create(request("disbursement", shillings=200), call)
+    services.transactions.create(request("disbursement", "+256770000001", 200), call)
+    services.transactions.create(request("transfer", shillings=50, to_phone_number="+256770000002"), call)
     work(services, clock)
-    services.transactions.refunds.create(CreateRefund(collected.transaction_id, "back"), call)
+    services.refunds.create(CreateRefund(collected.transaction_id, "back"), call)
     work(services, clock)
     assert balances(call.client_id) == {
         "main": (100_000 + 50_000 - 100 - 20_000 - 200 - 50_000 - 400, 0),
@@ -72,14 +72,12 @@ def test_a_late_success_whose_fee_cannot_be_paid_is_a_shortfall_as_a_whole(
     call = a_client()
     set_fee(FeeTerms(call.client_id, TransactionType.DISBURSEMENT, 100, 0), operator())
     deposit(services, call, 501)
-    late = services.transactions.transactions.create(
-        request("disbursement", "+256770000009", 500), call
-    ).transaction.transaction_id
+    late = services.transactions.create(request("disbursement", "+256770000009", 500), call).transaction.transaction_id
     work(services, clock, 2)
     set_fee(FeeTerms(call.client_id, TransactionType.DISBURSEMENT, 0, 0), operator())
-    services.transactions.transactions.create(request("disbursement", shillings=1), call)
+    services.transactions.create(request("disbursement", shillings=1), call)
     work(services, clock, 10)
-    assert services.transactions.transactions.get(GetTransaction(late), call).late
+    assert services.transactions.get(GetTransaction(late), call).late
     assert balances(call.client_id)["main"] == (50_000, 0)
     assert balances(call.client_id)["shortfall"] == (-50_100, 0)
     assert check_everything() == []
@@ -90,20 +88,16 @@ def test_the_fee_of_a_disbursement_must_be_there_too(services: Services) -> None
     set_fee(FeeTerms(call.client_id, TransactionType.DISBURSEMENT, 1, 0), operator())
     deposit(services, call, 100)
     with pytest.raises(ServiceError) as refusal:
-        services.transactions.transactions.create(request("disbursement", shillings=100), call)
+        services.transactions.create(request("disbursement", shillings=100), call)
     assert refusal.value.code is Code.INSUFFICIENT_BALANCE
 
 
 def test_a_fee_agreed_later_changes_no_existing_transaction(services: Services, clock: MovableClock) -> None:
     call = a_client()
-    created = services.transactions.transactions.create(request(shillings=500), call).transaction
+    created = services.transactions.create(request(shillings=500), call).transaction
     set_fee(FeeTerms(call.client_id, TransactionType.COLLECTION, 100, 0), operator())
     work(services, clock)
-    assert (
-        services.transactions.transactions.create(request(shillings=500), call).transaction.fee_cents
-        == created.fee_cents
-        == 0
-    )
+    assert services.transactions.create(request(shillings=500), call).transaction.fee_cents == created.fee_cents == 0
     assert balances(call.client_id)["main"] == (50_000, 0)
 
 
@@ -113,7 +107,7 @@ def test_every_transaction_pays_what_is_agreed_when_it_is_created(services: Serv
     for number, cents in enumerate((0, 100, 70, 0)):
         set_fee(FeeTerms(call.client_id, TransactionType.COLLECTION, cents, 0), operator())
         for place in "ab":
-            made = services.transactions.transactions.create(request(reference=f"r{number}{place}"), call).transaction
+            made = services.transactions.create(request(reference=f"r{number}{place}"), call).transaction
             paid.append(made.fee_cents)
     work(services, clock)
     assert paid == [0, 0, 100, 100, 70, 70, 0, 0]

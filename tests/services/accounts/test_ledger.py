@@ -41,13 +41,13 @@ def test_transfers_that_cross_never_wait_for_one_another_for_ever(services: Serv
     for kind in (TransactionType.TRANSFER, TransactionType.COLLECTION):
         set_fee(FeeTerms(context.client_id, kind, 10, 0), operator())
     for number in (FIRST, SECOND):
-        services.transactions.transactions.create(request("collection", number, 1000, account=number), context)
+        services.transactions.create(request("collection", number, 1000, account=number), context)
     work(services, clock, 2)
     over = Event()
 
     def cross(name: str, payer: str, payee: str) -> None:
         for number in range(12):
-            services.transactions.transactions.create(
+            services.transactions.create(
                 request("transfer", payer, 1, to_phone_number=payee, reference=f"{name} {number}"), context
             )
 
@@ -82,7 +82,7 @@ def test_accounts_opened_by_several_at_once_are_opened_once(services: Services, 
     for kind in (TransactionType.DISBURSEMENT, TransactionType.COLLECTION):
         set_fee(FeeTerms(context.client_id, kind, 10, 0), operator())
     for number in range(8):
-        services.transactions.transactions.create(request("collection", shillings=100, reference=f"r{number}"), context)
+        services.transactions.create(request("collection", shillings=100, reference=f"r{number}"), context)
     together(*[lambda: work(services, clock)] * 4)
     assert balances(context.client_id) == {
         "main": (80_000 - 80, 0), "fees": (80, 0), "provider:sandbox": (-80_000, 0)
@@ -95,7 +95,7 @@ def test_everything_at_once_neither_deadlocks_nor_loses_money(services: Services
     for kind in ("collection", "disbursement", "refund"):
         set_fee(FeeTerms(context.client_id, TransactionType(kind), 10, 0), operator())
     deposit(services, context, 300)
-    collected = services.transactions.transactions.create(request("collection", shillings=500), context).transaction
+    collected = services.transactions.create(request("collection", shillings=500), context).transaction
     work(services, clock)
     over = Event()
 
@@ -110,12 +110,12 @@ def test_everything_at_once_neither_deadlocks_nor_loses_money(services: Services
         for number in range(8):
             to = f"+25677000000{(0, 1, 9)[number % 3]}"
             payment = request(kind, to, 40, reference=f"{name} {number}")
-            tried(partial(services.transactions.transactions.create, payment, context))
+            tried(partial(services.transactions.create, payment, context))
 
     def refund(name: str) -> None:
         for number in range(8):
             back = CreateRefund(collected.transaction_id, f"{name} {number}", 1_000)
-            tried(lambda: services.transactions.refunds.create(back, context))  # noqa: B023
+            tried(lambda: services.refunds.create(back, context))  # noqa: B023
 
     def settle() -> None:
         while not over.is_set():
@@ -159,7 +159,7 @@ def spend(settings: Settings, context: RequestContext, name: str) -> int:
         while True:
             ordered = request("disbursement", shillings=100, reference=f"{name} {thread} {accepted}")
             try:
-                services.transactions.transactions.create(ordered, context)
+                services.transactions.create(ordered, context)
             except ServiceError as refusal:
                 if refusal.code is not Code.INSUFFICIENT_BALANCE:
                     raise

@@ -63,7 +63,7 @@ def test_opening_and_credits_less_debits_are_closing_for_every_period(
 
 
 def _act(desk: PayoutDesk, name: str, number: str, shillings: int, place: int, collected: list[str]) -> None:
-    create = desk.services.transactions.transactions.create
+    create = desk.services.transactions.create
     named: dict[str, Any] = {"reference": f"r{place}"}
     if name in ("collect", "save"):
         account = {"account": number} if name == "save" else {}
@@ -74,7 +74,7 @@ def _act(desk: PayoutDesk, name: str, number: str, shillings: int, place: int, c
     elif name == "move":
         create(request("transfer", SAVER, shillings, to_phone_number=OTHER_SAVER, account=SAVER, **named), desk.maker)
     elif name == "refund" and collected:
-        desk.services.transactions.refunds.create(CreateRefund(collected[-1], **named), desk.maker)
+        desk.services.refunds.create(CreateRefund(collected[-1], **named), desk.maker)
     elif name == "pay out":
         draft = desk.draft(row("a", number, shillings), row("b", SAVER, 100), reference=f"P{place}")
         desk.approve(draft)
@@ -83,7 +83,7 @@ def _act(desk: PayoutDesk, name: str, number: str, shillings: int, place: int, c
 
 
 def _compare_periods(services: Services, desk: PayoutDesk, account: Account) -> None:
-    statements = services.accounts.statements
+    statements = services.statements
     entries = AccountEntry.select(AccountEntry.posted_us).where(AccountEntry.account_id == account.id)
     moments = [_EPOCH + timedelta(microseconds=entry.posted_us) for entry in entries.order_by(AccountEntry.posted_us)]
     # Before everything, at movements, and after everything.

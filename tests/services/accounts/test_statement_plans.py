@@ -27,7 +27,7 @@ def test_balances_of_a_long_account_are_read_by_kept_plans(services: Services) -
     database.execute_sql("ANALYZE ledger_entries")
     request = GetStatement(from_at=datetime(2020, 1, 1, tzinfo=UTC), limit=1)
     for _ in range(_RUNS):
-        assert services.accounts.statements.get(request, call).closing_balance_cents == 10_000
+        assert services.statements.get(request, call).closing_balance_cents == 10_000
     kept = database.execute_sql(
         "SELECT generic_plans > 0 FROM pg_prepared_statements WHERE statement LIKE %s AND statement NOT LIKE %s",
         ("%ledger_entries%", "%ledger_transfers%"),

@@ -50,7 +50,7 @@ def accepted(services: Services, key: ApiKeyView, secret: str | None = None) -> 
     # Each try comes from an address of its own, so that none is refused for what another guessed wrong.
     address = f"192.0.{next(_addresses)}"
     try:
-        found = services.clients.auth.authenticate_key(key.apikey, secret or key.apisecret, address)
+        found = services.auth.authenticate_key(key.apikey, secret or key.apisecret, address)
         return found.caller.key_id == key.id
     except ServiceError as refusal:
         if refusal.code not in (Code.INVALID_CREDENTIALS, Code.API_KEY_DISABLED):
@@ -62,16 +62,16 @@ def test_a_client_has_at_most_fifty_keys_however_many_ask_at_once(
     services: Services, example_client: ExampleClient
 ) -> None:
     context = example_client.call()
-    made = at_once([lambda: services.clients.api_keys.create(CreateApiKey(), context)] * 60)
+    made = at_once([lambda: services.api_keys.create(CreateApiKey(), context)] * 60)
     assert refusals(made) == ["API Key limit reached"] * 10
-    assert len(services.clients.api_keys.list(context)) == 50
-    services.clients.api_keys.delete(DeleteApiKey(services.clients.api_keys.list(context)[0].id), context)
-    services.clients.api_keys.create(CreateApiKey(), context)
+    assert len(services.api_keys.list(context)) == 50
+    services.api_keys.delete(DeleteApiKey(services.api_keys.list(context)[0].id), context)
+    services.api_keys.create(CreateApiKey(), context)
 
 
 def test_of_twenty_racing_deletions_one_wins(services: Services, example_client: ExampleClient) -> None:
     key, context = example_client.create_key(), example_client.call()
-    outcomes = at_once([lambda: services.clients.api_keys.delete(DeleteApiKey(key.id), context)] * 20, threads=20)
+    outcomes = at_once([lambda: services.api_keys.delete(DeleteApiKey(key.id), context)] * 20, threads=20)
     assert refusals(outcomes) == ["API Key not found"] * 19
     assert DeletedApiKey.select().count() == 1
     assert Event.select().where(Event.type == "api_key.deleted").count() == 1
@@ -82,7 +82,7 @@ def test_crossing_bulk_deletions_delete_every_key_once(services: Services, examp
     ids = [example_client.create_key().id for _ in range(12)]
     requests = [DeleteApiKeys(tuple(ids if turn % 2 else reversed(ids))) for turn in range(8)]
     outcomes = at_once(
-        [lambda request=request: services.clients.api_keys.delete_many(request, context) for request in requests],
+        [lambda request=request: services.api_keys.delete_many(request, context) for request in requests],
         threads=8,
     )
     assert refusals(outcomes) == []
@@ -100,7 +100,7 @@ def test_a_key_deleted_under_fire_is_never_accepted_after_the_answer(
         return deleted.is_set(), accepted(services, key)
 
     def delete() -> None:
-        services.clients.api_keys.delete(DeleteApiKey(key.id), context)
+        services.api_keys.delete(DeleteApiKey(key.id), context)
         deleted.set()
 
     outcomes = Counter(at_once([*[use] * 100, delete, *[use] * 500]))
@@ -115,7 +115,7 @@ def test_deleting_a_key_leaves_a_tombstone_an_event_and_a_line_in_the_trail(
     services: Services, example_client: ExampleClient
 ) -> None:
     key, context = example_client.create_key(), example_client.call()
-    result = services.clients.api_keys.delete(DeleteApiKey(key.id), context)
+    result = services.api_keys.delete(DeleteApiKey(key.id), context)
     assert not ApiKey.select().where(ApiKey.id == key.id).exists()
     assert DeletedApiKey.get(DeletedApiKey.apikey == key.apikey).deleted_at == result.deleted_at
     event = Event.get(Event.object_id == key.id)
@@ -129,22 +129,20 @@ def test_deleting_a_key_ends_its_open_conversations_and_no_others(services: Serv
     shop = Shop(services)
     operator = operator_context(shop.client_id)
     key, other = (
-        services.clients.api_keys.create(CreateApiKey(), operator),
-        services.clients.api_keys.create(CreateApiKey(), operator),
+        services.api_keys.create(CreateApiKey(), operator),
+        services.api_keys.create(CreateApiKey(), operator),
     )
 
     def begin(made: ApiKeyView) -> tuple[str, RequestContext]:
-        context = RequestContext(
-            services.clients.auth.authenticate_key(made.apikey, made.apisecret, "192.0.2.1").caller
-        )
+        context = RequestContext(services.auth.authenticate_key(made.apikey, made.apisecret, "192.0.2.1").caller)
         phone = f"+25677000000{next(_phones)}"
-        return services.ussd.api_sessions.begin(
+        return services.api_sessions.begin(
             BeginSession(phone_number=phone, service_code=shop.code), context
         ).session_id, context
 
     (doomed, _), (done, context), (kept, _) = begin(key), begin(key), begin(other)
-    services.ussd.api_sessions.end(NameSession(done), context)
-    result = services.clients.api_keys.delete(DeleteApiKey(key.id), operator)
+    services.api_sessions.end(NameSession(done), context)
+    result = services.api_keys.delete(DeleteApiKey(key.id), operator)
     ended = UssdSession.get_by_id(doomed)
     assert (ended.status, ended.ended_at) == ("invalidated", result.deleted_at)
     assert UssdSession.get_by_id(done).status == "ended_by_client"
@@ -157,7 +155,7 @@ def test_a_deletion_that_fails_half_way_leaves_everything(
     key, context = example_client.create_key(), example_client.call()
     monkeypatch.setattr("ussd_server.services.clients.api_keys.write_event", lambda *event: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        services.clients.api_keys.delete(DeleteApiKey(key.id), context)
+        services.api_keys.delete(DeleteApiKey(key.id), context)
     assert accepted(services, key)
     assert DeletedApiKey.select().count() == 0
 
@@ -166,7 +164,7 @@ def test_after_a_rotation_both_secrets_work_until_the_grace_is_over(
     services: Services, example_client: ExampleClient, clock: MovableClock
 ) -> None:
     key, context = example_client.create_key(), example_client.call()
-    rotated = services.clients.api_keys.rotate(RotateApiKey(key.id, 60), context)
+    rotated = services.api_keys.rotate(RotateApiKey(key.id, 60), context)
     assert accepted(services, key)
     assert accepted(services, key, rotated.apisecret)
     assert rotated.previous_secret_expires_at <= iso_milliseconds(clock.now() + timedelta(seconds=60))
@@ -177,8 +175,8 @@ def test_after_a_rotation_both_secrets_work_until_the_grace_is_over(
 
 def test_without_grace_the_old_secret_ends_at_once(services: Services, example_client: ExampleClient) -> None:
     key, context = example_client.create_key(), example_client.call()
-    first = services.clients.api_keys.rotate(RotateApiKey(key.id, 600), context)
-    second = services.clients.api_keys.rotate(RotateApiKey(key.id, 0), context)
+    first = services.api_keys.rotate(RotateApiKey(key.id, 600), context)
+    second = services.api_keys.rotate(RotateApiKey(key.id, 0), context)
     assert second.previous_secret_expires_at == second.updated_at
     assert [accepted(services, key, secret) for secret in (key.apisecret, first.apisecret, second.apisecret)] == [
         False, False, True,
@@ -189,8 +187,8 @@ def test_a_second_rotation_during_the_grace_ends_the_first_secret(
     services: Services, example_client: ExampleClient
 ) -> None:
     key, context = example_client.create_key(), example_client.call()
-    first = services.clients.api_keys.rotate(RotateApiKey(key.id), context)
-    second = services.clients.api_keys.rotate(RotateApiKey(key.id), context)
+    first = services.api_keys.rotate(RotateApiKey(key.id), context)
+    second = services.api_keys.rotate(RotateApiKey(key.id), context)
     assert [accepted(services, key, secret) for secret in (key.apisecret, first.apisecret, second.apisecret)] == [
         False, True, True,
     ]  # fmt: skip
@@ -198,7 +196,7 @@ def test_a_second_rotation_during_the_grace_ends_the_first_secret(
 
 def test_rotations_at_once_leave_the_last_two_secrets(services: Services, example_client: ExampleClient) -> None:
     key, context = example_client.create_key(), example_client.call()
-    rotated = at_once([lambda: services.clients.api_keys.rotate(RotateApiKey(key.id), context)] * 8, threads=8)
+    rotated = at_once([lambda: services.api_keys.rotate(RotateApiKey(key.id), context)] * 8, threads=8)
     assert refusals(rotated) == []
     assert (
         sum(accepted(services, key, secret) for secret in [key.apisecret, *(each.apisecret for each in rotated)]) == 2
@@ -206,13 +204,11 @@ def test_rotations_at_once_leave_the_last_two_secrets(services: Services, exampl
 
 
 def test_a_key_works_until_it_expires(services: Services, example_client: ExampleClient, clock: MovableClock) -> None:
-    key = services.clients.api_keys.create(
-        CreateApiKey(expires_at=clock.now() + timedelta(seconds=30)), example_client.call()
-    )
+    key = services.api_keys.create(CreateApiKey(expires_at=clock.now() + timedelta(seconds=30)), example_client.call())
     assert accepted(services, key)
     clock.advance(31)
     with pytest.raises(ServiceError) as refusal:
-        services.clients.auth.authenticate_key(key.apikey, key.apisecret, "192.0.2.1")
+        services.auth.authenticate_key(key.apikey, key.apisecret, "192.0.2.1")
     assert refusal.value.code is Code.API_KEY_DISABLED
 
 
@@ -220,31 +216,31 @@ def test_the_operator_disables_and_enables_a_key_by_id_or_apikey(
     services: Services, example_client: ExampleClient
 ) -> None:
     key = example_client.create_key()
-    assert services.clients.api_keys.set_active(key.id, False, OPERATOR).is_active == 0
+    assert services.api_keys.set_active(key.id, False, OPERATOR).is_active == 0
     assert not accepted(services, key)
-    assert services.clients.api_keys.set_active(key.apikey, True, OPERATOR).is_active == 1
+    assert services.api_keys.set_active(key.apikey, True, OPERATOR).is_active == 1
     assert accepted(services, key)
     trail = AuditEvent.select().where(AuditEvent.object_id == key.id).order_by(AuditEvent.id)
     assert [(line.action, line.actor) for line in trail][-2:] == [
         ("api_key.disabled", "operator"), ("api_key.enabled", "operator"),
     ]  # fmt: skip
     with pytest.raises(ServiceError):
-        services.clients.api_keys.set_active("nothing", False, OPERATOR)
+        services.api_keys.set_active("nothing", False, OPERATOR)
     with pytest.raises(ServiceError):
-        services.clients.api_keys.set_active(key.id, False, example_client.call())
+        services.api_keys.set_active(key.id, False, example_client.call())
 
 
 def test_an_imported_key_works_and_a_second_import_changes_nothing(
     services: Services, example_client: ExampleClient
 ) -> None:
     request = ImportApiKey(example_client.id, "LegacyKey01", "a secret of theirs!".replace(" ", "-"), ("balance:read",))
-    first = services.clients.api_keys.import_key(request, OPERATOR)
-    assert (first.outcome, services.clients.api_keys.import_key(request, OPERATOR).outcome) == ("created", "unchanged")
-    caller = services.clients.auth.authenticate_key(request.apikey, request.apisecret, "192.0.2.1").caller
+    first = services.api_keys.import_key(request, OPERATOR)
+    assert (first.outcome, services.api_keys.import_key(request, OPERATOR).outcome) == ("created", "unchanged")
+    caller = services.auth.authenticate_key(request.apikey, request.apisecret, "192.0.2.1").caller
     assert caller.grants == frozenset({"balance:read"})
     wider = ImportApiKey(example_client.id, request.apikey, request.apisecret, ("ussd:*", "balance:read"))
-    assert services.clients.api_keys.import_key(wider, OPERATOR).outcome == "updated"
-    (key,) = services.clients.api_keys.list(example_client.call())
+    assert services.api_keys.import_key(wider, OPERATOR).outcome == "updated"
+    (key,) = services.api_keys.list(example_client.call())
     assert (key.id, key.scopes, key.apisecret) == (first.api_key_id, "ussd:* balance:read", request.apisecret)
 
 
@@ -266,17 +262,17 @@ def test_what_cannot_be_imported_is_refused_and_nothing_changes(
         (ImportApiKey("0192e4a0-0000-7000-8000-000000000000", "Twelve123456", key.apisecret), "Client not found"),
     ]:
         with pytest.raises(ServiceError, match=sentence):
-            services.clients.api_keys.import_key(request, OPERATOR)
-    assert services.clients.api_keys.list(example_client.call()) == (key,)
-    assert services.clients.api_keys.list(other.call()) == ()
+            services.api_keys.import_key(request, OPERATOR)
+    assert services.api_keys.list(example_client.call()) == (key,)
+    assert services.api_keys.list(other.call()) == ()
 
 
 def test_a_deleted_key_can_never_be_imported_again(services: Services, example_client: ExampleClient) -> None:
     key = example_client.create_key()
-    services.clients.api_keys.delete(DeleteApiKey(key.id), example_client.call())
+    services.api_keys.delete(DeleteApiKey(key.id), example_client.call())
     for client_id in (example_client.id, ExampleClient(services, "other").id):
         with pytest.raises(ServiceError, match="never be used again"):
-            services.clients.api_keys.import_key(ImportApiKey(client_id, key.apikey, key.apisecret), OPERATOR)
+            services.api_keys.import_key(ImportApiKey(client_id, key.apikey, key.apisecret), OPERATOR)
 
 
 def test_a_key_imported_while_it_is_deleted_does_not_come_back(
@@ -287,11 +283,11 @@ def test_a_key_imported_while_it_is_deleted_does_not_come_back(
         key = example_client.create_key()
         request = ImportApiKey(example_client.id, key.apikey, key.apisecret)
         at_once(
-            [lambda key=key: services.clients.api_keys.delete(DeleteApiKey(key.id), context)]
-            + [lambda request=request: services.clients.api_keys.import_key(request, OPERATOR)] * 4
+            [lambda key=key: services.api_keys.delete(DeleteApiKey(key.id), context)]
+            + [lambda request=request: services.api_keys.import_key(request, OPERATOR)] * 4
         )
         assert not accepted(services, key)
-    assert services.clients.api_keys.list(context) == ()
+    assert services.api_keys.list(context) == ()
 
 
 def test_only_the_operator_imports_and_only_roles_that_may_do_the_rest(
@@ -303,12 +299,12 @@ def test_only_the_operator_imports_and_only_roles_that_may_do_the_rest(
         example_client.call("developer"),
     )
     for change in (
-        lambda: services.clients.api_keys.list(viewer),
-        lambda: services.clients.api_keys.create(CreateApiKey(), viewer),
-        lambda: services.clients.api_keys.rotate(RotateApiKey(key.id), viewer),
-        lambda: services.clients.api_keys.delete(DeleteApiKey(key.id), developer),
-        lambda: services.clients.api_keys.delete_many(DeleteApiKeys((key.id,)), developer),
-        lambda: services.clients.api_keys.import_key(
+        lambda: services.api_keys.list(viewer),
+        lambda: services.api_keys.create(CreateApiKey(), viewer),
+        lambda: services.api_keys.rotate(RotateApiKey(key.id), viewer),
+        lambda: services.api_keys.delete(DeleteApiKey(key.id), developer),
+        lambda: services.api_keys.delete_many(DeleteApiKeys((key.id,)), developer),
+        lambda: services.api_keys.import_key(
             ImportApiKey(example_client.id, new_apikey(), new_apisecret()), example_client.call()
         ),
     ):
@@ -324,7 +320,7 @@ def test_the_list_shows_the_last_use_exactly_before_it_is_written(
     key, context = example_client.create_key(), example_client.call()
 
     def last_used() -> str | None:
-        return services.clients.api_keys.list(context)[0].last_used_at
+        return services.api_keys.list(context)[0].last_used_at
 
     assert last_used() is None
     assert not accepted(services, key, new_apisecret())
@@ -346,7 +342,7 @@ def test_the_last_use_is_written_once_a_minute_at_the_most(
     def written_after(seconds: float) -> datetime:
         clock.advance(seconds)
         assert accepted(services, key)
-        services.clients.last_uses.write()
+        services.runtime.last_uses.write()
         written: datetime = ApiKey.get_by_id(key.id).last_used_at
         return written
 
@@ -362,9 +358,9 @@ def test_a_last_use_that_cannot_be_written_is_kept_for_the_next_time(
     assert accepted(services, key)
     with monkeypatch.context() as trouble:
         trouble.setattr(last_uses, "unit_of_work", locked)
-        services.clients.last_uses.write()
+        services.runtime.last_uses.write()
     assert ApiKey.get_by_id(key.id).last_used_at is None
-    services.clients.last_uses.write()
+    services.runtime.last_uses.write()
     assert ApiKey.get_by_id(key.id).last_used_at is not None
 
 
@@ -382,6 +378,6 @@ def test_scopes_are_kept_in_their_order_and_said_once() -> None:
 
 def test_a_secret_never_shows_in_a_repr(services: Services, example_client: ExampleClient) -> None:
     key, context = example_client.create_key(), example_client.call()
-    rotated = services.clients.api_keys.rotate(RotateApiKey(key.id), context)
+    rotated = services.api_keys.rotate(RotateApiKey(key.id), context)
     request = ImportApiKey(example_client.id, new_apikey(), key.apisecret)
     assert not [secret for secret in (key.apisecret, rotated.apisecret) if secret in f"{key!r}{rotated!r}{request!r}"]

@@ -118,13 +118,13 @@ def test_the_right_secret_of_a_disabled_key_or_client_is_refused_as_disabled(
         reply = web.get("/data/rows", headers=headers(key, secret))
         return reply.status_code, reply.json.get("error")
 
-    services.clients.api_keys.set_active(key.id, False, OPERATOR)
+    services.api_keys.set_active(key.id, False, OPERATOR)
     assert status() == (403, "API_KEY_DISABLED")
     assert status(new_apisecret()) == (401, "INVALID_CREDENTIALS")
-    services.clients.api_keys.set_active(key.id, True, OPERATOR)
-    services.clients.clients.set_active(example_client.id, False, OPERATOR)
+    services.api_keys.set_active(key.id, True, OPERATOR)
+    services.clients.set_active(example_client.id, False, OPERATOR)
     assert status() == (403, "API_KEY_DISABLED")
-    services.clients.clients.set_active(example_client.id, True, OPERATOR)
+    services.clients.set_active(example_client.id, True, OPERATOR)
     assert status() == (200, None)
 
 
@@ -152,7 +152,7 @@ def test_an_unknown_key_costs_a_digest_like_a_known_one(
     monkeypatch.setattr(Vault, "matches", watch)
     for apikey in (key.apikey, new_apikey(), "no key"):
         with pytest.raises(ServiceError):
-            services.clients.auth.authenticate_key(apikey, "a wrong secret", "192.0.2.1")
+            services.auth.authenticate_key(apikey, "a wrong secret", "192.0.2.1")
     assert digested == ["a wrong secret"] * 3
 
 

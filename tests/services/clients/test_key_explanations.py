@@ -20,13 +20,13 @@ from ussd_server.services.clients.key_messages import CreateApiKey, DeleteApiKey
 
 
 def explained(services: Services, key: str) -> KeyExplanation:
-    return services.clients.key_explanations.explain(key, operator())
+    return services.key_explanations.explain(key, operator())
 
 
 def test_every_answer_is_what_a_call_gets(services: Services, web: FlaskClient, clock: MovableClock) -> None:
     program = Program(services, web)
-    client = services.clients.clients.find(program.client_id, operator()).name
-    (key,) = services.clients.api_keys.list(program.call)
+    client = services.clients.find(program.client_id, operator()).name
+    (key,) = services.api_keys.list(program.call)
     apikey = program.headers["x-api-key"]
 
     def answer(name: str = apikey) -> str:
@@ -39,15 +39,15 @@ def test_every_answer_is_what_a_call_gets(services: Services, web: FlaskClient, 
     assert answer(new_apikey()) == answer("0190b1a2-0000-7000-8000-000000000001") == answer("importedkey1") == "unknown"
     assert answer(apikey[:-1] + ("a" if apikey[-1] != "a" else "b")) == answer("no key!") == "mistyped"
 
-    services.clients.api_keys.set_active(key.id, False, operator())
+    services.api_keys.set_active(key.id, False, operator())
     assert (answer(), program.get("/api/balance").status_code) == ("disabled", 403)
     assert (explained(services, apikey).by, explained(services, apikey).client) == ("operator", client)
-    services.clients.api_keys.set_active(key.id, True, operator())
+    services.api_keys.set_active(key.id, True, operator())
 
-    services.clients.clients.set_active(program.client_id, False, operator())
+    services.clients.set_active(program.client_id, False, operator())
     assert (answer(), program.get("/api/balance").status_code) == ("client_disabled", 403)
     assert explained(services, apikey).by == "operator"
-    services.clients.clients.set_active(program.client_id, True, operator())
+    services.clients.set_active(program.client_id, True, operator())
 
     for _ in range(99):
         assert program.get("/api/balance").status_code == 200
@@ -58,11 +58,11 @@ def test_every_answer_is_what_a_call_gets(services: Services, web: FlaskClient, 
     assert "100 calls a minute" in over.sentence
 
     soon = clock.now() + timedelta(seconds=5)
-    expiring = services.clients.api_keys.create(CreateApiKey(None, soon), program.call)
+    expiring = services.api_keys.create(CreateApiKey(None, soon), program.call)
     clock.advance(6)
     assert explained(services, expiring.id).answer == "expired"
 
-    services.clients.api_keys.delete(DeleteApiKey(key.id), operator_context(program.client_id))
+    services.api_keys.delete(DeleteApiKey(key.id), operator_context(program.client_id))
     assert (answer(), answer(key.id), program.get("/api/balance").status_code) == ("deleted", "deleted", 401)
     deleted = explained(services, apikey)
     assert (deleted.by, deleted.client) == ("operator", client)
@@ -76,7 +76,7 @@ def test_the_log_of_a_refused_call_names_its_key_and_client(
     lines = GatheredLines(StringIO())
     monkeypatch.setattr("ussd_server.logs.call_lines", lines)
     program = Program(services, web, "balance:read")
-    (key,) = services.clients.api_keys.list(program.call)
+    (key,) = services.api_keys.list(program.call)
 
     def logged() -> tuple[str, str | None, str | None]:
         lines.flush()
@@ -93,6 +93,6 @@ def test_the_log_of_a_refused_call_names_its_key_and_client(
     for _ in range(100):
         program.get("/api/balance")
     assert logged() == ("RATE_LIMIT_EXCEEDED", *known)
-    services.clients.api_keys.set_active(key.id, False, operator())
+    services.api_keys.set_active(key.id, False, operator())
     program.get("/api/balance")
     assert logged() == ("API_KEY_DISABLED", *known)

@@ -28,13 +28,11 @@ def example_client(services: Services) -> ExampleClient:
 
 
 def log_in(services: Services, email: str, password: str = PASSWORD, address: str = "192.0.2.1") -> LoginView:
-    return services.clients.logins.begin(
-        LogIn(email, password), RequestContext(Caller(CallerKind.NOBODY), address=address)
-    )
+    return services.logins.begin(LogIn(email, password), RequestContext(Caller(CallerKind.NOBODY), address=address))
 
 
 def refresh(services: Services, token: str) -> LoginView:
-    return services.clients.logins.refresh(RefreshLogin(token), RequestContext(Caller(CallerKind.NOBODY)))
+    return services.logins.refresh(RefreshLogin(token), RequestContext(Caller(CallerKind.NOBODY)))
 
 
 def code_of(change: Callable[[], object]) -> Code:
@@ -46,7 +44,7 @@ def code_of(change: Callable[[], object]) -> Code:
 def is_open(services: Services, view: LoginView) -> bool:
     """Whether a login's access token opens the door."""
     try:
-        return services.clients.auth.authenticate_token(view.access_token).client_id == view.client_id
+        return services.auth.authenticate_token(view.access_token).client_id == view.client_id
     except ServiceError:
         return False
 
@@ -205,9 +203,7 @@ def test_logging_out_ends_this_login_or_all_of_this_person(services: Services, e
     first, second, admin = (log_in(services, example_client.email(role)) for role in ("owner", "owner", "admin"))
 
     def log_out(view: LoginView, everywhere: bool) -> None:
-        services.clients.logins.end(
-            LogOut(everywhere), RequestContext(services.clients.auth.authenticate_token(view.access_token))
-        )
+        services.logins.end(LogOut(everywhere), RequestContext(services.auth.authenticate_token(view.access_token)))
 
     log_out(first, everywhere=False)
     assert [is_open(services, view) for view in (first, second, admin)] == [False, True, True]
@@ -221,7 +217,7 @@ def test_another_password_ends_every_login_and_only_the_new_one_opens(
     services: Services, example_client: ExampleClient
 ) -> None:
     view = log_in(services, example_client.email())
-    services.clients.clients.change_password(example_client.email(), "another good password", OPERATOR)
+    services.clients.change_password(example_client.email(), "another good password", OPERATOR)
     assert not is_open(services, view)
     assert code_of(lambda: refresh(services, view.refresh_token)) is Code.INVALID_CREDENTIALS
     assert code_of(lambda: log_in(services, example_client.email())) is Code.INVALID_CREDENTIALS
@@ -235,7 +231,7 @@ def test_a_login_that_crosses_a_change_of_password_does_not_outlive_it(
 
     def change_meanwhile(password: str, password_hash: str | None) -> bool:
         is_right = real(password, password_hash)
-        services.clients.clients.change_password(email, "another good password", OPERATOR)
+        services.clients.change_password(email, "another good password", OPERATOR)
         return is_right
 
     monkeypatch.setattr(passwords, "matches", change_meanwhile)
@@ -245,14 +241,14 @@ def test_a_login_that_crosses_a_change_of_password_does_not_outlive_it(
 
 def test_disabling_a_person_or_a_client_ends_their_logins(services: Services, example_client: ExampleClient) -> None:
     owner, admin = log_in(services, example_client.email()), log_in(services, example_client.email("admin"))
-    services.clients.clients.set_user_active(example_client.email(), False, OPERATOR)
+    services.clients.set_user_active(example_client.email(), False, OPERATOR)
     assert [is_open(services, view) for view in (owner, admin)] == [False, True]
     assert code_of(lambda: log_in(services, example_client.email())) is Code.INVALID_CREDENTIALS
-    services.clients.clients.set_active(example_client.id, False, OPERATOR)
+    services.clients.set_active(example_client.id, False, OPERATOR)
     assert not is_open(services, admin)
     assert code_of(lambda: log_in(services, example_client.email("admin"))) is Code.INVALID_CREDENTIALS
-    services.clients.clients.set_active(example_client.id, True, OPERATOR)
-    services.clients.clients.set_user_active(example_client.email(), True, OPERATOR)
+    services.clients.set_active(example_client.id, True, OPERATOR)
+    services.clients.set_user_active(example_client.email(), True, OPERATOR)
     assert [is_open(services, view) for view in (owner, admin)] == [False, False]
     assert is_open(services, log_in(services, example_client.email()))
 

@@ -26,8 +26,8 @@ class Authenticator:
 
     def __init__(self, services: Services, clock: MovableClock, call: RequestContext) -> None:
         self._clock = clock
-        self.secret = services.clients.second_factors.prepare(call).secret
-        self.recovery_codes = services.clients.second_factors.add(self.secret, self.code(), call)
+        self.secret = services.second_factors.prepare(call).secret
+        self.recovery_codes = services.second_factors.add(self.secret, self.code(), call)
 
     def code(self, ahead: int = 0) -> str:
         return pyotp.TOTP(self.secret).at(int(self._clock.now().timestamp()) + ahead)
@@ -56,10 +56,10 @@ def refusal(action: object, *given: object) -> tuple[Code, str]:
 def test_a_person_with_a_second_factor_needs_it_and_each_code_works_once(
     services: Services, clock: MovableClock, acme: ExampleClient
 ) -> None:
-    logins, email = services.clients.logins, acme.email()
+    logins, email = services.logins, acme.email()
     call, earlier = acme.call(), acme.log_in()
     phone = Authenticator(services, clock, call)
-    assert refusal(services.clients.auth.authenticate_token, earlier)[0] is Code.INVALID_CREDENTIALS
+    assert refusal(services.auth.authenticate_token, earlier)[0] is Code.INVALID_CREDENTIALS
     assert refusal(logins.begin, LogIn(email, PASSWORD), STRANGER) == MISSING
     assert refusal(logins.begin, LogIn(email, PASSWORD, ""), STRANGER) == MISSING
     assert refusal(logins.begin, LogIn(email, "wrong password 1"), STRANGER) == WRONG
@@ -72,7 +72,7 @@ def test_a_person_with_a_second_factor_needs_it_and_each_code_works_once(
     recovery = phone.recovery_codes[2].upper().replace("-", " ")
     assert logins.begin(LogIn(email, PASSWORD, recovery), STRANGER).access_token
     assert refusal(logins.begin, LogIn(email, PASSWORD, recovery), STRANGER) == WRONG
-    assert services.clients.second_factors.show(call).recovery_codes_left == 9
+    assert services.second_factors.show(call).recovery_codes_left == 9
     # A colleague without one signs in as before, with or without a code.
     assert logins.begin(LogIn(acme.email("admin"), PASSWORD, "123456"), STRANGER).access_token
 
@@ -85,14 +85,14 @@ def test_secret_and_recovery_codes_are_not_readable_in_the_database(
     kept = {row.code_digest for row in UserRecoveryCode.select()}
     assert len(kept) == 10
     assert not kept & {code.replace("-", "") for code in phone.recovery_codes}
-    assert phone.secret not in repr(services.clients.second_factors.prepare(acme.call("admin"), phone.secret))
+    assert phone.secret not in repr(services.second_factors.prepare(acme.call("admin"), phone.secret))
     assert "492039" not in repr(LogIn("a@b", PASSWORD, "492039"))
 
 
 def test_wrong_codes_from_elsewhere_lock_nobody_out(
     services: Services, clock: MovableClock, acme: ExampleClient
 ) -> None:
-    logins, email = services.clients.logins, acme.email()
+    logins, email = services.logins, acme.email()
     phone = Authenticator(services, clock, acme.call())
 
     def guess(network: int) -> Code:
@@ -108,11 +108,11 @@ def test_wrong_codes_from_elsewhere_lock_nobody_out(
     assert refusal(logins.begin, LogIn(email, PASSWORD, phone.next_code()), STRANGER)[0] is Code.RATE_LIMIT_EXCEEDED
     assert logins.begin(LogIn(email, PASSWORD, phone.recovery_codes[0]), STRANGER).access_token
     # A new password leaves the count as it is: a colleague can make links for one. A new authenticator ends it.
-    services.clients.clients.change_password(email, "another horse battery", OPERATOR)
+    services.clients.change_password(email, "another horse battery", OPERATOR)
     wanted = LogIn(email, "another horse battery", phone.next_code())
     assert refusal(logins.begin, wanted, STRANGER)[0] is Code.RATE_LIMIT_EXCEEDED
     login = logins.begin_for_console(replace(wanted, code=phone.recovery_codes[1]), STRANGER)
-    fresh = Authenticator(services, clock, RequestContext(services.clients.auth.authenticate_login(login).caller))
+    fresh = Authenticator(services, clock, RequestContext(services.auth.authenticate_login(login).caller))
     assert logins.begin(replace(wanted, code=fresh.next_code()), STRANGER).access_token
 
 
@@ -122,14 +122,14 @@ def test_one_code_that_is_sent_many_times_at_once_is_accepted_once(
     phone = Authenticator(services, clock, acme.call())
     for code in (phone.next_code(), phone.recovery_codes[0]):
         wanted = LogIn(acme.email(), PASSWORD, code)
-        results = at_once([lambda: services.clients.logins.begin(wanted, STRANGER)] * 6)  # noqa: B023
+        results = at_once([lambda: services.logins.begin(wanted, STRANGER)] * 6)  # noqa: B023
         assert refusals(results) == ["Invalid credentials"] * 5
 
 
 def test_a_client_that_requires_it_admits_nobody_without_one(
     services: Services, clock: MovableClock, acme: ExampleClient
 ) -> None:
-    factors, logins, auth = services.clients.second_factors, services.clients.logins, services.clients.auth
+    factors, logins, auth = services.second_factors, services.logins, services.auth
     owner, admin = acme.at_console(), acme.at_console("admin")
     before = logins.begin(LogIn(acme.email("viewer"), PASSWORD), STRANGER)
     assert refusal(factors.require, True, owner) == (Code.INVALID_REQUEST, "Add a second factor first.")
@@ -156,7 +156,7 @@ def test_a_client_that_requires_it_admits_nobody_without_one(
 def test_an_owner_or_an_operator_removes_a_lost_second_factor_which_ends_all_logins(
     services: Services, clock: MovableClock, acme: ExampleClient
 ) -> None:
-    factors, owner, admin = services.clients.second_factors, acme.at_console(), acme.at_console("admin")
+    factors, owner, admin = services.second_factors, acme.at_console(), acme.at_console("admin")
     other = ExampleClient(services, "other").at_console()
     Authenticator(services, clock, admin)
     Authenticator(services, clock, owner)
@@ -169,9 +169,9 @@ def test_an_owner_or_an_operator_removes_a_lost_second_factor_which_ends_all_log
     assert refusal(factors.remove, "x", owner)[0] is Code.NOT_FOUND
     assert refusal(factors.remove, owner.caller.user_id, owner)[0] is Code.INVALID_REQUEST
     factors.remove(admins_id, owner)
-    assert refusal(services.clients.auth.authenticate_login, admin.caller.login_id)[0] is Code.INVALID_CREDENTIALS
+    assert refusal(services.auth.authenticate_login, admin.caller.login_id)[0] is Code.INVALID_CREDENTIALS
     assert refusal(factors.remove, admins_id, owner)[0] is Code.INVALID_REQUEST
-    assert services.clients.logins.begin(LogIn(acme.email("admin"), PASSWORD), STRANGER).access_token
+    assert services.logins.begin(LogIn(acme.email("admin"), PASSWORD), STRANGER).access_token
     factors.remove_by_operator(acme.email().upper(), OPERATOR)
     assert refusal(factors.remove_by_operator, "nobody@acme.example", OPERATOR)[0] is Code.NOT_FOUND
     assert UserRecoveryCode.select().count() == 0
@@ -186,19 +186,19 @@ def test_a_new_password_by_a_link_keeps_the_second_factor(
 ) -> None:
     owner, developer = acme.at_console(), acme.at_console("developer")
     phone = Authenticator(services, clock, developer)
-    link = services.clients.team.new_link(str(developer.caller.user_id), owner)
-    services.clients.password_links.choose_password(link.token, "another horse battery", STRANGER)
+    link = services.team.new_link(str(developer.caller.user_id), owner)
+    services.password_links.choose_password(link.token, "another horse battery", STRANGER)
     wanted = LogIn(acme.email("developer"), "another horse battery")
-    assert refusal(services.clients.logins.begin, wanted, STRANGER) == MISSING
-    assert services.clients.logins.begin(replace(wanted, code=phone.next_code()), STRANGER).access_token
+    assert refusal(services.logins.begin, wanted, STRANGER) == MISSING
+    assert services.logins.begin(replace(wanted, code=phone.next_code()), STRANGER).access_token
 
 
 def test_second_factors_of_people_survive_a_rotation_of_the_master_keys(
     services: Services, clock: MovableClock, acme: ExampleClient
 ) -> None:
-    phone, keys = Authenticator(services, clock, acme.call()), services.operations.master_keys
+    phone, keys = Authenticator(services, clock, acme.call()), services.master_keys
     keys.add(OPERATOR)
     assert refusal(keys.retire, OPERATOR)[0] is Code.INVALID_REQUEST
     assert keys.rekey(OPERATOR) == 1
     keys.retire(OPERATOR)
-    assert services.clients.logins.begin(LogIn(acme.email(), PASSWORD, phone.next_code()), STRANGER).access_token
+    assert services.logins.begin(LogIn(acme.email(), PASSWORD, phone.next_code()), STRANGER).access_token

@@ -33,17 +33,17 @@ def refusal(work: Callable[[], object]) -> tuple[Code, str]:
 
 def person(acme: ExampleClient, role: str) -> str:
     email = acme.email(role)
-    return acme.services.clients.clients.find_user(email, OPERATOR).user_id
+    return acme.services.clients.find_user(email, OPERATOR).user_id
 
 
 def log_in(services: Services, email: str, password: str = PASSWORD) -> str:
-    return services.clients.logins.begin_for_console(LogIn(email, password), NOBODY)
+    return services.logins.begin_for_console(LogIn(email, password), NOBODY)
 
 
 def test_an_invited_person_chooses_a_password_by_a_link_that_works_once(
     services: Services, acme: ExampleClient, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    team, links = services.clients.team, services.clients.password_links
+    team, links = services.team, services.password_links
     owner = acme.at_console()
     invited = team.invite(InvitePerson("Ann@acme.example", "developer"), owner)
     assert (invited.person.email, invited.person.role, invited.person.state) == (
@@ -79,7 +79,7 @@ def test_an_invited_person_chooses_a_password_by_a_link_that_works_once(
 
 
 def test_an_admin_has_no_power_over_owners_and_makes_none(services: Services, acme: ExampleClient) -> None:
-    team, admin, owner_id = services.clients.team, acme.at_console("admin"), person(acme, "owner")
+    team, admin, owner_id = services.team, acme.at_console("admin"), person(acme, "owner")
     for attempt in (
         lambda: team.invite(InvitePerson("eve@acme.example", "owner"), admin),
         lambda: team.change_role(ChangeRole(person(acme, "admin"), "owner"), admin),
@@ -100,7 +100,7 @@ def test_an_admin_has_no_power_over_owners_and_makes_none(services: Services, ac
 
 def test_a_client_keeps_one_active_owner(services: Services, acme: ExampleClient) -> None:
     team, owner, owner_id, admin_id = (
-        services.clients.team, acme.at_console(), person(acme, "owner"), person(acme, "admin"),
+        services.team, acme.at_console(), person(acme, "owner"), person(acme, "admin"),
     )  # fmt: skip
     assert refusal(lambda: team.change_role(ChangeRole(owner_id, "admin"), owner)) == (
         Code.INVALID_REQUEST, LAST_OWNER,
@@ -122,18 +122,18 @@ def test_a_client_keeps_one_active_owner(services: Services, acme: ExampleClient
 
 
 def test_a_disabled_person_is_out_at_once_and_comes_back(services: Services, acme: ExampleClient) -> None:
-    team, owner, viewer_id = services.clients.team, acme.at_console(), person(acme, "viewer")
+    team, owner, viewer_id = services.team, acme.at_console(), person(acme, "viewer")
     login = log_in(services, acme.email("viewer"))
     assert [seen.login_id for seen in team.show(viewer_id, owner).logins] == [login]
     assert team.end_logins(viewer_id, owner).state == "active"
     with pytest.raises(ServiceError):
-        services.clients.auth.authenticate_login(login)
+        services.auth.authenticate_login(login)
     login, link = log_in(services, acme.email("viewer")), team.new_link(viewer_id, owner)
     assert team.set_active(viewer_id, False, owner).state == "disabled"
     with pytest.raises(ServiceError):
-        services.clients.auth.authenticate_login(login)
+        services.auth.authenticate_login(login)
     assert refusal(lambda: log_in(services, acme.email("viewer")))[0] is Code.INVALID_CREDENTIALS
-    assert refusal(lambda: services.clients.password_links.email_of(link.token))[0] is Code.NOT_FOUND
+    assert refusal(lambda: services.password_links.email_of(link.token))[0] is Code.NOT_FOUND
     assert refusal(lambda: team.new_link(viewer_id, owner))[0] is Code.INVALID_REQUEST
     team.set_active(viewer_id, True, owner)
     log_in(services, acme.email("viewer"))
@@ -142,7 +142,7 @@ def test_a_disabled_person_is_out_at_once_and_comes_back(services: Services, acm
 def test_another_clients_person_is_missing_and_a_taken_address_is_refused(
     services: Services, acme: ExampleClient
 ) -> None:
-    team, owner, other = services.clients.team, acme.at_console(), ExampleClient(services, "other")
+    team, owner, other = services.team, acme.at_console(), ExampleClient(services, "other")
     theirs = person(other, "viewer")
     for user_id in (theirs, "019e0000-0000-7000-8000-000000000000", "x"):
         for attempt in (

@@ -21,8 +21,8 @@ def send_mails(services: Services) -> Callable[[], None]:
     """Send every mail that is due, as a worker does."""
 
     def send() -> None:
-        while claimed := services.mail.sender.claim(10):
+        while claimed := services.mail_sender.claim(10):
             for mail_id in claimed:
-                services.mail.sender.send(mail_id)
+                services.mail_sender.send(mail_id)
 
     return send

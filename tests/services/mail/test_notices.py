@@ -13,6 +13,7 @@ from tests.services.clients.test_second_factors import Authenticator
 from tests.support.example_client import OPERATOR, PASSWORD, ExampleClient
 from tests.support.mail_server import PUBLIC_URL, MailServer
 from tests.support.money import deposit
+from tests.support.runtimes import other_runtime
 from ussd_server.bootstrap import Services
 from ussd_server.models.clients import User
 from ussd_server.models.mail import Mail
@@ -46,7 +47,7 @@ def client(services: Services) -> ExampleClient:
 def draft(services: Services, client: ExampleClient, role: str = "developer") -> str:
     rows = ({"phone_number": "+256770000000", "amount": 5000, "reference": "row-1"},)
     request = CreatePayout("salaries", None, rows)
-    return services.payouts.payouts.create(request, client.at_console(role)).payout.payout_id
+    return services.payouts.create(request, client.at_console(role)).payout.payout_id
 
 
 def recipients(kind: MailKind) -> list[str]:
@@ -83,8 +84,8 @@ def test_those_who_may_approve_are_those_who_are_asked_to() -> None:
 def test_the_end_of_a_payout_is_mailed(services: Services, client: ExampleClient) -> None:
     payout_id = draft(services, client)
     deposit(services, client.at_console(), 100_000)
-    services.payouts.payouts.approve(ApprovePayout(payout_id), client.at_console())
-    services.payouts.payouts.cancel(ApprovePayout(payout_id), client.at_console())
+    services.payouts.approve(ApprovePayout(payout_id), client.at_console())
+    services.payouts.cancel(ApprovePayout(payout_id), client.at_console())
     assert recipients(MailKind.PAYOUT_COMPLETED) == [
         "admin@acme.example", "developer@acme.example", "owner@acme.example",
     ]  # fmt: skip
@@ -92,7 +93,7 @@ def test_the_end_of_a_payout_is_mailed(services: Services, client: ExampleClient
 
 def test_a_kind_that_a_person_switched_off_is_not_written(services: Services, client: ExampleClient) -> None:
     owner = client.at_console("owner")
-    mails = services.mail.mails
+    mails = services.mails
     assert all(choice.is_wanted for choice in mails.choices(owner))
     mails.choose([kind for kind in CHOICES if kind is not MailKind.NEEDS_APPROVAL], owner)
     draft(services, client)
@@ -106,14 +107,14 @@ def test_a_webhook_that_fails_for_an_hour_and_one_that_is_switched_off_are_maile
     services: Services, client: ExampleClient, clock: MovableClock
 ) -> None:
     request = CreateWebhook("https://acme.example/hook", None)
-    services.webhooks.subscriptions.create(request, client.at_console())
+    services.webhooks.create(request, client.at_console())
     Webhook.update(failing_since=clock.now()).execute()
     clock.advance(3599)
-    services.mail.reminders.write()
+    services.mail_reminders.write()
     assert recipients(MailKind.WEBHOOK_FAILING) == []
     clock.advance(2)
     for _ in range(3):
-        services.mail.reminders.write()
+        services.mail_reminders.write()
         clock.advance(600)
     assert len(recipients(MailKind.WEBHOOK_FAILING)) == 3
     switch_off(Webhook.get(), "It answered 410 Gone", clock.now())
@@ -125,10 +126,10 @@ def test_a_key_that_expires_is_mailed_seven_days_and_one_day_before(
 ) -> None:
     call = client.call()
     ends = {days: clock.now() + timedelta(days=days) for days in (3, 10)}
-    keys = {days: services.clients.api_keys.create(CreateApiKey(None, ends[days]), call) for days in ends}
+    keys = {days: services.api_keys.create(CreateApiKey(None, ends[days]), call) for days in ends}
     counts = {}
     for hour in range(24 * 10 + 1):
-        services.mail.reminders.write()
+        services.mail_reminders.write()
         counts[hour] = Mail.select().where(Mail.recipient == "owner@acme.example").count()
         clock.advance(3600)
     assert [counts[hour] for hour in (24, 48, 72, 200, 215, 216, 240)] == [0, 1, 2, 2, 2, 3, 3]
@@ -146,8 +147,8 @@ def test_a_client_with_too_many_notices_gets_no_more_in_the_hour(
 
 
 def test_operators_learn_of_a_low_float_once(services: Services, clock: MovableClock) -> None:
-    services.operators.accounts.create(CreateOperator("ops@ops.example", PASSWORD), OPERATOR)
-    floats = FloatService(services.providers.providers, clock, alert_cents=10**15)
+    services.operators.create(CreateOperator("ops@ops.example", PASSWORD), OPERATOR)
+    floats = FloatService(other_runtime(services, float_alert_shillings=10**13))
     for _ in range(3):
         floats.ask()
         clock.advance(61)
@@ -157,9 +158,9 @@ def test_operators_learn_of_a_low_float_once(services: Services, clock: MovableC
 def test_operators_learn_that_a_provider_is_away_and_that_it_is_back(
     services: Services, clock: MovableClock, monkeypatch: pytest.MonkeyPatch, mail_server: MailServer, send_mails: Send
 ) -> None:
-    services.operators.accounts.create(CreateOperator("ops@ops.example", PASSWORD), OPERATOR)
-    services.providers.floats.ask()
-    states, watch = services.providers.states, services.providers.outage_watch
+    services.operators.create(CreateOperator("ops@ops.example", PASSWORD), OPERATOR)
+    services.floats.ask()
+    states, watch = services.provider_states, services.outage_watch
     (state,) = states.list(OPERATOR)
     watch.look()
     assert ProviderFloat.get().away_since is None
@@ -180,11 +181,11 @@ def test_operators_learn_that_a_provider_is_away_and_that_it_is_back(
 def test_the_removal_of_a_second_factor_is_mailed_to_its_owner(
     services: Services, client: ExampleClient, clock: MovableClock, mail_server: MailServer, send_mails: Send
 ) -> None:
-    services.operators.accounts.create(CreateOperator("ops@ops.example", PASSWORD), OPERATOR)
-    services.operators.accounts.reset_factor("ops@ops.example", OPERATOR)
+    services.operators.create(CreateOperator("ops@ops.example", PASSWORD), OPERATOR)
+    services.operators.reset_factor("ops@ops.example", OPERATOR)
     viewer = client.at_console("viewer")
     Authenticator(services, clock, viewer)
-    services.clients.second_factors.remove(viewer.caller.user_id, client.at_console())
+    services.second_factors.remove(viewer.caller.user_id, client.at_console())
     send_mails()
     (of_operator,), (of_viewer,) = (mail_server.of(each) for each in ("ops@ops.example", client.email("viewer")))
     assert "a command at the server" in of_operator.get_content()
@@ -194,12 +195,12 @@ def test_the_removal_of_a_second_factor_is_mailed_to_its_owner(
 
 def test_an_operator_who_is_disabled_or_wants_none_gets_none(services: Services, clock: MovableClock) -> None:
     for name in ("ann", "ben"):
-        services.operators.accounts.create(CreateOperator(f"{name}@ops.example", PASSWORD), OPERATOR)
+        services.operators.create(CreateOperator(f"{name}@ops.example", PASSWORD), OPERATOR)
     ann = Operator.get(Operator.email == "ann@ops.example")
     caller = replace(OPERATOR.caller, user_id=ann.id, operator=ann.email)
-    services.mail.mails.choose([MailKind.PROVIDER_AWAY], replace(OPERATOR, caller=caller))
-    services.operators.accounts.set_active("ben@ops.example", False, OPERATOR)
-    FloatService(services.providers.providers, clock, alert_cents=10**15).ask()
+    services.mails.choose([MailKind.PROVIDER_AWAY], replace(OPERATOR, caller=caller))
+    services.operators.set_active("ben@ops.example", False, OPERATOR)
+    FloatService(other_runtime(services, float_alert_shillings=10**13)).ask()
     assert Mail.select().count() == 0
 
 

@@ -17,7 +17,6 @@ from ussd_server.models.mail import Mail
 from ussd_server.services.clients.messages import InvitePerson, LogIn
 from ussd_server.services.mail import outbox
 from ussd_server.services.mail.messages import ListMails, MailStatus
-from ussd_server.services.operations.retention import Retention
 from ussd_server.status import Code, ServiceError
 
 Send = Callable[[], None]
@@ -33,7 +32,7 @@ def client(services: Services) -> ExampleClient:
 
 def invite(services: Services, client: ExampleClient, email: str = ANN, *, shows_link: bool = False) -> str | None:
     request = InvitePerson(email, "viewer", shows_link)
-    return services.clients.team.invite(request, client.at_console()).token
+    return services.team.invite(request, client.at_console()).token
 
 
 def link_in(mail_server: MailServer, recipient: str = ANN) -> str:
@@ -49,8 +48,8 @@ def test_an_invitation_is_mailed_and_shown_to_nobody(
     (mail,) = mail_server.of(ANN)
     assert (mail["From"], mail["To"], mail["Subject"]) == (SENDER, ANN, "You are invited to acme")
     assert client.email() in mail.get_content()
-    services.clients.password_links.choose_password(link_in(mail_server), NEW_PASSWORD, NOBODY)
-    services.clients.logins.begin(LogIn(ANN, NEW_PASSWORD), NOBODY)
+    services.password_links.choose_password(link_in(mail_server), NEW_PASSWORD, NOBODY)
+    services.logins.begin(LogIn(ANN, NEW_PASSWORD), NOBODY)
 
 
 def test_the_outbox_holds_no_link(
@@ -76,21 +75,21 @@ def test_an_inviter_may_ask_to_see_the_link_and_then_none_is_mailed(
 def test_a_mailed_link_adds_no_one_to_a_person_and_a_shown_one_does(
     services: Services, client: ExampleClient, mail_server: MailServer, send_mails: Send
 ) -> None:
-    choose = services.clients.password_links.choose_password
+    choose = services.password_links.choose_password
     shown = invite(services, client, shows_link=True)
     ann = User.get(User.email == ANN)
     inviter = User.get(User.email == client.email()).id
     assert ann.link_seen_by == {inviter}
-    services.clients.forgotten_passwords.request(ANN, NOBODY)
+    services.forgotten_passwords.request(ANN, NOBODY)
     send_mails()
     mailed = link_in(mail_server)
-    assert services.clients.password_links.email_of(str(shown)) == ANN
+    assert services.password_links.email_of(str(shown)) == ANN
     choose(mailed, NEW_PASSWORD, NOBODY)
     assert User.get_by_id(ann.id).password_seen_by is None
-    shown = services.clients.team.new_link(ann.id, client.at_console(), shows_link=True).token
+    shown = services.team.new_link(ann.id, client.at_console(), shows_link=True).token
     choose(str(shown), NEW_PASSWORD, NOBODY)
     assert User.get_by_id(ann.id).password_seen_by == {inviter}
-    services.clients.team.new_link(ann.id, client.at_console())
+    services.team.new_link(ann.id, client.at_console())
     send_mails()
     choose(link_in(mail_server), NEW_PASSWORD, NOBODY)
     assert User.get_by_id(ann.id).password_seen_by is None
@@ -108,11 +107,11 @@ def test_a_link_that_was_replaced_is_not_mailed(
 ) -> None:
     invite(services, client)
     ann = User.get(User.email == ANN)
-    services.clients.team.new_link(ann.id, client.at_console())
+    services.team.new_link(ann.id, client.at_console())
     send_mails()
     (mail,) = mail_server.of(ANN)
     assert mail["Subject"] == "Choose a new password for acme"
-    shown = services.mail.mails.last_of_person(ann.id, client.at_console())
+    shown = services.mails.last_of_person(ann.id, client.at_console())
     assert shown is not None
     assert shown.status is MailStatus.SENT
     assert [row.trouble for row in Mail.select().order_by(Mail.id)] == ["ended", None]
@@ -126,9 +125,9 @@ def test_a_recipient_who_is_refused_for_good_is_not_tried_again_and_shown(
     send_mails()
     clock.advance(7200)
     send_mails()
-    (shown,) = services.mail.mails.list(ListMails(MailStatus.FAILED), OPERATOR).items
+    (shown,) = services.mails.list(ListMails(MailStatus.FAILED), OPERATOR).items
     assert (shown.attempts, shown.trouble) == (1, "the mail server refused the recipient (550)")
-    of_person = services.mail.mails.last_of_person(User.get(User.email == ANN).id, client.at_console())
+    of_person = services.mails.last_of_person(User.get(User.email == ANN).id, client.at_console())
     assert of_person == shown
 
 
@@ -169,7 +168,7 @@ def test_a_mail_whose_worker_died_before_it_recorded_is_sent_again_under_the_sam
         raise KeyboardInterrupt(point)
 
     invite(services, client)
-    sender = services.mail.sender
+    sender = services.mail_sender
     (mail_id,) = sender.claim(10)
     sender._at_kill_point = die
     with pytest.raises(KeyboardInterrupt):
@@ -189,28 +188,28 @@ def test_a_forgotten_password_is_chosen_anew_by_mail_and_ends_other_logins(
 ) -> None:
     client.call("viewer")
     email = client.email("viewer")
-    services.clients.forgotten_passwords.request(email.upper(), NOBODY)
+    services.forgotten_passwords.request(email.upper(), NOBODY)
     send_mails()
     assert "192.0.2.7" in mail_server.of(email)[0].get_content()
     token = link_in(mail_server, email)
-    services.clients.password_links.choose_password(token, NEW_PASSWORD, NOBODY)
+    services.password_links.choose_password(token, NEW_PASSWORD, NOBODY)
     person = User.get(User.email == email)
     assert not Login.select().where(Login.user_id == person.id, Login.ended_at.is_null()).exists()
     assert (
         AuditEvent.select().where(AuditEvent.action == "user.link_mailed", AuditEvent.object_id == person.id).exists()
     )
     with pytest.raises(ServiceError):
-        services.clients.password_links.choose_password(token, PASSWORD, NOBODY)
+        services.password_links.choose_password(token, PASSWORD, NOBODY)
 
 
 def test_a_link_for_a_forgotten_password_works_for_an_hour(
     services: Services, client: ExampleClient, mail_server: MailServer, send_mails: Send, clock: MovableClock
 ) -> None:
-    services.clients.forgotten_passwords.request(client.email(), NOBODY)
+    services.forgotten_passwords.request(client.email(), NOBODY)
     send_mails()
     clock.advance(3601)
     with pytest.raises(ServiceError) as refused:
-        services.clients.password_links.choose_password(link_in(mail_server, client.email()), NEW_PASSWORD, NOBODY)
+        services.password_links.choose_password(link_in(mail_server, client.email()), NEW_PASSWORD, NOBODY)
     assert refused.value.code is Code.NOT_FOUND
 
 
@@ -219,25 +218,23 @@ def test_a_forgotten_password_of_an_unknown_or_disabled_person_sends_and_leaves_
 ) -> None:
     User.update(is_active=False).where(User.email == client.email("viewer")).execute()
     for email in ("nobody@acme.example", client.email("viewer")):
-        services.clients.forgotten_passwords.request(email, NOBODY)
+        services.forgotten_passwords.request(email, NOBODY)
     assert Mail.select().count() == 2
     send_mails()
     Client.update(is_active=False).execute()
-    services.clients.forgotten_passwords.request(client.email(), NOBODY)
+    services.forgotten_passwords.request(client.email(), NOBODY)
     send_mails()
     assert (mail_server.received, Mail.select().count()) == ([], 0)
 
 
 def test_forgotten_passwords_are_limited_by_person_and_by_network(services: Services, client: ExampleClient) -> None:
     for number in range(5):
-        services.clients.forgotten_passwords.request(
-            client.email(), RequestContext(NOBODY.caller, address=f"192.0.{number}.1")
-        )
+        services.forgotten_passwords.request(client.email(), RequestContext(NOBODY.caller, address=f"192.0.{number}.1"))
     assert Mail.select().count() == 3
     for number in range(20):
-        services.clients.forgotten_passwords.request(f"p{number}@acme.example", NOBODY)
+        services.forgotten_passwords.request(f"p{number}@acme.example", NOBODY)
     with pytest.raises(ServiceError) as refused:
-        services.clients.forgotten_passwords.request("other@acme.example", NOBODY)
+        services.forgotten_passwords.request("other@acme.example", NOBODY)
     assert refused.value.code is Code.RATE_LIMIT_EXCEEDED
 
 
@@ -284,7 +281,7 @@ def test_a_person_who_was_disabled_meanwhile_gets_no_mail(
     services: Services, client: ExampleClient, mail_server: MailServer, send_mails: Send
 ) -> None:
     invite(services, client)
-    services.clients.team.set_active(User.get(User.email == ANN).id, False, client.at_console())
+    services.team.set_active(User.get(User.email == ANN).id, False, client.at_console())
     send_mails()
     assert mail_server.received == []
 
@@ -295,13 +292,13 @@ def test_mails_are_kept_for_thirty_days(
     invite(services, client)
     send_mails()
     clock.advance(29 * 86_400)
-    Retention(clock, 90, 30).clean()
+    services.retention.clean()
     assert Mail.select().count() == 1
     clock.advance(2 * 86_400)
-    Retention(clock, 90, 30).clean()
+    services.retention.clean()
     assert Mail.select().count() == 0
 
 
 def test_a_mail_server_can_be_tried(services: Services, mail_server: MailServer) -> None:
-    assert services.mail.sender.test("ops@example.org").trouble is None
+    assert services.mail_sender.test("ops@example.org").trouble is None
     assert mail_server.of("ops@example.org")[0]["Subject"] == "Test"

@@ -20,37 +20,37 @@ _BYE = {"type": "end", "text": {"en": "See you"}}
 def test_a_draft_with_errors_is_kept_and_reported_but_not_published(services: Services) -> None:
     shop = Shop(services)
     broken = shop_document(start="nowhere")
-    report = services.menus.menus.save_draft(SaveDraft("shop", broken), shop.call)
+    report = services.menus.save_draft(SaveDraft("shop", broken), shop.call)
     assert not report.passes
-    assert services.menus.menus.get(NameMenu("shop"), shop.call).draft == broken
+    assert services.menus.get(NameMenu("shop"), shop.call).draft == broken
     with pytest.raises(ServiceError, match="nowhere") as refused:
-        services.menus.menus.publish(NameMenu("shop"), shop.call)
+        services.menus.publish(NameMenu("shop"), shop.call)
     assert refused.value.code is Code.MENU_INVALID
-    assert services.menus.menus.get(NameMenu("shop"), shop.call).published_version == 1
+    assert services.menus.get(NameMenu("shop"), shop.call).published_version == 1
 
 
 def test_a_failing_script_blocks_publishing(services: Services) -> None:
     shop = Shop(services)
     dial = {"phone": "+256772123456", "code": CODE}
     script = {"name": "greeting", "dial": dial, "steps": [{"expect": "Good evening"}]}
-    services.menus.menus.save_draft(SaveDraft("shop", shop_document(scripts=[script])), shop.call)
+    services.menus.save_draft(SaveDraft("shop", shop_document(scripts=[script])), shop.call)
     with pytest.raises(ServiceError, match="Good evening") as refused:
-        services.menus.menus.publish(NameMenu("shop"), shop.call)
+        services.menus.publish(NameMenu("shop"), shop.call)
     assert refused.value.code is Code.MENU_INVALID
 
 
 def test_versions_count_up_stay_as_they_were_and_can_be_put_in_force_again(services: Services) -> None:
     shop = Shop(services)
-    services.menus.menus.save_draft(SaveDraft("shop", shop_document(nodes={"bye": _BYE})), shop.call)
-    assert services.menus.menus.publish(NameMenu("shop"), shop.call).version == 2
-    assert services.menus.menus.publish(NameMenu("shop"), shop.call).version == 2
-    assert services.menus.menus.roll_back(RollBack("shop", 1), shop.call).in_force
-    assert services.menus.menus.get(NameMenu("shop"), shop.call).published == shop_document()
-    versions = services.menus.menus.versions(NameMenu("shop"), shop.call)
+    services.menus.save_draft(SaveDraft("shop", shop_document(nodes={"bye": _BYE})), shop.call)
+    assert services.menus.publish(NameMenu("shop"), shop.call).version == 2
+    assert services.menus.publish(NameMenu("shop"), shop.call).version == 2
+    assert services.menus.roll_back(RollBack("shop", 1), shop.call).in_force
+    assert services.menus.get(NameMenu("shop"), shop.call).published == shop_document()
+    versions = services.menus.versions(NameMenu("shop"), shop.call)
     assert [(each.version, each.in_force) for each in versions] == [(2, False), (1, True)]
-    assert services.menus.menus.publish(NameMenu("shop"), shop.call).version == 3
+    assert services.menus.publish(NameMenu("shop"), shop.call).version == 3
     with pytest.raises(ServiceError) as refused:
-        services.menus.menus.roll_back(RollBack("shop", 9), shop.call)
+        services.menus.roll_back(RollBack("shop", 9), shop.call)
     assert refused.value.code is Code.NOT_FOUND
 
 
@@ -64,11 +64,11 @@ def test_the_database_refuses_to_edit_or_remove_a_version(services: Services) ->
 
 def test_the_same_draft_published_by_many_at_once_is_one_version(services: Services) -> None:
     shop = Shop(services)
-    services.menus.menus.save_draft(SaveDraft("shop", shop_document(nodes={"bye": _BYE})), shop.call)
+    services.menus.save_draft(SaveDraft("shop", shop_document(nodes={"bye": _BYE})), shop.call)
 
     def publish(_: int) -> int:
         try:
-            return services.menus.menus.publish(NameMenu("shop"), shop.call).version
+            return services.menus.publish(NameMenu("shop"), shop.call).version
         finally:
             release_connection()
 
@@ -80,49 +80,49 @@ def test_another_clients_menu_and_code_answer_like_ones_that_do_not_exist(servic
     shop, stranger = Shop(services), Shop(services, shop_document(id="other"), code="*200#")
     for name in ("shop", "never-saved"):
         for attempt in (
-            lambda name=name: services.menus.menus.get(NameMenu(name), stranger.call),
-            lambda name=name: services.menus.menus.publish(NameMenu(name), stranger.call),
-            lambda name=name: services.menus.menus.versions(NameMenu(name), stranger.call),
-            lambda name=name: services.menus.menus.graph(GetGraph(name), stranger.call),
-            lambda name=name: services.menus.menus.check(CheckMenu(name), stranger.call),
-            lambda name=name: services.menus.menus.roll_back(RollBack(name, 1), stranger.call),
-            lambda name=name: services.menus.menus.bind_code(BindCode("*200#", name), stranger.call),
+            lambda name=name: services.menus.get(NameMenu(name), stranger.call),
+            lambda name=name: services.menus.publish(NameMenu(name), stranger.call),
+            lambda name=name: services.menus.versions(NameMenu(name), stranger.call),
+            lambda name=name: services.menus.graph(GetGraph(name), stranger.call),
+            lambda name=name: services.menus.check(CheckMenu(name), stranger.call),
+            lambda name=name: services.menus.roll_back(RollBack(name, 1), stranger.call),
+            lambda name=name: services.menus.bind_code(BindCode("*200#", name), stranger.call),
         ):
             with pytest.raises(ServiceError, match="Menu not found"):
                 attempt()
     for code in (CODE, "*999#"):
         with pytest.raises(ServiceError, match="Service code not found"):
-            services.menus.menus.bind_code(BindCode(code, "other"), stranger.call)
-    assert [menu.menu_id for menu in services.menus.menus.list(stranger.call)] == ["other"]
-    assert [code.service_code for code in services.menus.menus.codes(shop.call)] == [CODE]
+            services.menus.bind_code(BindCode(code, "other"), stranger.call)
+    assert [menu.menu_id for menu in services.menus.list(stranger.call)] == ["other"]
+    assert [code.service_code for code in services.menus.codes(shop.call)] == [CODE]
 
 
 def test_a_document_is_checked_without_being_kept(services: Services) -> None:
     shop = Shop(services)
-    assert not services.menus.menus.check(CheckMenu("shop", {"nodes": {}}), shop.call).passes
-    assert services.menus.menus.check(CheckMenu("shop"), shop.call).passes
+    assert not services.menus.check(CheckMenu("shop", {"nodes": {}}), shop.call).passes
+    assert services.menus.check(CheckMenu("shop"), shop.call).passes
 
 
 def test_a_document_that_names_another_menu_is_refused(services: Services) -> None:
     shop = Shop(services)
     with pytest.raises(ServiceError, match="Must be the menu id of the path"):
-        services.menus.menus.save_draft(SaveDraft("kiosk", shop_document()), shop.call)
+        services.menus.save_draft(SaveDraft("kiosk", shop_document()), shop.call)
     unnamed = shop_document()
     del unnamed["id"]
-    assert services.menus.menus.save_draft(SaveDraft("kiosk", unnamed), shop.call).passes
+    assert services.menus.save_draft(SaveDraft("kiosk", unnamed), shop.call).passes
 
 
 @pytest.mark.parametrize("url", ["https://169.254.169.254/", "https://mail.example.com:25/"])
 def test_a_menu_that_calls_a_forbidden_address_cannot_be_published(services: Services, url: str) -> None:
     shop = Shop(services)
     document = shop_document(nodes={"used": {"type": "handover", "url": url, "on_error": {"goto": "bye"}}})
-    report = services.menus.menus.save_draft(SaveDraft("shop", document), shop.call)
+    report = services.menus.save_draft(SaveDraft("shop", document), shop.call)
     assert [(error["rule"], error["node"]) for error in report.errors] == [("address", "used")], report.errors
 
 
 def test_the_graph_shows_every_node_edge_and_a_diagram(services: Services) -> None:
     shop = Shop(services)
-    graph = services.menus.menus.graph(GetGraph("shop"), shop.call)
+    graph = services.menus.graph(GetGraph("shop"), shop.call)
     assert {"root", "amount", "sure", "pay"} <= {node["id"] for node in graph.nodes}
     assert {"from": "sure", "to": "pay", "label": "yes"} in graph.edges
     assert graph.svg.lstrip().startswith("<svg")
@@ -131,11 +131,11 @@ def test_the_graph_shows_every_node_edge_and_a_diagram(services: Services) -> No
 def test_menus_need_their_scopes(services: Services) -> None:
     shop = Shop(services)
     reader, writer = client_call(shop.client_id, frozenset({"menus:read"})), client_call(shop.client_id, frozenset())
-    assert services.menus.menus.get(NameMenu("shop"), reader).menu_id == "shop"
+    assert services.menus.get(NameMenu("shop"), reader).menu_id == "shop"
     for attempt in (
-        lambda: services.menus.menus.publish(NameMenu("shop"), reader),
-        lambda: services.menus.menus.save_draft(SaveDraft("shop", {}), reader),
-        lambda: services.menus.menus.list(writer),
+        lambda: services.menus.publish(NameMenu("shop"), reader),
+        lambda: services.menus.save_draft(SaveDraft("shop", {}), reader),
+        lambda: services.menus.list(writer),
     ):
         with pytest.raises(ServiceError) as refused:
             attempt()
@@ -145,7 +145,7 @@ def test_menus_need_their_scopes(services: Services) -> None:
 def test_a_menu_over_a_bound_is_not_published_and_the_bound_is_named(services: Services) -> None:
     shop = Shop(services)
     spare = {f"spare{number}": _BYE for number in range(500)}
-    services.menus.menus.save_draft(SaveDraft("shop", shop_document(nodes=spare)), shop.call)
+    services.menus.save_draft(SaveDraft("shop", shop_document(nodes=spare)), shop.call)
     with pytest.raises(ServiceError, match=r"`nodes` has 51\d nodes; at most 500") as refused:
-        services.menus.menus.publish(NameMenu("shop"), shop.call)
+        services.menus.publish(NameMenu("shop"), shop.call)
     assert refused.value.code is Code.MENU_INVALID

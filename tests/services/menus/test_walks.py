@@ -21,7 +21,7 @@ def sends(*entries: str) -> tuple[WalkAct, ...]:
 
 def test_a_walk_shows_each_screen_with_its_keys_and_moves_no_money(services: Services) -> None:
     shop = Shop(services)
-    walks = services.menus.walks
+    walks = services.walks
     seen = walks.walk(WalkMenu("shop", acts=sends("1", "5000", "1", "1")), shop.call)
     assert [screen.node for screen in seen.screens] == ["root", "amount", "sure", "pay.accepted"]
     assert [screen.entry for screen in seen.screens] == ["", "1", "5000", "1"]
@@ -41,9 +41,9 @@ def test_a_walk_shows_each_screen_with_its_keys_and_moves_no_money(services: Ser
 
 def test_a_draft_is_walked_with_errors_that_the_engine_can_bear_and_others_are_named(services: Services) -> None:
     shop = Shop(services)
-    walks = services.menus.walks
+    walks = services.walks
     long = {"type": "end", "text": {"en": "Bye " * 60}}
-    services.menus.menus.save_draft(SaveDraft("shop", shop_document(nodes={"root": long})), shop.call)
+    services.menus.save_draft(SaveDraft("shop", shop_document(nodes={"root": long})), shop.call)
     (screen,) = walks.walk(WalkMenu("shop"), shop.call).screens
     assert screen.used <= screen.limit
     assert walks.walk(WalkMenu("shop", version=1), shop.call).screens[0].text.startswith("Welcome to ACME")
@@ -54,7 +54,7 @@ def test_a_draft_is_walked_with_errors_that_the_engine_can_bear_and_others_are_n
         (shop_document(nodes={"root": {"type": "mneu"}}), "did you mean `menu`"),
         ({}, "`start`|`nodes`"),
     ):
-        services.menus.menus.save_draft(SaveDraft("shop", broken), shop.call)
+        services.menus.save_draft(SaveDraft("shop", broken), shop.call)
         with pytest.raises(ServiceError, match=said) as refused:
             walks.walk(WalkMenu("shop", acts=sends("x")), shop.call)
         assert refused.value.code is Code.MENU_INVALID
@@ -68,7 +68,7 @@ def test_a_draft_is_walked_with_errors_that_the_engine_can_bear_and_others_are_n
 def test_redials_language_and_network_can_be_tried(services: Services) -> None:
     shop = Shop(services)
     acts = (*sends("1", "5000"), WalkAct(ActKind.REDIAL), *sends("1"))
-    seen = services.menus.walks.walk(WalkMenu("shop", acts=acts, language="lg", network="64101"), shop.call)
+    seen = services.walks.walk(WalkMenu("shop", acts=acts, language="lg", network="64101"), shop.call)
     assert [screen.language for screen in seen.screens] == ["lg"] * 5
     assert [(key.key, key.goto) for key in seen.screens[3].keys] == [("1", "amount"), ("2", "root")]
     assert seen.screens[4].node == "amount"
@@ -84,12 +84,12 @@ def test_a_walk_becomes_a_script_that_passes_and_is_added_to_the_draft(services:
         WalkMenu("shop", entries="1*5000"),
         WalkMenu("shop", acts=sends("1", "5000", "1"), language="lg"),
     ):
-        made = services.menus.walks.make_script(MakeScript(walk, "walked", save=True), shop.call)
+        made = services.walks.make_script(MakeScript(walk, "walked", save=True), shop.call)
         assert read_yaml(made.text)[0] == {"scripts": [made.script]}
-    draft = services.menus.menus.get(NameMenu("shop"), shop.call).draft
+    draft = services.menus.get(NameMenu("shop"), shop.call).draft
     assert len(draft["scripts"]) == 3
     assert check(draft).errors == ()
     reader = client_call(shop.client_id, frozenset({"menus:read"}))
-    assert services.menus.walks.make_script(MakeScript(WalkMenu("shop"), "one"), reader).script["steps"]
+    assert services.walks.make_script(MakeScript(WalkMenu("shop"), "one"), reader).script["steps"]
     with pytest.raises(ServiceError):
-        services.menus.walks.make_script(MakeScript(WalkMenu("shop"), "one", save=True), reader)
+        services.walks.make_script(MakeScript(WalkMenu("shop"), "one", save=True), reader)

@@ -34,10 +34,10 @@ def scene(services: Services, clock: MovableClock) -> Scene:
     names = {"client": call.client_id, "other": other.client_id}
     for number in ("00", "01", "04", "06", "07", "09"):
         for kind in ("collection", "disbursement"):
-            recorded = services.transactions.transactions.create(request(kind, f"+2567700000{number}", 1000), call)
+            recorded = services.transactions.create(request(kind, f"+2567700000{number}", 1000), call)
             names[f"{kind}_{number}"] = recorded.transaction.transaction_id
     work(services, clock, 12)
-    refund = services.transactions.refunds.create(CreateRefund(names["collection_00"], "back"), call)
+    refund = services.refunds.create(CreateRefund(names["collection_00"], "back"), call)
     names["refund"] = refund.transaction.transaction_id
     work(services, clock, 1)
     names["copy"] = "ffffffff-0000-7000-8000-000000000000"
@@ -47,9 +47,9 @@ def scene(services: Services, clock: MovableClock) -> Scene:
     names["row"] = Transaction.get(Transaction.payout_id == names["payout"]).id
     names["deposit"] = Transaction.get(Transaction.client_id == call.client_id, Transaction.type == "deposit").id
     names["session"] = _ended_session(services, clock)
-    keyed = services.transactions.transactions.create(request(shillings=1, idempotency_key="mine"), call)
+    keyed = services.transactions.create(request(shillings=1, idempotency_key="mine"), call)
     names["keyed"] = keyed.transaction.transaction_id
-    services.transactions.transactions.create(request(shillings=1, idempotency_key="mine"), other)
+    services.transactions.create(request(shillings=1, idempotency_key="mine"), other)
     for account in Account.select().where(Account.client_id == call.client_id):
         names[account.name.partition(":")[0]] = account.id
     names["foreign"] = Account.get(Account.client_id == other.client_id, Account.name == "main").id
@@ -60,18 +60,18 @@ def scene(services: Services, clock: MovableClock) -> Scene:
 def _completed_payout(services: Services, clock: MovableClock, call: RequestContext) -> str:
     maker, approver = (replace(call, caller=replace(call.caller, key_id=new_id(clock.now()))) for _ in range(2))
     rows = ({"phone_number": "+256770000000", "amount": 10, "reference": "row"}, {"reference": "invalid"})
-    payout_id = services.payouts.payouts.create(CreatePayout("payout", items=rows), maker).payout.payout_id
+    payout_id = services.payouts.create(CreatePayout("payout", items=rows), maker).payout.payout_id
     approver = replace(approver, caller=replace(approver.caller, grants=frozenset({"payouts:*"})))
-    services.payouts.payouts.approve(ApprovePayout(payout_id), approver)
+    services.payouts.approve(ApprovePayout(payout_id), approver)
     for _ in range(2):
-        services.payouts.sender.advance(payout_id)
+        services.payout_sender.advance(payout_id)
         work(services, clock)
     return payout_id
 
 
 def _drafts(services: Services, call: RequestContext) -> Scene:
     """A draft that waits, and one that was cancelled."""
-    payouts, rows = services.payouts.payouts, ({"phone_number": "+256770000000", "amount": 10, "reference": "row"},)
+    payouts, rows = services.payouts, ({"phone_number": "+256770000000", "amount": 10, "reference": "row"},)
     maker = replace(call, caller=replace(call.caller, key_id=call.client_id))
     ids = {
         name: payouts.create(CreatePayout(name, items=rows), maker).payout.payout_id for name in ("draft", "cancelled")
@@ -84,9 +84,7 @@ def _reviews(services: Services, clock: MovableClock, call: RequestContext) -> S
     """A late success whose review is open, and one whose review two operators closed."""
     names = {}
     for name in ("reviewed", "decided"):
-        made = services.transactions.transactions.create(
-            request("collection", "+256770000000", 10, reference=name), call
-        )
+        made = services.transactions.create(request("collection", "+256770000000", 10, reference=name), call)
         names[name] = made.transaction.transaction_id
     work(services, clock, 1)
     with unit_of_work():
@@ -94,13 +92,13 @@ def _reviews(services: Services, clock: MovableClock, call: RequestContext) -> S
             row = lock_row(Transaction, transaction_id)
             open_review(row, REVIEW_CONTRADICTION, clock.now())
             row.save()
-    services.transactions.review.end(EndReview(names["decided"], "Paid", "Ann", "Ben"), operator())
+    services.reviews.end(EndReview(names["decided"], "Paid", "Ann", "Ben"), operator())
     return names
 
 
 def _ended_session(services: Services, clock: MovableClock) -> str:
     shop = Shop(services)
-    session_id = services.ussd.api_sessions.begin(BeginSession(PHONE, shop.code), shop.call).session_id
+    session_id = services.api_sessions.begin(BeginSession(PHONE, shop.code), shop.call).session_id
     clock.advance(300)
-    services.ussd.api_sessions.end_expired()
+    services.api_sessions.end_expired()
     return session_id

@@ -292,8 +292,7 @@ SABOTAGE = [
     ("UPDATE payouts SET items_digest = NULL WHERE id = '{draft}'", {(_NOT_JUDGED, "draft")}),
     ("UPDATE payouts SET draft_digest = approval_digest WHERE id = '{payout}'", {(_NOT_JUDGED, "payout")}),
     ("UPDATE payout_items SET name = 'Eve' WHERE payout_id = '{payout}' AND line = 1", {(_NOT_JUDGED, "payout")}),
-    ("UPDATE payouts SET status = 'draft', cancelled_at = NULL WHERE id = '{cancelled}';; "
-     "UPDATE schema_migration SET applied = '2020-01-01 00:00:00' WHERE name = '0042_payout_digests'",
+    ("UPDATE payouts SET status = 'draft', cancelled_at = NULL WHERE id = '{cancelled}'",
      {(_NOT_JUDGED, "cancelled")}),
     ("UPDATE payouts SET total_amount_cents = 1 WHERE id = '{payout}'",
      {(_OTHER_TOTALS, "payout"), (_NOT_JUDGED, "payout"), (_OTHER_EVENT, "payout")}),

@@ -50,8 +50,8 @@ def test_clean_books_show_nothing_and_no_range_reads_a_whole_table(
 def test_a_delivery_that_is_never_due_is_named(services: Services) -> None:
     call = a_client()
     subscribe(services, call, "http://127.0.0.1:1024")
-    services.transactions.transactions.create(request(), call)
-    services.webhooks.relay.run()
+    services.transactions.create(request(), call)
+    services.relay.run()
     Delivery.update(due_at=datetime(2199, 1, 1, tzinfo=UTC)).where(Delivery.due_at.is_null(False)).execute()
     assert [str(one) for one in check_everything()] == [f"Delivery {Delivery.get().id} has a due time far ahead."]
 
@@ -100,7 +100,7 @@ def test_the_books_are_whole_at_every_moment_while_payments_are_made(services: S
         try:
             for number in range(30):
                 kind = ("collection", "disbursement")[number % 2]
-                services.transactions.transactions.create(
+                services.transactions.create(
                     request(kind, f"+25677000000{number % 7}", 10, reference=f"r{number}"), call
                 )
                 work(services, clock, 1)

@@ -67,7 +67,7 @@ def test_every_kind_of_violation_is_found_and_named(scene: Scene, services: Serv
         with database.atomic() as harm:
             for each in statement.split(";; "):
                 database.execute_sql(each.format_map(scene))
-            violations = check_everything(vault=services.operations.vault)
+            violations = check_everything(vault=services.runtime.vault)
             found = {(one.rule, names.get(one.id, one.id)) for one in violations if one.part != "schema"}
             harm.rollback()
         if found != expected:

@@ -22,7 +22,7 @@ from ussd_server.worker import Worker
 
 def read(services: Services) -> dict[str, float]:
     """Every gauge by its name and the values of its labels."""
-    return {" ".join([each.name, *each.labels.values()]): each.value for each in services.operations.gauges.read()}
+    return {" ".join([each.name, *each.labels.values()]): each.value for each in services.gauges.read()}
 
 
 def test_an_idle_service_waits_for_nothing(services: Services) -> None:
@@ -33,9 +33,9 @@ def test_an_idle_service_waits_for_nothing(services: Services) -> None:
 
 def test_unfinished_transactions_are_counted_by_state_and_age(services: Services, clock: MovableClock) -> None:
     call = a_client()
-    services.transactions.transactions.create(request(number="+256770000000"), call)
+    services.transactions.create(request(number="+256770000000"), call)
     clock.advance(700)
-    services.transactions.transactions.create(request(number="+256770000004"), call)
+    services.transactions.create(request(number="+256770000004"), call)
     found = read(services)
     assert found["ussd_transactions_unfinished created 1h"] == 1
     assert found["ussd_transactions_unfinished created 1m"] == 1
@@ -49,7 +49,7 @@ def test_unfinished_transactions_are_counted_by_state_and_age(services: Services
 
 
 def test_a_transaction_that_needs_an_operator_is_counted(services: Services, clock: MovableClock) -> None:
-    services.transactions.transactions.create(request(number="+256770000009"), a_client())
+    services.transactions.create(request(number="+256770000009"), a_client())
     work(services, clock, 60)
     clock.advance(500)
     found = read(services)
@@ -65,7 +65,7 @@ def test_events_and_deliveries_that_are_not_sent_are_counted(services: Services,
     found = read(services)
     assert found["ussd_events_pending"] >= 1
     assert found["ussd_events_lag_seconds"] >= 30
-    services.webhooks.relay.run()
+    services.relay.run()
     clock.advance(40)
     found = read(services)
     assert (found["ussd_events_pending"], found["ussd_deliveries_queued"]) == (0, 1)
@@ -75,30 +75,30 @@ def test_events_and_deliveries_that_are_not_sent_are_counted(services: Services,
 def test_sessions_are_counted_by_their_node(services: Services, clock: MovableClock) -> None:
     shop = Shop(services)
     for _ in range(2):
-        services.ussd.api_sessions.begin(BeginSession(PHONE, shop.code), shop.call)
+        services.api_sessions.begin(BeginSession(PHONE, shop.code), shop.call)
     found = read(services)
     assert found["ussd_sessions_active"] == 2
     assert found["ussd_steps_recent"] == 2
     assert found[f"ussd_sessions_recent {shop.code} root active "] == 2
     clock.advance(200)
-    services.ussd.api_sessions.end_expired()
+    services.api_sessions.end_expired()
     found = read(services)
     assert found["ussd_sessions_active"] == 0
     assert found[f"ussd_sessions_recent {shop.code} root timed_out idle"] == 2
-    services.operations.heartbeat.beat()
+    services.runtime.heartbeat.beat()
     (worker,) = WorkerHeartbeat.select()
     timed_out = f"ussd_sessions_timed_out_total {worker.id} {shop.code} shop root idle"
     assert read(services)[timed_out] == 2
-    services.ussd.api_sessions.begin(BeginSession(PHONE, shop.code), shop.call)
+    services.api_sessions.begin(BeginSession(PHONE, shop.code), shop.call)
     clock.advance(200)
-    services.ussd.api_sessions.end_expired()
-    services.operations.heartbeat.beat()
+    services.api_sessions.end_expired()
+    services.runtime.heartbeat.beat()
     assert read(services)[timed_out] == 3, "it counts on, whatever becomes of the rows"
 
 
 def test_only_so_many_nodes_of_drop_offs_are_counted_apart(services: Services) -> None:
     shop = Shop(services)
-    row = UssdSession.get_by_id(services.ussd.api_sessions.begin(BeginSession(PHONE, shop.code), shop.call).session_id)
+    row = UssdSession.get_by_id(services.api_sessions.begin(BeginSession(PHONE, shop.code), shop.call).session_id)
     row.end_reason = "idle"
     drop_offs = DropOffs()
     for number in range(MOST_PLACES + 5):
@@ -111,22 +111,22 @@ def test_only_so_many_nodes_of_drop_offs_are_counted_apart(services: Services) -
 
 def test_a_worker_reports_its_heartbeat_and_the_outcomes_of_providers(services: Services, clock: MovableClock) -> None:
     Worker(services)
-    services.transactions.transactions.create(request(number="+256770000000"), a_client())
+    services.transactions.create(request(number="+256770000000"), a_client())
     work(services, clock)
-    services.operations.heartbeat.count_call("sandbox", "enquire", ProviderAnswer(Outcome.UNKNOWN), 5)
-    services.operations.heartbeat.beat()
+    services.runtime.heartbeat.count_call("sandbox", "enquire", ProviderAnswer(Outcome.UNKNOWN), 5)
+    services.runtime.heartbeat.beat()
     clock.advance(25)
     (worker,) = WorkerHeartbeat.select()
     found = read(services)
     assert 25 <= found[f"ussd_worker_silent_seconds {worker.id}"] < 30
-    assert found[f"ussd_company_available {worker.id} sandbox"] == 1
-    assert found[f"ussd_company_calls_total {worker.id} sandbox ask succeeded"] == 1
-    assert found[f"ussd_company_calls_total {worker.id} sandbox enquire unknown"] == 1
+    assert found[f"ussd_provider_available {worker.id} sandbox"] == 1
+    assert found[f"ussd_provider_calls_total {worker.id} sandbox ask succeeded"] == 1
+    assert found[f"ussd_provider_calls_total {worker.id} sandbox enquire unknown"] == 1
     clock.advance(100)
-    assert f"ussd_company_available {worker.id} sandbox" not in read(services)
-    services.operations.heartbeat.beat()
+    assert f"ussd_provider_available {worker.id} sandbox" not in read(services)
+    services.runtime.heartbeat.beat()
     assert read(services)[f"ussd_worker_silent_seconds {worker.id}"] < 5
-    services.operations.heartbeat.end()
+    services.runtime.heartbeat.end()
     assert not WorkerHeartbeat.select().exists()
 
 
@@ -134,7 +134,7 @@ def test_a_worker_that_was_silent_for_a_day_is_forgotten(services: Services, clo
     now = clock.now()
     WorkerHeartbeat.create(id="gone:1", started_at=now, seen_at=now, measures={"calls": [], "available": {}})
     clock.advance(90_000)
-    services.operations.heartbeat.beat()
+    services.runtime.heartbeat.beat()
     assert "gone:1" not in {row.id for row in WorkerHeartbeat.select()}
 
 

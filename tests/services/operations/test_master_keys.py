@@ -30,45 +30,43 @@ def owner(services: Services) -> ExampleClient:
 
 
 def authenticate(services: Services, key: ApiKeyView, secret: str) -> bool:
-    return services.clients.auth.authenticate_key(key.apikey, secret, "192.0.2.1").caller.key_id == key.id
+    return services.auth.authenticate_key(key.apikey, secret, "192.0.2.1").caller.key_id == key.id
 
 
 def test_every_secret_lives_on_when_the_old_keys_are_gone(services: Services, owner: ExampleClient) -> None:
     keys = [owner.create_key() for _ in range(5)]
-    rotated = services.clients.api_keys.rotate(RotateApiKey(keys[0].id), owner.call())
-    shared = services.ussd.channels.create(CreateChannel("africastalking"), OPERATOR)
-    own = services.ussd.channels.create(CreateChannel("africastalking", owner.id), OPERATOR)
+    rotated = services.api_keys.rotate(RotateApiKey(keys[0].id), owner.call())
+    shared = services.channels.create(CreateChannel("africastalking"), OPERATOR)
+    own = services.channels.create(CreateChannel("africastalking", owner.id), OPERATOR)
     updated = {row.id: row.updated_at for row in ApiKey.select()}
-    services.operations.master_keys.add(OPERATOR)
-    assert services.operations.master_keys.rekey(OPERATOR, batch=2) == 7
-    services.operations.master_keys.retire(OPERATOR)
+    services.master_keys.add(OPERATOR)
+    assert services.master_keys.rekey(OPERATOR, batch=2) == 7
+    services.master_keys.retire(OPERATOR)
     assert authenticate(services, keys[0], keys[0].apisecret)
     assert authenticate(services, keys[0], rotated.apisecret)
     assert all(authenticate(services, key, key.apisecret) for key in keys)
-    assert [key.apisecret for key in services.clients.api_keys.list(owner.call())][1:] == [
-        key.apisecret for key in keys[1:]
-    ]
+    assert [key.apisecret for key in services.api_keys.list(owner.call())][1:] == [key.apisecret for key in keys[1:]]
     assert {row.id: row.updated_at for row in ApiKey.select()} == updated
     for channel in (shared, own):
         _, _, adapter, secret = channel.gateway_path.split("/")
-        assert services.ussd.channels.find(adapter, secret).channel_id == channel.channel_id
-    assert services.ussd.channels.list(OPERATOR) == (shared, own)
+        assert services.channels.find(adapter, secret).channel_id == channel.channel_id
+    assert services.channels.list(OPERATOR) == (shared, own)
 
 
 def test_the_old_keys_stay_while_a_secret_needs_them(services: Services, owner: ExampleClient) -> None:
     key = owner.create_key()
-    services.operations.master_keys.add(OPERATOR)
+    services.master_keys.add(OPERATOR)
     with pytest.raises(ServiceError, match="still need an older key"):
-        services.operations.master_keys.retire(OPERATOR)
+        services.master_keys.retire(OPERATOR)
     assert authenticate(services, key, key.apisecret)
-    services.operations.master_keys.rekey(OPERATOR)
-    channel = services.ussd.channels.create(CreateChannel("africastalking"), OPERATOR)
-    services.operations.master_keys.retire(OPERATOR)
-    services.operations.master_keys.add(OPERATOR)
+    services.master_keys.rekey(OPERATOR)
+    channel = services.channels.create(CreateChannel("africastalking"), OPERATOR)
+    services.master_keys.retire(OPERATOR)
+    services.master_keys.add(OPERATOR)
     Channel.update(is_active=False).where(Channel.id == channel.channel_id).execute()
     assert ApiKey.delete().execute() == 1
     with pytest.raises(ServiceError, match="still need an older key"):
-        services.operations.master_keys.retire(OPERATOR)
+        services.master_keys.retire(OPERATOR)
 
 
 def test_no_call_is_refused_while_secrets_are_carried_over(services: Services, owner: ExampleClient) -> None:
@@ -78,8 +76,8 @@ def test_no_call_is_refused_while_secrets_are_carried_over(services: Services, o
     def renew() -> int:
         try:
             for _ in range(3):
-                services.operations.master_keys.add(OPERATOR)
-                services.operations.master_keys.rekey(OPERATOR, batch=3)
+                services.master_keys.add(OPERATOR)
+                services.master_keys.rekey(OPERATOR, batch=3)
         finally:
             done.set()
         return 0
@@ -94,21 +92,21 @@ def test_no_call_is_refused_while_secrets_are_carried_over(services: Services, o
     counts = at_once([renew, *[lambda key=key: use(key) for key in keys]], threads=9)
     assert refusals(counts) == []
     assert sum(counts) > 0
-    services.operations.master_keys.retire(OPERATOR)
+    services.master_keys.retire(OPERATOR)
     assert all(authenticate(services, key, key.apisecret) for key in keys)
 
 
 def test_rotations_that_cross_a_renewal_keep_their_secrets(services: Services, owner: ExampleClient) -> None:
     keys, call = [owner.create_key() for _ in range(6)], owner.call()
-    services.operations.master_keys.add(OPERATOR)
+    services.master_keys.add(OPERATOR)
     _, *rotated = at_once(
         [
-            lambda: services.operations.master_keys.rekey(OPERATOR, batch=2),
-            *[lambda key=key: services.clients.api_keys.rotate(RotateApiKey(key.id), call) for key in keys],
+            lambda: services.master_keys.rekey(OPERATOR, batch=2),
+            *[lambda key=key: services.api_keys.rotate(RotateApiKey(key.id), call) for key in keys],
         ],
         threads=7,
     )
-    services.operations.master_keys.retire(OPERATOR)
+    services.master_keys.retire(OPERATOR)
     for key, fresh in zip(keys, rotated, strict=True):
         assert authenticate(services, key, key.apisecret)
         assert authenticate(services, key, fresh.apisecret)
@@ -121,20 +119,20 @@ def test_a_ciphertext_moved_to_another_row_cannot_be_decrypted(services: Service
         ApiKey.id == mine.id
     ).execute()
     with pytest.raises(DecryptionError):
-        services.clients.api_keys.list(owner.call())
+        services.api_keys.list(owner.call())
     with pytest.raises(ServiceError):
         authenticate(services, mine, theirs.apisecret)
 
 
 def test_the_secrets_of_webhooks_live_on_when_the_old_keys_are_gone(services: Services, owner: ExampleClient) -> None:
     caller = RequestContext(Caller(CallerKind.KEY, client_id=owner.id, grants=None))
-    made = services.webhooks.subscriptions.create(CreateWebhook("https://client.example/hook"), caller)
-    rotated = services.webhooks.subscriptions.rotate(RotateWebhook(made.id), caller)
-    services.operations.master_keys.add(OPERATOR)
+    made = services.webhooks.create(CreateWebhook("https://client.example/hook"), caller)
+    rotated = services.webhooks.rotate(RotateWebhook(made.id), caller)
+    services.master_keys.add(OPERATOR)
     with pytest.raises(ServiceError, match="still need an older key"):
-        services.operations.master_keys.retire(OPERATOR)
-    assert services.operations.master_keys.rekey(OPERATOR) == 1
-    services.operations.master_keys.retire(OPERATOR)
+        services.master_keys.retire(OPERATOR)
+    assert services.master_keys.rekey(OPERATOR) == 1
+    services.master_keys.retire(OPERATOR)
     row, vault = Webhook.get_by_id(made.id), Vault(Keyring(services.settings.secrets_file))
     assert vault.decrypt(row.secret_sealed, owner.id, row.id) == rotated.secret
     assert vault.decrypt(row.previous_secret_sealed, owner.id, row.id) == made.secret

@@ -27,10 +27,10 @@ _MOVED = [each.format("UPDATE", "SET client_id = '{other}'") for each in _OF_A_F
 def past(scene: Scene, services: Services, clock: MovableClock) -> Scene:
     """The scene, whose day is over, and two days after it."""
     clock.advance(26 * 3600)
-    assert services.operations.history_digests.write() == 1
+    assert services.history_digests.write() == 1
     clock.advance(2 * 86_400)
-    assert services.operations.history_digests.write() == 2
-    assert services.operations.history_digests.write() == 0
+    assert services.history_digests.write() == 2
+    assert services.history_digests.write() == 0
     return scene
 
 
@@ -51,11 +51,11 @@ def past(scene: Scene, services: Services, clock: MovableClock) -> Scene:
 def test_a_payment_of_a_past_day_that_is_not_what_it_was_is_named(
     past: Scene, services: Services, statements: list[str], clients: set[str]
 ) -> None:
-    assert check_everything(vault=services.operations.vault) == []
+    assert check_everything(vault=services.runtime.vault) == []
     with without_triggers():
         for statement in statements:
             database.execute_sql(statement.format_map(past))
-    found = check_everything(vault=services.operations.vault)
+    found = check_everything(vault=services.runtime.vault)
     assert {(one.id, one.rule) for one in found} == {(past[name], OTHER_PAST) for name in clients}
 
 
@@ -71,14 +71,14 @@ def test_a_digest_of_a_past_day_that_was_changed_or_removed_is_named(
     first, second, _ = HistoryDigest.select().order_by(HistoryDigest.id)
     with without_triggers():
         database.execute_sql(statement.format(day=first.day, digest=second.digest))
-    (found,) = check_everything(vault=services.operations.vault)
+    (found,) = check_everything(vault=services.runtime.vault)
     assert (found.id, found.rule) == ((first, second)[place].day, OTHER_DIGEST)
     assert str(found) == f"The past of {found.id} {OTHER_DIGEST}."
 
 
 def test_digests_of_past_days_outlive_the_rotation_of_the_master_keys(past: Scene, services: Services) -> None:
-    master_keys = services.operations.master_keys
+    master_keys = services.master_keys
     master_keys.add(operator())
     master_keys.rekey(operator())
     master_keys.retire(operator())
-    assert check_everything(vault=services.operations.vault) == []
+    assert check_everything(vault=services.runtime.vault) == []

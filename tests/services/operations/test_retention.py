@@ -23,44 +23,44 @@ FOR_EVER = (Transaction, StatusChange, Transfer, AuditEvent)
 def test_sessions_that_are_long_over_go_with_their_events(services: Services, clock: MovableClock) -> None:
     shop = Shop(services)
     for _ in range(3):
-        services.ussd.api_sessions.begin(BeginSession(PHONE, shop.code), shop.call)
+        services.api_sessions.begin(BeginSession(PHONE, shop.code), shop.call)
     clock.advance(300)
-    services.ussd.api_sessions.end_expired()
+    services.api_sessions.end_expired()
     assert (UssdSession.select().count(), Event.select().count()) == (3, 3)
     clock.advance(89 * _DAY_SECONDS)
-    assert services.operations.retention.clean() == 0
+    assert services.retention.clean() == 0
     clock.advance(_DAY_SECONDS)
     # However much there is, a step is small.
-    assert [services.operations.retention.clean(limit=2) for _ in range(3)] == [2, 1, 0]
+    assert [services.retention.clean(limit=2) for _ in range(3)] == [2, 1, 0]
     assert (UssdSession.select().count(), Event.select().count()) == (0, 0)
 
 
 def test_a_session_that_is_under_way_stays(services: Services, clock: MovableClock) -> None:
     shop = Shop(services)
-    services.ussd.api_sessions.begin(BeginSession(PHONE, shop.code), shop.call)
+    services.api_sessions.begin(BeginSession(PHONE, shop.code), shop.call)
     clock.advance(100 * _DAY_SECONDS)
-    assert services.operations.retention.clean() == 0
+    assert services.retention.clean() == 0
 
 
 def test_deliveries_that_are_done_go_and_money_stays(services: Services, clock: MovableClock) -> None:
     call = a_client()
     with Receiver() as receiver:
         subscribe(services, call, receiver.url)
-        services.transactions.transactions.create(request(), call)
+        services.transactions.create(request(), call)
         work(services, clock)
-        while services.webhooks.relay.run():
+        while services.relay.run():
             continue
-        while sent := services.webhooks.deliveries.claim(10):
+        while sent := services.deliveries.claim(10):
             for delivery in sent:
-                services.webhooks.deliveries.send(delivery)
+                services.deliveries.send(delivery)
     done = Delivery.select().count()
     kept = [table.select().count() for table in (*FOR_EVER, Event)]
     assert done > 1
     clock.advance(31 * _DAY_SECONDS)
-    assert services.operations.retention.clean() == done
+    assert services.retention.clean() == done
     assert Delivery.select().count() == 0
     clock.advance(4000 * _DAY_SECONDS)
-    assert services.operations.retention.clean() == 0
+    assert services.retention.clean() == 0
     assert [table.select().count() for table in (*FOR_EVER, Event)] == kept
     assert check_everything() == []
 
@@ -68,8 +68,8 @@ def test_deliveries_that_are_done_go_and_money_stays(services: Services, clock: 
 def test_a_delivery_that_is_on_its_way_stays(services: Services, clock: MovableClock) -> None:
     call = a_client()
     subscribe(services, call, "http://127.0.0.1:1024")
-    services.transactions.transactions.create(request(), call)
-    services.webhooks.relay.run()
+    services.transactions.create(request(), call)
+    services.relay.run()
     clock.advance(100 * _DAY_SECONDS)
-    assert services.operations.retention.clean() == 0
+    assert services.retention.clean() == 0
     assert Delivery.select().count() == 1

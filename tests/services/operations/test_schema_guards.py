@@ -41,13 +41,13 @@ _GUARDS_ON_POSTGRES = [
      "transactions has lost or changed the column amount_cents"),
     ("ALTER TABLE fees SET UNLOGGED",
      "fees has lost or changed the durability"),
-    ("DROP TABLE worker_pulses",
-     "worker_pulses is missing"),
+    ("DROP TABLE worker_heartbeats",
+     "worker_heartbeats is missing"),
     ("SET LOCAL session_replication_role = replica",
      "database runs no triggers, because session_replication_role is replica"),
-    ("DELETE FROM schema_migration WHERE name LIKE '0013%'",
-     "database lacks the migration 0013_stepping"),
-    ("UPDATE schema_migration SET name = '9999_unheard_of' WHERE name LIKE '0013%'",
+    ("DELETE FROM schema_migration WHERE name LIKE '0001%'",
+     "database lacks the migration 0001_baseline"),
+    ("UPDATE schema_migration SET name = '9999_unheard_of' WHERE name LIKE '0001%'",
      "database has the migration 9999_unheard_of, unknown to this version"),
 ]  # fmt: skip
 _GUARDS_ON_SQLITE = [
@@ -59,10 +59,10 @@ _GUARDS_ON_SQLITE = [
      "transactions has lost or changed the index transactions_names"),
     ("ALTER TABLE transactions RENAME COLUMN description TO words",
      "transactions has lost or changed the table"),
-    ("DROP TABLE worker_pulses",
-     "worker_pulses is missing"),
-    ("DELETE FROM schema_migration WHERE name LIKE '0013%'",
-     "database lacks the migration 0013_stepping"),
+    ("DROP TABLE worker_heartbeats",
+     "worker_heartbeats is missing"),
+    ("DELETE FROM schema_migration WHERE name LIKE '0001%'",
+     "database lacks the migration 0001_baseline"),
 ]  # fmt: skip
 
 

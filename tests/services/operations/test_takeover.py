@@ -27,7 +27,7 @@ def other(services: Services, settings: Settings, clock: MovableClock) -> Iterat
 
 
 def a_payment(services: Services) -> str:
-    return services.transactions.transactions.create(request(), a_client()).transaction.transaction_id
+    return services.transactions.create(request(), a_client()).transaction.transaction_id
 
 
 def a_delivery(services: Services, lease_token: str | None, clock: MovableClock) -> str:
@@ -43,29 +43,29 @@ def a_delivery(services: Services, lease_token: str | None, clock: MovableClock)
 
 
 def claim(services: Services) -> list[str]:
-    return [claimed.id for claimed in services.transactions.settlement.claim(10)]
+    return [claimed.id for claimed in services.settlement.claim(10)]
 
 
 def test_what_a_silent_worker_held_is_claimed_by_another_within_eight_seconds(
     services: Services, other: Services, clock: MovableClock
 ) -> None:
     payment = a_payment(services)
-    services.operations.heartbeat.beat()
+    services.runtime.heartbeat.beat()
     assert claim(services) == [payment]
-    delivery = a_delivery(services, services.operations.heartbeat.new_lease_token(), clock)
+    delivery = a_delivery(services, services.runtime.heartbeat.new_lease_token(), clock)
     Delivery.update(due_at=clock.now() + timedelta(seconds=30)).execute()
     for _ in range(3):
         clock.advance(2)
-        other.operations.heartbeat.beat()
-        other.operations.heartbeat.take_over()
+        other.runtime.heartbeat.beat()
+        other.runtime.heartbeat.take_over()
         assert payment not in claim(other)
     clock.advance(2)
-    other.operations.heartbeat.beat()
-    assert other.operations.heartbeat.take_over() == 1
+    other.runtime.heartbeat.beat()
+    assert other.runtime.heartbeat.take_over() == 1
     assert payment in claim(other)
     row = Delivery.get_by_id(delivery)
     assert (row.lease_token, row.due_at <= clock.now()) == (None, True)
-    assert other.operations.heartbeat.take_over() == 0
+    assert other.runtime.heartbeat.take_over() == 0
     assert WorkerHeartbeat.select().count() == 2, "its silence is still to be noticed"
 
 
@@ -73,23 +73,23 @@ def test_a_worker_that_starts_takes_over_at_once(
     services: Services, other: Services, settings: Settings, clock: MovableClock
 ) -> None:
     payment = a_payment(services)
-    services.operations.heartbeat.beat()
+    services.runtime.heartbeat.beat()
     claim(services)
     clock.advance(8)
-    other.operations.heartbeat.beat()
-    other.operations.heartbeat.take_over()
+    other.runtime.heartbeat.beat()
+    other.runtime.heartbeat.take_over()
     assert claim(other) == [payment]
 
 
 def test_what_a_living_worker_holds_stays_its_own(services: Services, other: Services, clock: MovableClock) -> None:
     payment = a_payment(services)
-    services.operations.heartbeat.beat()
+    services.runtime.heartbeat.beat()
     assert claim(services) == [payment]
     for _ in range(10):
         clock.advance(4)
-        services.operations.heartbeat.beat()
-        other.operations.heartbeat.beat()
-        assert other.operations.heartbeat.take_over() == 0
+        services.runtime.heartbeat.beat()
+        other.runtime.heartbeat.beat()
+        assert other.runtime.heartbeat.take_over() == 0
     assert claim(other) == []
 
 
@@ -98,33 +98,33 @@ def test_a_worker_that_was_silent_and_lives_can_be_taken_over_from_again(
 ) -> None:
     for _ in range(2):
         payment = a_payment(services)
-        services.operations.heartbeat.beat()
+        services.runtime.heartbeat.beat()
         assert claim(services) == [payment]
         clock.advance(8)
-        other.operations.heartbeat.beat()
-        assert other.operations.heartbeat.take_over() == 1
-        (claimed,) = other.transactions.settlement.claim(10)
+        other.runtime.heartbeat.beat()
+        assert other.runtime.heartbeat.take_over() == 1
+        (claimed,) = other.settlement.claim(10)
         assert claimed.id == payment
-        other.transactions.settlement.advance(claimed)
+        other.settlement.advance(claimed)
 
 
 def test_after_the_database_was_down_no_worker_takes_over_before_its_own_heartbeat(
     services: Services, other: Services, clock: MovableClock
 ) -> None:
-    services.operations.heartbeat.beat()
-    assert other.operations.heartbeat.take_over() == 0
-    other.operations.heartbeat.beat()
+    services.runtime.heartbeat.beat()
+    assert other.runtime.heartbeat.take_over() == 0
+    other.runtime.heartbeat.beat()
     clock.advance(60)
-    assert other.operations.heartbeat.take_over() == 0
+    assert other.runtime.heartbeat.take_over() == 0
 
 
 def test_a_worker_that_stops_frees_what_it_could_not_finish(
     services: Services, other: Services, clock: MovableClock
 ) -> None:
     payment = a_payment(services)
-    services.operations.heartbeat.beat()
+    services.runtime.heartbeat.beat()
     claim(services)
-    services.operations.heartbeat.end()
+    services.runtime.heartbeat.end()
     assert claim(other) == [payment]
 
 
@@ -132,13 +132,13 @@ def test_a_worker_that_was_overtaken_leaves_the_other_workers_lease_alone(
     services: Services, other: Services, clock: MovableClock
 ) -> None:
     payment = a_payment(services)
-    services.operations.heartbeat.beat()
+    services.runtime.heartbeat.beat()
     claim(services)
     clock.advance(8)
-    other.operations.heartbeat.beat()
-    other.operations.heartbeat.take_over()
+    other.runtime.heartbeat.beat()
+    other.runtime.heartbeat.take_over()
     claim(other)
-    services.operations.heartbeat.end()
+    services.runtime.heartbeat.end()
     token = Transaction.get_by_id(payment).lease_token
     assert token is not None
-    assert token.startswith(f"{other.operations.heartbeat.worker_id}/")
+    assert token.startswith(f"{other.runtime.heartbeat.worker_id}/")

@@ -32,7 +32,7 @@ HERE = RequestContext(Caller(CallerKind.NOBODY), address="127.0.0.1")
 
 
 def make(services: Services, email: str = "ann@ops.example") -> SecondFactor:
-    return services.operators.accounts.create(CreateOperator(email, PASSWORD), operator_context())
+    return services.operators.create(CreateOperator(email, PASSWORD), operator_context())
 
 
 def code_of(factor: SecondFactor, clock: MovableClock, ahead: int = 0) -> str:
@@ -42,8 +42,8 @@ def code_of(factor: SecondFactor, clock: MovableClock, ahead: int = 0) -> str:
 def context_of(services: Services, clock: MovableClock, email: str) -> RequestContext:
     """The context of an operator who signed in."""
     factor = make(services, email)
-    login_id = services.operators.logins.begin(OperatorSignIn(email, PASSWORD, code_of(factor, clock)), HERE)
-    return replace(HERE, caller=services.operators.logins.authenticate(login_id, HERE).caller)
+    login_id = services.operator_logins.begin(OperatorSignIn(email, PASSWORD, code_of(factor, clock)), HERE)
+    return replace(HERE, caller=services.operator_logins.authenticate(login_id, HERE).caller)
 
 
 def refusal(action: object, *given: object) -> tuple[Code, str]:
@@ -55,7 +55,7 @@ def refusal(action: object, *given: object) -> tuple[Code, str]:
 def test_an_operator_signs_in_with_password_and_code_and_each_code_works_once(
     services: Services, clock: MovableClock
 ) -> None:
-    factor, logins = make(services), services.operators.logins
+    factor, logins = make(services), services.operator_logins
     assert pyotp.parse_uri(factor.uri).secret == factor.secret
     wrong = (Code.INVALID_CREDENTIALS, "Invalid credentials")
     present = code_of(factor, clock)
@@ -74,7 +74,7 @@ def test_an_operator_signs_in_with_password_and_code_and_each_code_works_once(
     recovery = factor.recovery_codes[3].upper().replace("-", " ")
     assert logins.begin(OperatorSignIn("ann@ops.example", PASSWORD, recovery), HERE)
     assert refusal(logins.begin, OperatorSignIn("ann@ops.example", PASSWORD, recovery), HERE) == wrong
-    (listed,) = services.operators.accounts.list(operator_context())
+    (listed,) = services.operators.list(operator_context())
     assert listed.recovery_codes_left == 9
     events = [(event.action, event.operator) for event in AuditEvent.select().order_by(AuditEvent.id)]
     assert ("operator.signed_in", "ann@ops.example") in events
@@ -82,7 +82,7 @@ def test_an_operator_signs_in_with_password_and_code_and_each_code_works_once(
 
 
 def test_operators_come_from_their_own_networks_only(services: Services, clock: MovableClock) -> None:
-    factor, logins = make(services), services.operators.logins
+    factor, logins = make(services), services.operator_logins
     for address in ("127.0.0.1", "::1", "::ffff:10.1.2.3", "192.168.7.7", "fd00::1"):
         assert logins.is_admitted(address)
     away = replace(HERE, address="203.0.113.9")
@@ -94,7 +94,7 @@ def test_operators_come_from_their_own_networks_only(services: Services, clock: 
 
 
 def test_a_disabled_operator_and_a_new_factor_end_all_logins(services: Services, clock: MovableClock) -> None:
-    accounts, logins = services.operators.accounts, services.operators.logins
+    accounts, logins = services.operators, services.operator_logins
     context = context_of(services, clock, "ann@ops.example")
     login_id = context.caller.login_id
     fresh = accounts.reset_factor("ann@ops.example", operator_context())
@@ -117,7 +117,7 @@ def test_a_disabled_operator_and_a_new_factor_end_all_logins(services: Services,
 def test_an_attacker_who_knows_the_password_neither_guesses_the_code_nor_locks_the_operator_out(
     services: Services, clock: MovableClock
 ) -> None:
-    factor, logins = make(services), services.operators.logins
+    factor, logins = make(services), services.operator_logins
     right = {code_of(factor, clock, ahead) for ahead in (-30, 0, 30, 60, 90, 120)}
     wrong = next(code for code in map(str, range(100_000, 100_009)) if code not in right)
 
@@ -138,12 +138,12 @@ def test_an_attacker_who_knows_the_password_neither_guesses_the_code_nor_locks_t
 
 
 def test_second_factors_survive_a_rotation_of_the_master_keys(services: Services, clock: MovableClock) -> None:
-    factor, keys = make(services), services.operations.master_keys
+    factor, keys = make(services), services.master_keys
     keys.add(operator_context())
     assert refusal(keys.retire, operator_context())[0] is Code.INVALID_REQUEST
     keys.rekey(operator_context())
     keys.retire(operator_context())
-    assert services.operators.logins.begin(OperatorSignIn("ann@ops.example", PASSWORD, code_of(factor, clock)), HERE)
+    assert services.operator_logins.begin(OperatorSignIn("ann@ops.example", PASSWORD, code_of(factor, clock)), HERE)
     assert factor.secret.encode() not in bytes(Operator.get().factor_sealed)
 
 
@@ -152,7 +152,7 @@ def test_what_one_operator_proposed_is_done_once_when_another_confirms_it(
 ) -> None:
     ann, bob = context_of(services, clock, "ann@ops.example"), context_of(services, clock, "bob@ops.example")
     lamp = _Lamp()
-    proposals = ProposalService({"lamp.light": lamp}, clock)
+    proposals = ProposalService(services.runtime, {"lamp.light": lamp})
     made = proposals.propose(Propose("lamp.light", "lamp-1", "it is dark", {"bright": True}), ann)
     assert [(seen.proposal_id, seen.parameters) for seen in proposals.list_open(bob)] == [
         (made.proposal_id, {"bright": True})
@@ -186,25 +186,25 @@ def test_what_cannot_be_done_is_not_proposed_and_an_open_proposal_says_so(
     services: Services, clock: MovableClock
 ) -> None:
     ann, bob = context_of(services, clock, "ann@ops.example"), context_of(services, clock, "bob@ops.example")
-    proposals = services.operators.proposals
+    proposals = services.proposals
     wrong = Propose("review.settle", "019e0000-0000-7000-8000-000000000000", "their statement", {"has_succeeded": True})
     assert refusal(proposals.propose, wrong, ann)[0] is Code.TRANSACTION_NOT_FOUND
     assert proposals.list_open(ann) == ()
     call = a_client()
     deposit(services, call, 10_000)
-    paid = services.transactions.transactions.create(request(), call).transaction.transaction_id
+    paid = services.transactions.create(request(), call).transaction.transaction_id
     work(services, clock, 5, step=1)
     made = proposals.propose(Propose("transaction.refund", paid, "wrong number", {"amount_cents": 300_000}), ann)
     (before,) = proposals.show_open(bob)
     assert before.effect is not None
     assert before.effect.state_after == "succeeded, UGX 3,000 of UGX 5,000 refunded"
-    services.transactions.refunds.create(CreateRefund(paid, "ours", 100_000), call)
+    services.refunds.create(CreateRefund(paid, "ours", 100_000), call)
     (after,) = proposals.show_open(bob)
     assert after.effect is not None
     assert after.effect.state_now == "succeeded, UGX 1,000 of UGX 5,000 refunded"
     stale = ConfirmProposal(made.proposal_id, before.digest)
     assert refusal(proposals.confirm, stale, bob)[1].startswith("Nothing was done")
-    services.transactions.refunds.create(CreateRefund(paid, "more", 200_000), call)
+    services.refunds.create(CreateRefund(paid, "more", 200_000), call)
     (impossible,) = proposals.show_open(bob)
     assert (impossible.effect, impossible.refusal) == (None, "amount: More than is left of the collection.")
     assert refusal(proposals.confirm, ConfirmProposal(made.proposal_id, ""), bob)[0] is Code.INVALID_AMOUNT
@@ -214,15 +214,15 @@ def test_what_cannot_be_done_is_not_proposed_and_an_open_proposal_says_so(
 def test_nothing_is_done_for_an_operator_who_was_disabled_since(services: Services, clock: MovableClock) -> None:
     ann, bob = context_of(services, clock, "ann@ops.example"), context_of(services, clock, "bob@ops.example")
     call = a_client()
-    paid = services.transactions.transactions.create(request(), call).transaction.transaction_id
+    paid = services.transactions.create(request(), call).transaction.transaction_id
     work(services, clock, 5, step=1)
-    proposals = services.operators.proposals
+    proposals = services.proposals
     made = proposals.propose(Propose("transaction.refund", paid, "wrong number", {"amount_cents": 300_000}), ann)
     (shown,) = proposals.show_open(bob)
-    services.operators.accounts.set_active("ann@ops.example", False, operator_context())
+    services.operators.set_active("ann@ops.example", False, operator_context())
     confirmation = ConfirmProposal(made.proposal_id, shown.digest)
     assert "active operator" in refusal(proposals.confirm, confirmation, bob)[1]
-    assert services.transactions.refunds.list(GetTransaction(paid), call) == ()
+    assert services.refunds.list(GetTransaction(paid), call) == ()
 
 
 class _Lamp:

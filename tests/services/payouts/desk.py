@@ -33,7 +33,7 @@ class PayoutDesk:
         self.maker = replace(client, caller=replace(client.caller, key_id=new_id(now)))
         grants = frozenset({"payouts:*"})
         self.approver = replace(client, caller=replace(client.caller, key_id=new_id(now), grants=grants))
-        self.payouts = services.payouts.payouts
+        self.payouts = services.payouts
         if shillings:
             deposit(services, client, shillings)
 
@@ -69,7 +69,7 @@ class PayoutDesk:
 
     def tick(self) -> None:
         """What the worker does for payouts that are due."""
-        sender = self.services.payouts.sender
+        sender = self.services.payout_sender
         for payout_id in sender.claim(10):
             sender.advance(payout_id)
 

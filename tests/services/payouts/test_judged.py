@@ -103,8 +103,7 @@ def test_a_cancelled_draft_that_was_made_a_draft_again_is_not_approved(desk: Pay
 def test_a_draft_outlives_the_rotation_of_the_master_keys(desk: PayoutDesk) -> None:
     draft, approved = desk.draft(row("a")), desk.draft(row("b"), reference="P2")
     desk.approve(approved)
-    operations = desk.services.operations
-    master_keys, digests = operations.master_keys, PayoutDigests(operations.vault)
+    master_keys, digests = desk.services.master_keys, PayoutDigests(desk.services.runtime.vault)
     master_keys.add(operator())
     with pytest.raises(ServiceError):
         master_keys.retire(operator())

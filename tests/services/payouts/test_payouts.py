@@ -65,7 +65,7 @@ def test_a_payout_is_judged_approved_sent_and_completed(desk: PayoutDesk, servic
     items = desk.items(draft)
     assert [item.state for item in items] == ["succeeded", "failed", *["invalid"] * 5]
     assert (items[1].failure and items[1].failure.code) == "CLIENT_FLOAT_LOW"
-    page = services.transactions.transactions.list(ListTransactions(payout_id=draft.payout_id), desk.maker)
+    page = services.transactions.list(ListTransactions(payout_id=draft.payout_id), desk.maker)
     assert sorted(view.reference for view in page.items) == ["P1/a", "P1/b"]
     assert {view.payout_id for view in page.items} == {draft.payout_id}
     reported = Event.select().where(Event.object_id == draft.payout_id).order_by(Event.sequence)
@@ -140,11 +140,11 @@ def test_the_same_file_is_the_same_payout_and_a_used_reference_is_invalid(desk: 
     draft = desk.draft(row("a"), row("b", amount=5))
     assert desk.draft(row("a"), row("b", amount=5)).payout_id == draft.payout_id
     assert code_of(lambda: desk.draft(row("a"), row("b", amount=6))) is Code.IDEMPOTENCY_KEY_REUSED
-    services.transactions.transactions.create(request("disbursement", reference="P1/b"), desk.maker)
+    services.transactions.create(request("disbursement", reference="P1/b"), desk.maker)
     # A row whose reference was taken after the draft refuses the approval and names the line.
     with pytest.raises(ServiceError, match="these rows were used since the payout was created: 2"):
         desk.approve(draft)
-    services.transactions.transactions.create(request("disbursement", reference="P2/b"), desk.maker)
+    services.transactions.create(request("disbursement", reference="P2/b"), desk.maker)
     second = desk.draft(row("a"), row("b"), reference="P2")
     assert [item.problems for item in desk.items(second)] == [(), ("reference: Was used before.",)]
     assert check_everything() == []
@@ -168,7 +168,7 @@ def test_a_provider_that_is_away_leaves_rows_queued_and_cancellable(
     assert cancelled.completed_at is not None
     assert sorted(desk.states(draft)) == ["cancelled"] * 4 + ["succeeded"]
     transaction_id = next(item.transaction_id for item in desk.items(draft) if item.state == "cancelled")
-    history = desk.services.transactions.transactions.get(GetTransaction(str(transaction_id)), desk.maker).events
+    history = desk.services.transactions.get(GetTransaction(str(transaction_id)), desk.maker).events
     assert history[-1].detail == ChangeDetail(code="CANCELLED", note="Cancelled before it was sent")
     assert desk.main() == (50_000_000 - 11_000, 0)
     assert desk.cancel(draft).status == "cancelled"
@@ -182,7 +182,7 @@ def test_rows_of_a_disabled_client_wait_until_it_is_enabled_or_they_are_cancelle
     paid, stopped = desk.draft_of(2, "P1"), desk.draft_of(2, "P2")
     desk.approve(paid)
     desk.approve(stopped)
-    clients = desk.services.clients.clients
+    clients = desk.services.clients
     clients.set_active(desk.client_id, False, operator(), "a stolen laptop")
     desk.work(5)
     assert desk.states(paid) == desk.states(stopped) == ["queued"] * 2
@@ -250,7 +250,7 @@ def test_payouts_and_rows_come_in_pages(desk: PayoutDesk) -> None:
 def test_names_are_looked_up_once_a_day_after_the_draft_is_kept(
     desk: PayoutDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    provider, asked = desk.services.providers.providers.get("sandbox"), list[str]()
+    provider, asked = desk.services.runtime.providers.get("sandbox"), list[str]()
 
     def look_up(number: str, _: float) -> Registration:
         asked.append(number)

@@ -16,7 +16,7 @@ _READ = """SELECT relname, seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_t
 @pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
 @pytest.mark.parametrize("is_analyzed", [False, True])
 def test_each_row_is_read_by_its_key_also_by_plans_for_small_tables(desk: PayoutDesk, is_analyzed: bool) -> None:
-    desk.services.transactions.transactions.create(request("disbursement"), desk.maker)
+    desk.services.transactions.create(request("disbursement"), desk.maker)
     work(desk.services, desk.clock, 2)
     if is_analyzed:
         database.execute_sql("ANALYZE")

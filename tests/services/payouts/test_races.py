@@ -65,7 +65,7 @@ def test_of_an_approval_and_a_cancellation_the_cancellation_is_the_end_whoever_i
 
 
 def test_a_row_is_sent_or_cancelled_while_the_worker_sends(desk: PayoutDesk, monkeypatch: Any) -> None:
-    sandbox = desk.services.providers.providers.get("sandbox")
+    sandbox = desk.services.runtime.providers.get("sandbox")
     asked: list[str] = []
     ask = sandbox.ask
 
@@ -111,7 +111,7 @@ def test_a_row_that_never_left_is_not_sent_after_its_payout_was_cancelled(desk: 
         return ProviderAnswer(Outcome.NOT_SENT)
 
     with monkeypatch.context() as away:
-        away.setattr(desk.services.providers.providers.get("sandbox"), "ask", never_leaves)
+        away.setattr(desk.services.runtime.providers.get("sandbox"), "ask", never_leaves)
         desk.tick()
         work(desk.services, desk.clock)
     assert (len(tried), desk.main()[1] > 0) == (1, True)

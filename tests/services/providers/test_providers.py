@@ -93,12 +93,12 @@ def test_a_provider_that_a_worker_found_away_receives_no_payments_from_any_proce
     services, other_process = build_services(settings), build_services(settings)
     try:
         program = Program(services, create_app(services).test_client())
-        provider = other_process.providers.providers.get("mtn")
+        provider = other_process.runtime.providers.get("mtn")
         assert provider is not None
         while provider.available:
             provider.balance_cents(Direction.COLLECTION, 5.0)
         Worker(other_process).clean_up()
-        eventually(lambda: services.providers.outages.is_away("mtn"))
+        eventually(lambda: services.runtime.outages.is_away("mtn"))
         reply = program.collect("r1", MTN)
         assert (reply.status_code, reply.json["error"]) == (502, "TRANSACTION_FAILED")
         assert "retry" in reply.json["message"]
@@ -108,7 +108,7 @@ def test_a_provider_that_a_worker_found_away_receives_no_payments_from_any_proce
         with connect(settings.redis_url, timeout_seconds=5) as redis:
             assert 0 < redis.ttl("provider:away:mtn") <= 60
             redis.delete("provider:away:mtn")
-        eventually(lambda: not services.providers.outages.is_away("mtn"))
+        eventually(lambda: not services.runtime.outages.is_away("mtn"))
         assert program.collect("r1", MTN).status_code == 201, "the same reference may be sent again"
     finally:
         for each in (services, other_process):

@@ -32,7 +32,7 @@ SILENT = ProviderAnswer(Outcome.UNKNOWN)
 
 
 def state(services: Services) -> ProviderState:
-    (found,) = services.providers.states.list(operator())
+    (found,) = services.provider_states.list(operator())
     return found
 
 
@@ -45,8 +45,8 @@ def calls(heartbeat: Heartbeat, answer: ProviderAnswer, number: int, took_ms: in
 def test_the_state_comes_from_the_calls_of_all_workers_in_the_last_15_minutes(
     services: Services, clock: MovableClock
 ) -> None:
-    first = services.operations.heartbeat
-    second = Heartbeat(services.providers.providers, DropOffs(), clock)
+    first = services.runtime.heartbeat
+    second = Heartbeat(services.runtime.providers, DropOffs(), clock)
     assert (state(services).status, state(services).success_rate, state(services).median_seconds) == (
         "available", None, None,
     )  # fmt: skip
@@ -74,10 +74,10 @@ def test_the_state_comes_from_the_calls_of_all_workers_in_the_last_15_minutes(
 def test_a_provider_that_was_switched_off_takes_no_new_payment_and_finishes_the_others(
     services: Services, clock: MovableClock
 ) -> None:
-    call, transactions = a_client(), services.transactions.transactions
+    call, transactions = a_client(), services.transactions
     running = transactions.create(request(number="+256770000004"), call).transaction.transaction_id
     work(services, clock)
-    seen = services.providers.states.switch(SwitchProvider("sandbox", True, "Maintenance at MTN"), operator())
+    seen = services.provider_states.switch(SwitchProvider("sandbox", True, "Maintenance at MTN"), operator())
     assert (seen.status, seen.message) == ("switched_off", "Switched off by the operator: Maintenance at MTN.")
     with pytest.raises(ServiceError) as refused:
         transactions.create(request(reference="new"), call)
@@ -87,15 +87,15 @@ def test_a_provider_that_was_switched_off_takes_no_new_payment_and_finishes_the_
     work(services, clock, 5)
     assert transactions.get(GetTransaction(running), call).status == "succeeded"
     assert ProviderSwitches(["sandbox"], clock).is_off("sandbox"), "another process reads it, also after a restart"
-    services.providers.states.switch(SwitchProvider("sandbox", False, "It is back"), operator())
+    services.provider_states.switch(SwitchProvider("sandbox", False, "It is back"), operator())
     assert transactions.create(request(reference="new"), call).transaction.status == "created"
     actions = [row.action for row in AuditEvent.select().order_by(AuditEvent.id) if row.object_id == "sandbox"]
     assert actions == ["provider.switched_off", "provider.switched_on"]
     for wrong in (SwitchProvider("mpesa", True, "x"), SwitchProvider("sandbox", True, " ")):
         with pytest.raises(ServiceError):
-            services.providers.states.switch(wrong, operator())
+            services.provider_states.switch(wrong, operator())
     with pytest.raises(ServiceError):
-        services.providers.states.switch(SwitchProvider("sandbox", True, "x"), call)
+        services.provider_states.switch(SwitchProvider("sandbox", True, "x"), call)
 
 
 def test_clients_read_the_state_and_menus_ask_for_it(services: Services, web: FlaskClient) -> None:
@@ -112,7 +112,7 @@ def test_clients_read_the_state_and_menus_ask_for_it(services: Services, web: Fl
     available = compile_expression("provider.sandbox.available and not provider.mtn.available")
     scope = State(SessionFacts("+256770000000", "*1#"), "a", "en").scope()
     assert available.value(scope) is True, "MTN is not set up here"
-    services.providers.states.switch(SwitchProvider("sandbox", True, "x"), operator())
+    services.provider_states.switch(SwitchProvider("sandbox", True, "x"), operator())
     assert available.value(scope) is False
     with pytest.raises(ExpressionError):
         compile_expression("session.mtn.available")

@@ -8,6 +8,7 @@ from flask.testing import FlaskClient
 from tests.conftest import MovableClock
 from tests.support.money import a_client, operator
 from tests.support.program import Program
+from tests.support.runtimes import other_runtime
 from ussd_server.bootstrap import Services
 from ussd_server.models.providers import ProviderFloat, SubscriberName
 from ussd_server.providers.messages import Registration
@@ -21,7 +22,7 @@ def test_a_name_is_asked_of_the_provider_once_a_day(
     services: Services, web: FlaskClient, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = Program(services, web, "transactions:read")
-    provider = services.providers.providers.get("sandbox")
+    provider = services.runtime.providers.get("sandbox")
     unknown = Registration(None, is_registered=False)
     answers = [Registration("GRACE AUMA", is_registered=True), Registration(), unknown]
     asked: list[float] = []
@@ -39,13 +40,13 @@ def test_a_name_is_asked_of_the_provider_once_a_day(
         return data["name"], data["is_registered"]
 
     assert [seen(), seen()] == [("GRACE AUMA", True)] * 2
-    assert services.providers.names.read(NUMBER, 1) == "GRACE AUMA", "menus read the same"
+    assert services.subscriber_names.read(NUMBER, 1) == "GRACE AUMA", "menus read the same"
     assert len(asked) == 1
     assert 0 < asked[0] <= 5
     clock.advance(24 * 3600 + 1)
-    assert services.providers.names.clean() == 1
+    assert services.subscriber_names.clean() == 1
     assert [seen(), seen(), seen()] == [(None, None), (None, False), (None, False)], "a silent provider is asked again"
-    assert services.providers.names.read(NUMBER, 1) is None
+    assert services.subscriber_names.read(NUMBER, 1) is None
     assert not answers
     assert SubscriberName.select().count() == 1
 
@@ -64,18 +65,18 @@ def test_a_client_cannot_try_out_lists_of_numbers(services: Services, web: Flask
 def test_the_float_is_asked_for_every_minute_by_one_worker(
     services: Services, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    provider = services.providers.providers.get("sandbox")
+    provider = services.runtime.providers.get("sandbox")
     balances: list[int | None] = [500_000, None, 90_000, 80_000, 100_000]
     monkeypatch.setattr(provider, "balance_cents", lambda *_: balances.pop(0))
     with pytest.raises(ServiceError):
-        services.providers.states.changes(a_client())
-    floats = [FloatService(services.providers.providers, clock, alert_cents=100_000) for _ in range(2)]
+        services.provider_states.changes(a_client())
+    floats = [FloatService(other_runtime(services, float_alert_shillings=1_000)) for _ in range(2)]
 
     def state() -> tuple[int | None, float, float]:
         measures = {each.name: each.value for each in floats[0].measures()}
-        (shown,) = services.providers.states.list(operator())
+        (shown,) = services.provider_states.list(operator())
         assert shown.float_at == ProviderFloat.get().read_at
-        return shown.float_amount_cents, measures["ussd_company_float_shillings"], measures["ussd_company_float_low"]
+        return shown.float_amount_cents, measures["ussd_provider_float_shillings"], measures["ussd_provider_float_low"]
 
     assert [each.ask() for each in floats] == [1, 0]
     assert state() == (500_000, 5000, 0)
@@ -87,17 +88,17 @@ def test_the_float_is_asked_for_every_minute_by_one_worker(
     assert state() == (90_000, 900, 1)
     clock.advance(61)
     floats[0].ask()
-    low_since = services.providers.states.list(operator())[0].float_low_since
+    low_since = services.provider_states.list(operator())[0].float_low_since
     assert low_since is not None
     assert low_since < ProviderFloat.get().read_at, "still low: nothing new"
     clock.advance(61)
     floats[0].ask()
-    assert services.providers.states.list(operator())[0].float_low_since is None
-    changes = services.providers.states.changes(operator())
+    assert services.provider_states.list(operator())[0].float_low_since is None
+    changes = services.provider_states.changes(operator())
     assert [(each.action, each.actor, each.provider, each.reason) for each in changes] == [
         ("provider.float_restored", "service", "sandbox", "UGX 1,000; the alert is set to UGX 1,000"),
         ("provider.float_low", "service", "sandbox", "UGX 900; the alert is set to UGX 1,000"),
     ]
     assert changes[1].at == low_since
-    names = {each.name for each in services.operations.gauges.read()}
-    assert {"ussd_company_float_shillings", "ussd_company_float_low"} <= names
+    names = {each.name for each in services.gauges.read()}
+    assert {"ussd_provider_float_shillings", "ussd_provider_float_low"} <= names

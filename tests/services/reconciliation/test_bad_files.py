@@ -62,7 +62,7 @@ def compare(services: Services, content: bytes) -> None:
         asked = ReconcileStatement(provider, "day", io.BytesIO(content), is_confirmed=True)
         refusal = None
         try:
-            result = services.reconciliation.statements.reconcile(asked, operator())
+            result = services.provider_statements.reconcile(asked, operator())
         except ServiceError as refused:
             refusal = refused
         if refusal is None:

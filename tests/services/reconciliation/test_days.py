@@ -63,21 +63,21 @@ class Day:
         self.count += 1
         self.make(trouble)
         asked = request(kind, NUMBERS[self.provider], 5000 + self.count, reference=f"{kind} {self.count}")
-        made = self.services.transactions.transactions.create(replace(asked, provider=self.provider), self.call)
+        made = self.services.transactions.create(replace(asked, provider=self.provider), self.call)
         self.work(2)
         self.stand_in.switches.restore()
         return self.settle(made.transaction.transaction_id)
 
     def make(self, trouble: str) -> None:
         """Let the next payment have this trouble, and not the tokens, which expired meanwhile."""
-        adapter = self.services.providers.providers.get(self.provider)
+        adapter = self.services.runtime.providers.get(self.provider)
         for direction in Direction:
             adapter.balance_cents(direction, 5)
         self.stand_in.switches.change(TROUBLES[trouble])
 
     def refund(self, transaction_id: str) -> None:
         asked = CreateRefund(transaction_id, f"back {transaction_id}")
-        self.settle(self.services.transactions.refunds.create(asked, self.call).transaction.transaction_id)
+        self.settle(self.services.refunds.create(asked, self.call).transaction.transaction_id)
 
     def settle(self, transaction_id: str) -> str:
         for _ in range(100):
@@ -89,7 +89,7 @@ class Day:
 
     def work(self, seconds: float, step: float = 1) -> None:
         """Let time pass for the worker and the stand-in."""
-        settlement, passed = self.services.transactions.settlement, 0.0
+        settlement, passed = self.services.settlement, 0.0
         while passed < seconds:
             for transaction_id in settlement.claim(100):
                 settlement.advance(transaction_id)
@@ -102,7 +102,7 @@ class Day:
 
     def result(self, content: bytes) -> Reconciliation:
         asked = ReconcileStatement(self.provider, "day", io.BytesIO(content), is_confirmed=True)
-        return self.services.reconciliation.statements.reconcile(asked, operator())
+        return self.services.provider_statements.reconcile(asked, operator())
 
 
 @pytest.fixture(params=["mtn", "airtel"])
@@ -152,7 +152,7 @@ def test_a_random_day_differs_in_exactly_what_was_injected(day: Day) -> None:
 def test_a_payment_that_is_silent_when_the_day_is_closed_differs_until_the_provider_answers(day: Day) -> None:
     day.pay("collection", "none")
     day.make("answer lost")
-    made = day.services.transactions.transactions.create(
+    made = day.services.transactions.create(
         request("collection", NUMBERS[day.provider], 7000, provider=day.provider), day.call
     )
     day.work(1)

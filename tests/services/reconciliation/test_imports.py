@@ -47,7 +47,7 @@ def foreign(count: int, first: int = 0) -> list[list[str]]:
 
 def reconcile(services: Services, content: bytes, **options: Any) -> Reconciliation:
     asked = ReconcileStatement("sandbox", "day.csv", io.BytesIO(content), **options)
-    return services.reconciliation.statements.reconcile(asked, operator())
+    return services.provider_statements.reconcile(asked, operator())
 
 
 def store(services: Services, content: bytes) -> str:
@@ -59,15 +59,15 @@ def store(services: Services, content: bytes) -> str:
 
 def reviews(services: Services) -> list[DifferenceView]:
     """The open reviews, the oldest first."""
-    return list(reversed(services.reconciliation.differences.list(ListDifferences(limit=10_000), operator()).items))
+    return list(reversed(services.differences.list(ListDifferences(limit=10_000), operator()).items))
 
 
 def undo(services: Services, statement_id: str) -> None:
-    services.reconciliation.statements.undo(UndoImport(statement_id, "Ann", "Ben"), operator())
+    services.provider_statements.undo(UndoImport(statement_id, "Ann", "Ben"), operator())
 
 
 def clean(services: Services) -> None:
-    while services.reconciliation.statements.clean():
+    while services.provider_statements.clean():
         continue
 
 
@@ -76,7 +76,7 @@ def rows() -> tuple[int, int]:
 
 
 def listed(services: Services) -> list[str]:
-    page = services.reconciliation.statements.list(ListProviderStatements(), operator())
+    page = services.provider_statements.list(ListProviderStatements(), operator())
     return [each.statement_id for each in page.items]
 
 
@@ -223,7 +223,7 @@ def test_an_import_that_another_import_of_the_same_file_replaced_ends_in_one_sen
 def test_an_import_is_undone_by_two_people_and_can_come_again(services: Services) -> None:
     content = csv_file(foreign(3))
     statement_id = store(services, content)
-    statements = services.reconciliation.statements
+    statements = services.provider_statements
     for by, second in (("Ann", " ann "), ("", "Ben")):
         with pytest.raises(ServiceError, match="Two different people"):
             statements.undo(UndoImport(statement_id, by, second), operator())
@@ -238,9 +238,9 @@ def test_an_import_is_undone_by_two_people_and_can_come_again(services: Services
     for gone in (
         lambda: statements.show(statement_id, operator()),
         lambda: undo(services, statement_id),
-        lambda: services.reconciliation.differences.show(difference.difference_id, operator()),
-        lambda: services.reconciliation.differences.end(EndDifference(difference.difference_id, "why"), operator()),
-        lambda: services.reconciliation.differences.list(ListDifferences(statement_id), operator()),
+        lambda: services.differences.show(difference.difference_id, operator()),
+        lambda: services.differences.end(EndDifference(difference.difference_id, "why"), operator()),
+        lambda: services.differences.list(ListDifferences(statement_id), operator()),
     ):
         with pytest.raises(ServiceError) as refused:
             gone()
@@ -256,12 +256,12 @@ def test_an_import_is_undone_by_two_people_and_can_come_again(services: Services
 
 def test_an_import_stays_once_the_review_of_a_difference_has_ended(services: Services, clock: MovableClock) -> None:
     call = a_client()
-    made = services.transactions.transactions.create(request(number=SILENT), call).transaction.transaction_id
+    made = services.transactions.create(request(number=SILENT), call).transaction.transaction_id
     work(services, clock, 2.5)
     silent = Transaction.get_by_id(made)
     concluded = store(services, csv_file([mtn_row(silent, Id="S-1"), *foreign(2)]))
     other = store(services, csv_file(foreign(3, first=1)))
-    differences = services.reconciliation.differences
+    differences = services.differences
     (of_payment, *_, last) = reviews(services)
     differences.conclude(ConcludeFromStatement(of_payment.difference_id, "their statement", "Ann", "Ben"), operator())
     with pytest.raises(ServiceError, match="The import stays"):
@@ -274,7 +274,7 @@ def test_an_import_stays_once_the_review_of_a_difference_has_ended(services: Ser
     later = store(services, csv_file([[last.provider_id or "", *FOREIGN[1:]], *foreign(1, first=7)]))
     undo(services, later)
     clean(services)
-    assert services.reconciliation.differences.show(last.difference_id, operator()).ended_by == "operator"
+    assert services.differences.show(last.difference_id, operator()).ended_by == "operator"
     assert Transaction.get_by_id(made).status == "succeeded"
 
 

@@ -45,7 +45,7 @@ def paid(
 ) -> Transaction:
     """A payment of 5,000 that has its outcome, and an hour that passes after it."""
     asked = request(kind, number, 5000, reference=f"r{Transaction.select().count()}")
-    made = services.transactions.transactions.create(asked, call).transaction.transaction_id
+    made = services.transactions.create(asked, call).transaction.transaction_id
     work(services, clock, 2)
     clock.advance(3600)
     found: Transaction = Transaction.get_by_id(made)
@@ -55,7 +55,7 @@ def paid(
 def compared(services: Services, rows: list[list[str]]) -> tuple[list[ComparedLine], Reconciliation]:
     lines: list[ComparedLine] = []
     asked = ReconcileStatement("sandbox", "day.csv", io.BytesIO(csv_file(rows)), lines.append, is_confirmed=True)
-    return lines, services.reconciliation.statements.reconcile(asked, operator())
+    return lines, services.provider_statements.reconcile(asked, operator())
 
 
 def verdicts(services: Services, rows: list[list[str]]) -> list[tuple[str, bool]]:
@@ -78,12 +78,12 @@ def test_each_line_that_is_there_again_is_a_difference_of_its_own(
         assert [each.verdict for each in lines] == ["matched", "not_ours", "not_ours"]
         assert [each.theirs for each in lines] == [sign * 500_000] * 3
         assert sums(result) == (sign * 500_000, sign * 1_500_000)
-        stored = services.reconciliation.differences.list(ListDifferences(result.statement.statement_id), operator())
+        stored = services.differences.list(ListDifferences(result.statement.statement_id), operator())
         assert [(each.line, each.verdict) for each in stored.items] == [(5, "not_ours"), (6, "not_ours")]
         assert {each.transaction_id for each in stored.items} == {lines[0].transaction_id}
         # Another file with the same lines brings the same two differences.
         _, other = compared(services, [row, row, row, [""] * 11])
-        again = services.reconciliation.differences.list(ListDifferences(other.statement.statement_id), operator())
+        again = services.differences.list(ListDifferences(other.statement.statement_id), operator())
         assert [each.difference_id for each in again.items] == [each.difference_id for each in stored.items]
 
 
@@ -121,7 +121,7 @@ def test_a_failed_refund_beside_the_one_that_succeeded_is_explained(
 ) -> None:
     made = paid(services, call, clock)
     asked = CreateRefund(made.id, "back")
-    refund_id = services.transactions.refunds.create(asked, call).transaction.transaction_id
+    refund_id = services.refunds.create(asked, call).transaction.transaction_id
     work(services, clock, 5)
     made, refund = Transaction.get_by_id(made.id), Transaction.get_by_id(refund_id)
     rows = [mtn_row(made), mtn_row(refund, Id="first try", Status="Failed"), mtn_row(refund)]
@@ -206,7 +206,7 @@ def test_dates_that_are_all_off_by_the_same_hours_are_refused_unless_their_zone_
         assert verdicts(services, [shifted(each, timedelta(minutes=minutes)) for each in made]) == [MATCHED] * 6
     headings = tmp_path / "headings.csv"
     headings.write_text("provider,part,text,meaning\nsandbox,zone,dates,+00:00\nmtn,zone,dates,+05:30\n")
-    services.reconciliation.statements._headings = headings
+    services.provider_statements._headings = headings
     without_one = [shifted(each, -3 * HOUR) for each in made if each != made[2]]
     lines, _ = compared(services, without_one)
     assert [(each.verdict, each.transaction_id) for each in lines[5:]] == [("not_theirs", made[2].id)]

@@ -44,7 +44,7 @@ def call(services: Services) -> RequestContext:
 
 def pay(services: Services, call: RequestContext, kind: str = "collection", number: str = "+256770000000") -> str:
     count = Transaction.select().count()
-    made = services.transactions.transactions.create(request(kind, number, 5000, reference=f"r{count}"), call)
+    made = services.transactions.create(request(kind, number, 5000, reference=f"r{count}"), call)
     return made.transaction.transaction_id
 
 
@@ -56,11 +56,11 @@ def row(transaction_id: str) -> Transaction:
 def reconcile(services: Services, content: bytes, lines: list[ComparedLine] | None = None) -> Reconciliation:
     on_line = (lambda _: None) if lines is None else lines.append
     asked = ReconcileStatement("sandbox", "day.csv", io.BytesIO(content), on_line, is_confirmed=True)
-    return services.reconciliation.statements.reconcile(asked, operator())
+    return services.provider_statements.reconcile(asked, operator())
 
 
 def open_reviews(services: Services) -> tuple[DifferenceView, ...]:
-    return services.reconciliation.differences.list(ListDifferences(limit=100), operator()).items
+    return services.differences.list(ListDifferences(limit=100), operator()).items
 
 
 def day(services: Services, call: RequestContext, clock: MovableClock, count: int) -> list[str]:
@@ -139,9 +139,9 @@ def test_every_kind_of_difference_is_found_and_listed_once(
     other = reconcile(services, csv_file(lines) + b"\n")
     assert not other.is_repeat
     assert open_reviews(services) == reviews
-    of_other = services.reconciliation.differences.list(ListDifferences(other.statement.statement_id), operator())
+    of_other = services.differences.list(ListDifferences(other.statement.statement_id), operator())
     assert [each.difference_id for each in of_other.items] == [each.difference_id for each in reversed(reviews)]
-    listed = services.reconciliation.statements.list(ListProviderStatements(), operator()).items
+    listed = services.provider_statements.list(ListProviderStatements(), operator()).items
     assert [each.statement_id for each in listed] == [other.statement.statement_id, result.statement.statement_id]
 
 
@@ -169,7 +169,7 @@ def test_a_refund_of_ours_is_a_reversal_and_no_difference(
 ) -> None:
     made = pay(services, call)
     work(services, clock, 2)
-    refund = services.transactions.refunds.create(CreateRefund(made, "back"), call).transaction.transaction_id
+    refund = services.refunds.create(CreateRefund(made, "back"), call).transaction.transaction_id
     work(services, clock, 5)
     assert row(made).status == "reversed"
     for name in (row(refund).provider_reference, row(made).provider_reference):
@@ -198,7 +198,7 @@ def test_a_success_of_theirs_is_concluded_by_two_operators(
     work(services, clock, 2.5)
     assert [row(each).status for each in (silent, failed)] == ["ambiguous", "failed"]
     reconcile(services, csv_file([mtn_row(row(silent), Id="S-1"), mtn_row(row(failed), Id="F-1")]))
-    differences = services.reconciliation.differences
+    differences = services.differences
     for found in open_reviews(services):
         asked = ConcludeFromStatement(found.difference_id, "statement, line 5", "Jane Doe", "jane  doe")
         with pytest.raises(ServiceError):
@@ -210,7 +210,7 @@ def test_a_success_of_theirs_is_concluded_by_two_operators(
         with pytest.raises(ServiceError):
             differences.end(EndDifference(found.difference_id, "again"), operator())
     for made, receipt in ((silent, "S-1"), (failed, "F-1")):
-        view = services.transactions.transactions.get(GetTransaction(made), call)
+        view = services.transactions.get(GetTransaction(made), call)
         assert (view.status, view.events[-1].source, view.provider_transaction_id) == ("succeeded", "operator", receipt)
     assert balances(call.client_id)["main"] == (6_000_000, 0)
     actions = [event.action for event in AuditEvent.select()]
@@ -224,7 +224,7 @@ def test_a_review_ends_once_with_a_reason(services: Services, call: RequestConte
     content = csv_file([mtn_row(row(made[0])), mtn_row(row(made[2]))])
     reconcile(services, content)
     (found,) = open_reviews(services)
-    differences = services.reconciliation.differences
+    differences = services.differences
     for wrong in (EndDifference(found.difference_id, " "), EndDifference("unknown", "a reason")):
         with pytest.raises(ServiceError):
             differences.end(wrong, operator())
@@ -316,7 +316,7 @@ def test_a_workbook_with_merged_headings_cut_names_and_formulas_is_read(services
         ["Total", "", "", "", "=SUM(E4:E5)"],
     ]
     asked = ReconcileStatement("mtn", "day.xlsx", io.BytesIO(workbook(rows)))
-    found = list(services.reconciliation.statements.reconcile(asked, operator()).differences())
+    found = list(services.provider_statements.reconcile(asked, operator()).differences())
     assert [(each.line, each.verdict, each.theirs, each.party) for each in found] == [
         (4, "not_ours", -500_000, "+256772123456"),
         (5, "reversal", -500_000, ""),

@@ -20,8 +20,8 @@ def test_payments_count_by_the_moment_at_which_they_became_final(
 ) -> None:
     today, _ = bounds_of_day(clock.now().astimezone(KAMPALA).date())
     clock.advance((today - clock.now()).total_seconds() + 86_400 - 3 * 3600)  # 21:00 in Kampala
-    call, other, recent = a_client(), a_client("Other"), services.transactions.recent_payments
-    create = services.transactions.transactions.create
+    call, other, recent = a_client(), a_client("Other"), services.recent_payments
+    create = services.transactions.create
     for shillings in (1000, 2000, 3000):
         create(request(shillings=shillings), call)
     create(request("collection", "+256770000001"), call)

@@ -13,6 +13,7 @@ from flask.testing import FlaskClient
 from tests.conftest import MovableClock
 from tests.support.money import deposit
 from tests.support.program import Program
+from tests.support.runtimes import other_runtime
 from ussd_server.bootstrap import Services
 from ussd_server.services.reports.messages import bounds_of_day
 from ussd_server.services.reports.report_files import ReportFiles
@@ -33,7 +34,7 @@ def program(services: Services, web: FlaskClient) -> Program:
 @pytest.fixture
 def files(services: Services, tmp_path: Path) -> ReportFiles:
     return ReportFiles(
-        tmp_path / "reports", services.transactions.daily_reports, services.accounts.statements, services.clock
+        other_runtime(services, reports_dir=tmp_path / "reports"), services.daily_reports, services.statements
     )
 
 
@@ -75,12 +76,12 @@ def test_a_day_that_another_worker_has_written_meanwhile_stays_as_it_is(
 
         def csv(self, *given: Any) -> Iterator[bytes]:
             files.write()
-            return services.transactions.daily_reports.csv(*given)
+            return services.daily_reports.csv(*given)
 
-    slow = ReportFiles(tmp_path / "reports", Slow(), services.accounts.statements, services.clock)  # type: ignore[arg-type]
+    slow = ReportFiles(other_runtime(services, reports_dir=tmp_path / "reports"), Slow(), services.statements)  # type: ignore[arg-type]
     assert slow.write() == ()
     assert len(list((tmp_path / "reports").iterdir())) == 7
 
 
 def test_without_a_folder_nothing_is_written(services: Services) -> None:
-    assert services.operations.report_files.write() == ()
+    assert services.report_files.write() == ()

@@ -19,7 +19,6 @@ from tests.support.money import balances
 from ussd_server.providers.messages import ProviderAnswer
 from ussd_server.services.providers.providers import Providers
 from ussd_server.services.settlement.outcomes import REVIEW_LATE, REVIEW_RETRACTED, REVIEW_SILENT
-from ussd_server.services.settlement.settlement import Settlement
 from ussd_server.services.transactions.messages import TransactionStatus
 
 
@@ -148,7 +147,7 @@ def test_the_query_after_a_failure_waits_for_a_disabled_provider(desk: Desk, pro
     desk.order()
     desk.work()
     with_provider = desk.settlement
-    desk.settlement = Settlement(Providers([]), desk.clock, lambda _: True)
+    desk.settlement = desk.another_worker(providers=Providers([]))
     desk.clock.advance(600)
     desk.work()
     assert desk.row.status == "failed"
@@ -164,7 +163,7 @@ def test_disabling_a_provider_ends_only_payments_that_were_never_sent(
     desk.order("disbursement")
     if was_sent:
         desk.work()
-    desk.settlement = Settlement(Providers([]), desk.clock, lambda _: True)
+    desk.settlement = desk.another_worker(providers=Providers([]))
     desk.work(100)
     assert desk.row.status == ("pending" if was_sent else "failed")
     desk.clock.advance(2 * 3600)
@@ -182,7 +181,7 @@ def test_a_payment_that_was_never_sent_fails_when_its_provider_is_disabled(desk:
     desk.order("disbursement")
     desk.work()
     assert desk.row.status == "submitted"
-    desk.settlement = Settlement(Providers([]), desk.clock, lambda _: True)
+    desk.settlement = desk.another_worker(providers=Providers([]))
     desk.work(70)
     assert (desk.row.status, desk.row.failure_code) == ("failed", "PROVIDER_UNAVAILABLE")
 
@@ -190,7 +189,7 @@ def test_a_payment_that_was_never_sent_fails_when_its_provider_is_disabled(desk:
 def test_what_another_worker_has_just_called_off_is_not_sent(desk: Desk, provider: FakeProvider) -> None:
     desk.order()
     provider.enquired = [NOT_FOUND]
-    without_provider = Settlement(Providers([]), desk.clock, lambda _: True)
+    without_provider = desk.another_worker(providers=Providers([]))
 
     def call_off(point: str) -> None:
         if point == "claimed":

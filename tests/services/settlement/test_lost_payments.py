@@ -21,7 +21,6 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.services.providers.providers import Providers
 from ussd_server.services.settlement.messages import EndReview
 from ussd_server.services.settlement.outcomes import REVIEW_AMOUNT, REVIEW_SILENT
-from ussd_server.services.settlement.settlement import Settlement
 from ussd_server.services.transactions.messages import CreateRefund
 
 
@@ -229,14 +228,12 @@ def test_nothing_is_sent_once_a_person_decides(desk: Desk, provider: FakeProvide
     desk.settlement.advance(claimed)
     assert desk.row.asked_at is None, "it is about to be sent again"
     with_provider = desk.settlement
-    desk.settlement = Settlement(Providers([]), desk.clock, lambda _: True)
+    desk.settlement = desk.another_worker(providers=Providers([]))
     desk.clock.advance(2 * 3600)
     desk.work()
     assert desk.row.review_reason == REVIEW_SILENT
     if has_operator_settled:
-        desk.services.transactions.review.end(
-            EndReview(desk.id, "no trace of it", "Ann", "Ben", has_succeeded=False), operator()
-        )
+        desk.services.reviews.end(EndReview(desk.id, "no trace of it", "Ann", "Ben", has_succeeded=False), operator())
     desk.settlement = with_provider
     desk.work(3 * 3600)
     assert len(provider.asks) == 1
@@ -248,7 +245,7 @@ def test_a_refund_that_falls_silent_keeps_its_reservation_and_is_asked_once(desk
     original = desk.order()
     desk.work()
     provider.enquired = [UNKNOWN]
-    created = desk.services.transactions.refunds.create(CreateRefund(original, "back"), desk.call)
+    created = desk.services.refunds.create(CreateRefund(original, "back"), desk.call)
     desk.id = created.transaction.transaction_id
     desk.work(1100)
     assert (desk.row.status, desk.row.review_reason) == ("ambiguous", REVIEW_SILENT)

@@ -20,6 +20,7 @@ from hypothesis.stateful import (
 from tests.conftest import MovableClock
 from tests.support.books import check_everything
 from tests.support.money import a_client, balances, deposit, operator
+from tests.support.runtimes import other_runtime
 from ussd_server.bootstrap import Services, build_services
 from ussd_server.database.unit_of_work import close_connections
 from ussd_server.models.transactions import Transaction
@@ -126,12 +127,12 @@ class MoneyMachine(RuleBasedStateMachine):
         """The provider calls, out of order, too often, or about what is long over."""
         for _ in range(times):
             if reference := Transaction.get_by_id(payment).provider_reference:
-                self.services.transactions.settlement.bring_forward(reference)
+                self.services.settlement.bring_forward(reference)
 
     @rule(seconds=moments, limit=st.sampled_from([1, 20]))
     def work(self, seconds: float, limit: int) -> None:
         """Time passes, and a worker takes what is due one step on."""
-        self.go_on(self.services.transactions.settlement, seconds, limit)
+        self.go_on(self.services.settlement, seconds, limit)
 
     @rule(point=st.sampled_from(["claimed", "ask.recorded", "ask.answered", "enquiry.answered", "concluded"]))
     def crash_at_work(self, point: str) -> None:
@@ -141,7 +142,7 @@ class MoneyMachine(RuleBasedStateMachine):
             if reached == point:
                 raise Crash
 
-        mortal = Settlement(self.services.providers.providers, self.clock, lambda _: True, at_kill_point=crash)
+        mortal = Settlement(other_runtime(self.services, within_pace=lambda _: True, at_kill_point=crash))
         try:
             self.go_on(mortal, seconds=1, limit=3)
         except Crash:
@@ -216,8 +217,8 @@ class MoneyMachine(RuleBasedStateMachine):
     def order(self, request: CreateTransaction | CreateRefund) -> CreatedTransaction:
         """Send a request to the service."""
         if isinstance(request, CreateRefund):
-            return self.services.transactions.refunds.create(request, self.call)
-        return self.services.transactions.transactions.create(request, self.call)
+            return self.services.refunds.create(request, self.call)
+        return self.services.transactions.create(request, self.call)
 
     def attempt(self, request: CreateTransaction | CreateRefund) -> str | Code:
         """Create a payment and remember the request: the new transaction's id, or why it was refused."""

@@ -126,7 +126,7 @@ def test_a_payment_that_is_repeated_after_a_lost_commit_is_paid_once(town: Town,
     def pay() -> None:
         for place in range(_REPEATS):
             order = request(kind, town.number, 600 + place, reference=f"{kind}-{place}")
-            town.services.transactions.transactions.create(order, client)
+            town.services.transactions.create(order, client)
 
     repeat_after_loss(town, pay)
     amounts = [(600 + place) * 100 for place in range(_REPEATS)]
@@ -141,11 +141,11 @@ def test_a_payment_that_is_repeated_after_a_lost_commit_is_paid_once(town: Town,
 def test_a_refund_that_is_repeated_after_a_lost_commit_is_paid_once(town: Town, by_operators: bool) -> None:
     client = a_client()
     order = request("collection", town.number, 5000)
-    collected = town.services.transactions.transactions.create(order, client).transaction
+    collected = town.services.transactions.create(order, client).transaction
     town.settle()
 
     def give_back() -> None:
-        refunds = town.services.transactions.refunds
+        refunds = town.services.refunds
         if by_operators:
             again = OperatorRefund(collected.transaction_id, "asked for", "Ann", "Ben")
             refunds.create_by_operators(again, operator())
@@ -164,10 +164,10 @@ def test_an_operators_refund_is_paid_once_although_the_collection_was_lost_too(t
 
     def collect_and_give_back() -> None:
         order = request("collection", town.number, 5000)
-        collected = town.services.transactions.transactions.create(order, client).transaction
+        collected = town.services.transactions.create(order, client).transaction
         town.settle()
         again = OperatorRefund(collected.transaction_id, "asked for", "Ann", "Ben")
-        town.services.transactions.refunds.create_by_operators(again, operator())
+        town.services.refunds.create_by_operators(again, operator())
 
     repeat_after_loss(town, collect_and_give_back)
     assert town.paid() == [500_000, 500_000]
@@ -178,7 +178,7 @@ def test_a_payout_that_is_repeated_after_a_lost_commit_is_paid_once(town: Town) 
     desk = PayoutDesk(town.services, town.clock)
 
     def pay_out() -> None:
-        desk.services, desk.payouts = town.services, town.services.payouts.payouts
+        desk.services, desk.payouts = town.services, town.services.payouts
         rows = [row(f"r{place}", town.number, 500 + place) for place in range(_REPEATS)]
         desk.approve(desk.draft(*rows))
         desk.work(20)
@@ -196,7 +196,7 @@ def test_a_row_of_a_payout_and_a_payment_of_the_same_name_are_one_payment(town: 
         desk.approve(desk.draft(row("r", town.number, 500), reference="p"))
         desk.work(5)
     order = request("disbursement", town.number, 500, reference="p/r")
-    town.services.transactions.transactions.create(order, desk.maker)
+    town.services.transactions.create(order, desk.maker)
     town.settle()
     assert (town.paid(), statuses()) == ([50_000], {"succeeded"})
 
@@ -246,7 +246,7 @@ def test_a_conversation_may_confirm_at_one_node_twice_and_each_is_paid_once(town
 
 def test_a_session_of_the_api_pays_at_each_of_its_confirmations(town: Town) -> None:
     shop = Shop(town.services, code=CODE)
-    sessions = town.services.ussd.api_sessions
+    sessions = town.services.api_sessions
     for _ in range(2):
         session = sessions.begin(BeginSession(town.number, CODE), shop.call)
         for text in ("1", "600", "1"):
@@ -259,15 +259,15 @@ def lost_order(town: Town, client: RequestContext, number: str, shillings: int) 
     """A reference that the database forgot, used again for something else."""
     with forgotten(town):
         order = request("collection", town.number, 5000, reference="same")
-        town.services.transactions.transactions.create(order, client)
+        town.services.transactions.create(order, client)
     order = request("collection", number, shillings, reference="same", provider=town.provider)
-    made = town.services.transactions.transactions.create(order, client).transaction
+    made = town.services.transactions.create(order, client).transaction
     found: Transaction = Transaction.get_by_id(made.transaction_id)
     deadline = time.monotonic() + 30
     while found.review_opened_at is None:
         assert time.monotonic() < deadline, found.status
-        for claimed in town.services.transactions.settlement.claim(10):
-            town.services.transactions.settlement.advance(claimed)
+        for claimed in town.services.settlement.claim(10):
+            town.services.settlement.advance(claimed)
         town.clock.advance(60)
         found = Transaction.get_by_id(made.transaction_id)
     return found
@@ -292,5 +292,5 @@ def test_a_payment_that_failed_before_it_was_lost_fails_again_and_is_not_sent_an
     town.number = {"mtn": "+46733123451", "airtel": "+256750000008"}[town.provider]
     client = a_client()
     order = replace(request("collection", "+256770000000", 5000), phone_number=town.number, provider=town.provider)
-    repeat_after_loss(town, lambda: town.services.transactions.transactions.create(copy.copy(order), client))
+    repeat_after_loss(town, lambda: town.services.transactions.create(copy.copy(order), client))
     assert (statuses(), town.paid(), len(town.stand_in.book.payments())) == ({"failed"}, [], 1)

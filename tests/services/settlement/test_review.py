@@ -33,7 +33,7 @@ def call(services: Services) -> RequestContext:
 
 def silent_disbursement(services: Services, call: RequestContext, clock: MovableClock) -> str:
     """A disbursement that the provider never answered for, until it went to review."""
-    made = services.transactions.transactions.create(request("disbursement", SILENT), call).transaction.transaction_id
+    made = services.transactions.create(request("disbursement", SILENT), call).transaction.transaction_id
     work(services, clock, 45, step=5)
     return made
 
@@ -44,7 +44,7 @@ def ended(transaction_id: str, has_succeeded: bool | None = None) -> EndReview:
 
 def refusal(services: Services, request: EndReview, call: RequestContext | None = None) -> Code:
     with pytest.raises(ServiceError) as refused:
-        services.transactions.review.end(request, call or operator())
+        services.reviews.end(request, call or operator())
     return refused.value.code
 
 
@@ -53,11 +53,9 @@ def test_two_people_settle_what_no_provider_confirmed(
     services: Services, call: RequestContext, clock: MovableClock, has_succeeded: bool, status: str, main: int
 ) -> None:
     transaction_id = silent_disbursement(services, call, clock)
-    assert [item.transaction.transaction_id for item in services.transactions.review.list(operator())] == [
-        transaction_id
-    ]
-    item = services.transactions.review.end(ended(transaction_id, has_succeeded), operator())
-    assert services.transactions.review.list(operator()) == ()
+    assert [item.transaction.transaction_id for item in services.reviews.list(operator())] == [transaction_id]
+    item = services.reviews.end(ended(transaction_id, has_succeeded), operator())
+    assert services.reviews.list(operator()) == ()
     assert (item.transaction.status, item.transaction.late) == (status, False)
     last = item.transaction.events[-1]
     assert (last.status, last.source, last.detail.note) == (status, "operator", "Confirmed on the provider's statement")
@@ -91,61 +89,61 @@ def test_an_unknown_outcome_cannot_be_closed_with_a_note(
 ) -> None:
     transaction_id = silent_disbursement(services, call, clock)
     assert refusal(services, ended(transaction_id)) is Code.INVALID_REQUEST
-    assert len(services.transactions.review.list(operator())) == 1
+    assert len(services.reviews.list(operator())) == 1
 
 
 def test_a_failure_that_two_people_settle_as_succeeded_needs_no_further_look(
     services: Services, call: RequestContext, clock: MovableClock
 ) -> None:
     transaction_id = silent_disbursement(services, call, clock)
-    services.transactions.review.end(ended(transaction_id, False), operator())
+    services.reviews.end(ended(transaction_id, False), operator())
     now = clock.now()
     with unit_of_work():
         row = lock_row(Transaction, transaction_id)
         open_review(row, "a statement", now)
         row.save()
-    item = services.transactions.review.end(ended(transaction_id, True), operator())
+    item = services.reviews.end(ended(transaction_id, True), operator())
     assert (item.transaction.status, item.transaction.late, item.reason) == ("succeeded", True, "a statement")
     announced = Event.select().where(Event.object_id == transaction_id, Event.type == "transaction.needs_review")
     assert announced.count() == 2
-    assert services.transactions.review.list(operator()) == ()
+    assert services.reviews.list(operator()) == ()
 
 
 def test_a_late_success_is_on_the_list_and_is_closed_with_a_note(
     services: Services, call: RequestContext, clock: MovableClock
 ) -> None:
-    services.transactions.transactions.create(request("disbursement", FAILS_THEN_SUCCEEDS), call)
+    services.transactions.create(request("disbursement", FAILS_THEN_SUCCEEDS), call)
     work(services, clock, 15)
-    (item,) = services.transactions.review.list(operator())
+    (item,) = services.reviews.list(operator())
     assert (item.transaction.status, item.transaction.late) == ("succeeded", True)
     for outcome in (True, False):
         assert refusal(services, ended(item.transaction.transaction_id, outcome)) is Code.INVALID_REQUEST
-    closed = services.transactions.review.end(ended(item.transaction.transaction_id), operator())
+    closed = services.reviews.end(ended(item.transaction.transaction_id), operator())
     assert closed.transaction.status == "succeeded"
-    assert services.transactions.review.list(operator()) == ()
+    assert services.reviews.list(operator()) == ()
 
 
 def test_only_operators_review_and_what_is_not_on_the_list_stays_as_it_is(
     services: Services, call: RequestContext, clock: MovableClock
 ) -> None:
-    transaction_id = services.transactions.transactions.create(request(), call).transaction.transaction_id
+    transaction_id = services.transactions.create(request(), call).transaction.transaction_id
     assert refusal(services, ended(transaction_id, True)) is Code.INVALID_REQUEST
     assert refusal(services, ended("x", True)) is Code.TRANSACTION_NOT_FOUND
     assert refusal(services, ended("00000000-0000-7000-8000-000000000000", True)) is Code.TRANSACTION_NOT_FOUND
     assert refusal(services, ended(transaction_id, True), call) is Code.INSUFFICIENT_SCOPE
     for look in (
-        lambda: services.transactions.review.list(call),
-        lambda: services.transactions.review.show(transaction_id, call),
+        lambda: services.reviews.list(call),
+        lambda: services.reviews.show(transaction_id, call),
     ):
         with pytest.raises(ServiceError):
             look()
-    assert services.transactions.review.show(transaction_id, operator()).client_id == call.client_id
+    assert services.reviews.show(transaction_id, operator()).client_id == call.client_id
 
 
 def test_a_page_of_reviews_goes_on_behind_the_last_one_though_several_were_opened_at_once(
     services: Services, call: RequestContext, clock: MovableClock
 ) -> None:
-    create, review = services.transactions.transactions.create, services.transactions.review
+    create, review = services.transactions.create, services.reviews
     ids = [create(request(reference=f"review-{place}"), call).transaction.transaction_id for place in range(5)]
     now = clock.now()
     for place, transaction_id in enumerate(ids):

@@ -17,7 +17,6 @@ from tests.support.desk import (
 from ussd_server.providers.messages import ProviderAnswer
 from ussd_server.services.providers.providers import Providers
 from ussd_server.services.settlement.outcomes import REVIEW_CONTRADICTION
-from ussd_server.services.settlement.settlement import Settlement
 
 
 @pytest.mark.parametrize(("has_provider", "is_within_pace"), [(True, True), (True, False), (False, True)])
@@ -25,8 +24,8 @@ def test_a_worker_that_slept_longer_than_its_lease_leaves_the_payment_to_the_wor
     desk: Desk, provider: FakeProvider, has_provider: bool, is_within_pace: bool
 ) -> None:
     desk.order()
-    sleeper = Settlement(
-        Providers([provider] if has_provider else []), desk.clock, within_pace=lambda _: is_within_pace
+    sleeper = desk.another_worker(
+        providers=Providers([provider] if has_provider else []), within_pace=lambda _: is_within_pace
     )
     (lost,) = sleeper.claim(1)
     assert desk.settlement.claim(1) == []
@@ -94,7 +93,7 @@ def test_no_other_worker_takes_a_payment_while_its_provider_takes_all_of_its_tim
     desk: Desk, provider: FakeProvider
 ) -> None:
     longest = 25
-    settlement = Settlement(Providers([provider]), desk.clock, lambda _: True, timeout_seconds=longest)
+    settlement = desk.another_worker(provider_timeout_seconds=longest)
     desk.order()
 
     def wait() -> None:
@@ -119,7 +118,7 @@ def test_an_overloaded_provider_keeps_the_order_of_waiting_payments(desk: Desk, 
         allowed -= 1
         return allowed >= 0
 
-    worker = desk.another_worker(within_pace)
+    worker = desk.another_worker(within_pace=within_pace)
     for claimed in worker.claim(4):
         worker.advance(claimed)
     assert [payment.transaction_id for payment in provider.asks] == ids[:2]
@@ -198,7 +197,7 @@ def test_a_worker_out_of_pace_leaves_the_lease_of_another(desk: Desk, provider: 
         assert desk.settlement.claim(1) == [claimed]
         return False
 
-    slow = desk.another_worker(overtake)
+    slow = desk.another_worker(within_pace=overtake)
     (claimed,) = slow.claim(1)
     slow.advance(claimed)
     assert desk.another_worker().claim(1) == []

@@ -38,7 +38,7 @@ PAYER = "+256770000060"
 
 def test_fifty_calls_with_one_reference_make_one_transaction(services: Services) -> None:
     call = a_client()
-    answers = at_once([lambda: services.transactions.transactions.create(request(reference="one"), call)] * 50)
+    answers = at_once([lambda: services.transactions.create(request(reference="one"), call)] * 50)
     assert Counter(answer.replayed for answer in answers) == {False: 1, True: 49}
     assert len({answer.transaction.transaction_id for answer in answers}) == 1
     assert Transaction.select().count() == 1
@@ -48,22 +48,18 @@ def test_fifty_calls_with_one_reference_make_one_transaction(services: Services)
 def test_a_refused_request_does_not_harm_others_in_the_same_batch(services: Services) -> None:
     call, poor = a_client(), a_client("Poor")
     deposit(services, call, 10_000)
-    services.transactions.transactions.create(request(reference="used"), call)
+    services.transactions.create(request(reference="used"), call)
 
     def order(number: int) -> object:
         match number % 4:
             case 0:
-                return services.transactions.transactions.create(
-                    request("disbursement", shillings=100, reference=f"{number}"), call
-                )
+                return services.transactions.create(request("disbursement", shillings=100, reference=f"{number}"), call)
             case 1:
-                return services.transactions.transactions.create(
-                    request("disbursement", shillings=1, reference=f"{number}"), poor
-                )
+                return services.transactions.create(request("disbursement", shillings=1, reference=f"{number}"), poor)
             case 2:
-                return services.transactions.transactions.create(request(shillings=number, reference="used"), call)
+                return services.transactions.create(request(shillings=number, reference="used"), call)
             case _:
-                return services.transactions.transactions.create(request(reference=f"{number}", shillings=number), call)
+                return services.transactions.create(request(reference=f"{number}", shillings=number), call)
 
     answers = at_once([partial(order, number) for number in range(80)])
     named = Counter(refusal.partition(": of transaction")[0] for refusal in refusals(answers))
@@ -81,12 +77,12 @@ def test_a_refused_request_does_not_harm_others_in_the_same_batch(services: Serv
 def test_accounts_that_several_name_for_the_first_time_are_opened_once(services: Services, clock: MovableClock) -> None:
     call = a_client()
     set_fee(FeeTerms(call.client_id, TransactionType.TRANSFER, 10, 0), operator())
-    services.transactions.transactions.create(request(account=PAYER), call)
+    services.transactions.create(request(account=PAYER), call)
     work(services, clock)
 
     def transfer(number: int) -> object:
         payee = f"+25677000007{number % 3}"
-        return services.transactions.transactions.create(
+        return services.transactions.create(
             request("transfer", PAYER, 1, to_phone_number=payee, reference=f"{number}"), call
         )
 
@@ -120,12 +116,7 @@ def test_the_worker_is_woken_for_each_payment_that_needs_a_provider(
         written_by[threading.get_ident()].append(len(batch.transactions))
 
     monkeypatch.setattr("ussd_server.services.transactions.create.write_batch", write)
-    at_once(
-        [
-            partial(services.transactions.transactions.create, request(reference=f"{number}"), call)
-            for number in range(40)
-        ]
-    )
+    at_once([partial(services.transactions.create, request(reference=f"{number}"), call) for number in range(40)])
     assert sum(map(sum, written_by.values())) == 40
     assert Counter(woken_by) == {who: len(groups) for who, groups in written_by.items()}
 
@@ -133,19 +124,17 @@ def test_the_worker_is_woken_for_each_payment_that_needs_a_provider(
 @pytest.mark.parametrize("reference", ["no_overdraft", "another_fee_was_agreed"])
 def test_a_reference_that_reads_like_a_rule_of_the_database_is_a_reference(services: Services, reference: str) -> None:
     call = a_client()
-    first = services.transactions.transactions.create(request(reference=reference), call)
-    assert (
-        services.transactions.transactions.create(request(reference=reference), call).transaction == first.transaction
-    )
+    first = services.transactions.create(request(reference=reference), call)
+    assert services.transactions.create(request(reference=reference), call).transaction == first.transaction
     with pytest.raises(ServiceError) as refusal:
-        services.transactions.transactions.create(request(reference=reference, shillings=1), call)
+        services.transactions.create(request(reference=reference, shillings=1), call)
     assert refusal.value.code is Code.IDEMPOTENCY_KEY_REUSED
 
 
 def test_nothing_is_created_from_within_a_unit_of_work(services: Services) -> None:
     call = a_client()
     with pytest.raises(AssertionError, match="still to come"), unit_of_work():
-        services.transactions.transactions.create(request(), call)
+        services.transactions.create(request(), call)
     assert not Transaction.select().exists()
 
 
@@ -156,14 +145,13 @@ def test_a_key_that_another_call_is_binding_is_waited_for(
 ) -> None:
     call = a_client()
     ids = {
-        name: services.transactions.transactions.create(request(reference=name), call).transaction.transaction_id
-        for name in "ab"
+        name: services.transactions.create(request(reference=name), call).transaction.transaction_id for name in "ab"
     }
     release_connection()
 
     def repeat() -> bool | Code:
         try:
-            return services.transactions.transactions.create(request(reference="a", idempotency_key="K"), call).replayed
+            return services.transactions.create(request(reference="a", idempotency_key="K"), call).replayed
         except ServiceError as refusal:
             return refusal.code
         finally:
@@ -186,11 +174,11 @@ def test_a_key_that_another_call_is_binding_is_waited_for(
 
 def test_one_key_at_once_for_a_repeat_and_for_something_else_names_one_of_them(services: Services) -> None:
     call = a_client()
-    services.transactions.transactions.create(request(reference="a"), call)
+    services.transactions.create(request(reference="a"), call)
     for number in range(5):
         key, new = f"K{number}", f"b{number}"
         actions = [
-            partial(services.transactions.transactions.create, request(reference=name, idempotency_key=key), call)
+            partial(services.transactions.create, request(reference=name, idempotency_key=key), call)
             for name in ("a", new, "a", new)
         ]
         answers = at_once(actions)
@@ -198,7 +186,7 @@ def test_one_key_at_once_for_a_repeat_and_for_something_else_names_one_of_them(s
         assert len(named) == 1
         assert len(refusals(answers)) == 2
         with pytest.raises(ServiceError):
-            services.transactions.transactions.create(request(reference="other", idempotency_key=key), call)
+            services.transactions.create(request(reference="other", idempotency_key=key), call)
 
 
 def gather_two(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,7 +211,7 @@ def test_a_batch_that_ran_into_a_deadlock_is_inserted_all_the_same(
     services: Services, clock: MovableClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     call = a_client()
-    services.transactions.transactions.create(request(account=PAYER), call)
+    services.transactions.create(request(account=PAYER), call)
     deposit(services, call, 10)
     work(services, clock)
     opened = Account.select().where(Account.client_id == call.client_id, Account.name.in_(["main", PAYER]))
@@ -233,7 +221,7 @@ def test_a_batch_that_ran_into_a_deadlock_is_inserted_all_the_same(
     def pay_out(account: str, number: int) -> CreatedTransaction:
         ordered = request("disbursement", shillings=1, account=account, reference=f"{account} {number}")
         try:
-            return services.transactions.transactions.create(ordered, call)
+            return services.transactions.create(ordered, call)
         finally:
             release_connection()
 
@@ -275,9 +263,7 @@ def test_a_connection_that_is_cut_loses_nothing_that_was_answered(services: Serv
         for number in range(40):
             kind = ("collection", "disbursement")[number % 2]
             try:
-                created = services.transactions.transactions.create(
-                    request(kind, shillings=10, reference=f"{name} {number}"), call
-                )
+                created = services.transactions.create(request(kind, shillings=10, reference=f"{name} {number}"), call)
             except DATABASE_TROUBLE as trouble:
                 troubles.append(trouble)
                 close_connections()

@@ -99,7 +99,7 @@ def test_no_type_and_status_is_without_a_sentence(kind: TransactionType, status:
 
 
 def known(desk: Desk) -> list[tuple[str, dict[str, Any]]]:
-    events = desk.services.transactions.transactions.get(GetTransaction(desk.id), desk.call).events
+    events = desk.services.transactions.get(GetTransaction(desk.id), desk.call).events
     details = [{name: value for name, value in asdict(event.detail).items() if value is not None} for event in events]
     return [
         (event.status.value, detail | ({"took_ms": 0} if "took_ms" in detail else {}))
@@ -145,7 +145,7 @@ def test_changes_of_an_older_version_show_the_code_and_the_reason_that_they_have
 
 
 def entries(desk: Desk, transaction_id: str) -> dict[str, set[tuple[str, int, str]]]:
-    events = desk.services.transactions.transactions.get(GetTransaction(transaction_id), desk.call).events
+    events = desk.services.transactions.get(GetTransaction(transaction_id), desk.call).events
     return {
         event.status.value: {(entry.account, entry.amount_cents, entry.purpose) for entry in event.ledger}
         for event in events
@@ -164,7 +164,7 @@ def test_every_change_lists_the_entries_that_it_made(desk: Desk, provider: FakeP
     assert entries(desk, desk.id) == {"created": reserved, "succeeded": moved}
     provider.asked = [FAILURE]
     deposit(desk.services, desk.call, 5000, "again")
-    failed = desk.services.transactions.transactions.create(request("disbursement", reference="2"), desk.call)
+    failed = desk.services.transactions.create(request("disbursement", reference="2"), desk.call)
     desk.settlement.advance(desk.settlement.claim(1)[0])
     released = {("main", 500_000, "amount_released")}
     assert entries(desk, failed.transaction.transaction_id) == {"created": reserved, "failed": released}
@@ -174,7 +174,7 @@ def test_a_refund_names_its_collection_and_a_collection_what_was_refunded(
     services: Services, clock: MovableClock
 ) -> None:
     call = a_client()
-    transactions, refunds = services.transactions.transactions, services.transactions.refunds
+    transactions, refunds = services.transactions, services.refunds
     collected = transactions.create(request(), call).transaction
     work(services, clock, 3)
     made = refunds.create(CreateRefund(collected.transaction_id, "back", 150_000), call).transaction
@@ -186,17 +186,17 @@ def test_a_refund_names_its_collection_and_a_collection_what_was_refunded(
     listed = {item.reference: item for item in transactions.list(ListTransactions(), call).items}
     whole = listed[collected.reference]
     assert (whole.status, whole.refunded_amount_cents, whole.refund_of) == ("reversed", 500_000, None)
-    assert services.transactions.review.show(whole.transaction_id, operator()).transaction.explanation == (
+    assert services.reviews.show(whole.transaction_id, operator()).transaction.explanation == (
         "UGX 5,000 was collected and all of it went back to the payer; nothing more happens."
     )
 
 
 def test_transactions_are_found_by_the_providers_number_and_by_payout(services: Services, clock: MovableClock) -> None:
-    desk, transactions = PayoutDesk(services, clock), services.transactions.transactions
+    desk, transactions = PayoutDesk(services, clock), services.transactions
     call = desk.maker
     single = transactions.create(request(reference="a"), call).transaction.transaction_id
     payout = desk.approve(desk.draft_of(1)).payout_id
-    services.payouts.sender.advance(payout)
+    services.payout_sender.advance(payout)
     (of_payout,) = Transaction.select(Transaction.id).where(Transaction.payout_id == payout).scalars()
     work(services, clock, 3)
     receipt = transactions.get(GetTransaction(single), call).provider_transaction_id

@@ -31,7 +31,7 @@ def test_names_are_uuids_of_version_4_that_never_change(services: Services, tmp_
 
 
 def test_client_kind_and_every_part_of_a_name_count(services: Services) -> None:
-    references = services.transactions.references
+    references = services.runtime.references
     collection, disbursement = TransactionType.COLLECTION, TransactionType.DISBURSEMENT
     names = [
         references.of_reference(CLIENT, collection, "a"),
@@ -49,13 +49,13 @@ def test_client_kind_and_every_part_of_a_name_count(services: Services) -> None:
 
 def test_no_payment_is_created_with_another_reference_key_than_before(services: Services, tmp_path: Path) -> None:
     client = a_client()
-    services.transactions.transactions.create(request(reference="before"), client)
+    services.transactions.create(request(reference="before"), client)
     assert kept_check_value() == check_value(Keyring(services.settings.secrets_file))
     other = build_services(replace(services.settings, secrets_file=tmp_path / "other.json"))
     try:
         for attempt in (
-            other.transactions.references.verify,
-            lambda: other.transactions.transactions.create(request(reference="after"), client),
+            other.runtime.references.verify,
+            lambda: other.transactions.create(request(reference="after"), client),
         ):
             with pytest.raises(ServiceError, match="The reference key is not the one") as refused:
                 attempt()

@@ -44,20 +44,16 @@ class Till:
         self.services, self.clock = services, clock
         self.call: RequestContext = a_client()
         deposit(services, self.call, 100_000)
-        self.original = services.transactions.transactions.create(
-            request(reference="o"), self.call
-        ).transaction.transaction_id
+        self.original = services.transactions.create(request(reference="o"), self.call).transaction.transaction_id
         work(services, clock)
-        self.pace = services.providers.providers.get("sandbox").pace  # type: ignore[union-attr]
+        self.pace = services.runtime.providers.get("sandbox").pace  # type: ignore[union-attr]
 
     def refund(self, reference: str, amount_cents: int | None = None) -> str:
         return self.record(reference, amount_cents).transaction.transaction_id
 
     def record(self, reference: str, amount_cents: int | None = None) -> CreatedTransaction:
         try:
-            return self.services.transactions.refunds.create(
-                CreateRefund(self.original, reference, amount_cents), self.call
-            )
+            return self.services.refunds.create(CreateRefund(self.original, reference, amount_cents), self.call)
         finally:
             release_connection()
 
@@ -65,9 +61,7 @@ class Till:
         """What the provider reports about a refund now."""
         now = self.clock.now()
         Transaction.update(asked_at=now - timedelta(seconds=1)).where(Transaction.id == refund).execute()
-        self.services.transactions.settlement.conclude(
-            refund, self.pace, answer, Source.POLL, now, self.row(refund).lease_token
-        )
+        self.services.settlement.conclude(refund, self.pace, answer, Source.POLL, now, self.row(refund).lease_token)
         release_connection()
 
     def row(self, transaction_id: str) -> Transaction:
@@ -125,7 +119,7 @@ def test_a_failed_refund_of_which_another_amount_is_reported_counts_until_its_re
     till.answer(first, replace(SUCCESS, amount_cents=1))
     assert till.row(first).due_at is None
     assert till.is_refused("second")
-    till.services.transactions.review.end(EndReview(first, "asked MTN", "Ann", "Ben"), operator())
+    till.services.reviews.end(EndReview(first, "asked MTN", "Ann", "Ben"), operator())
     assert not till.is_refused("second")
 
 
@@ -138,7 +132,7 @@ def test_a_collection_given_back_twice_is_reversed_once(till: Till) -> None:
     till.answer(second, SUCCESS)
     till.answer(first, SUCCESS)
     assert till.row(first).late
-    view = till.services.transactions.transactions.get(GetTransaction(till.original), till.call)
+    view = till.services.transactions.get(GetTransaction(till.original), till.call)
     assert [change.status for change in view.events].count("reversed") == 1
 
 
@@ -156,15 +150,15 @@ def test_only_collections_are_given_back(till: Till, kind: str) -> None:
         made = till.refund("back")
     else:
         payee = {"to_phone_number": "+256770000001"} if kind == "transfer" else {}
-        till.services.transactions.transactions.create(request(reference="c", account="+256770000000"), till.call)
+        till.services.transactions.create(request(reference="c", account="+256770000000"), till.call)
         work(till.services, till.clock)
-        made = till.services.transactions.transactions.create(
+        made = till.services.transactions.create(
             request(kind, shillings=10, **payee), till.call
         ).transaction.transaction_id
     work(till.services, till.clock)
     assert till.row(made).status == "succeeded"
     with pytest.raises(ServiceError) as refusal:
-        till.services.transactions.refunds.create(CreateRefund(made, "back of it"), till.call)
+        till.services.refunds.create(CreateRefund(made, "back of it"), till.call)
     assert refusal.value.code is Code.INVALID_REQUEST
 
 
@@ -237,20 +231,18 @@ def test_a_late_success_locks_its_accounts_in_the_order_of_all_others(
 ) -> None:
     context = a_client()
     # The provider's account is opened before the main one here, so it is locked first.
-    services.transactions.transactions.create(request(reference="first", account="+256770000000"), context)
+    services.transactions.create(request(reference="first", account="+256770000000"), context)
     work(services, clock)
     deposit(services, context, 5000)
-    late = services.transactions.transactions.create(
-        request("disbursement", "+256770000009"), context
-    ).transaction.transaction_id
-    pace = services.providers.providers.get("sandbox").pace  # type: ignore[union-attr]
-    services.transactions.settlement.conclude(late, pace, FAILURE, Source.POLL, clock.now())
+    late = services.transactions.create(request("disbursement", "+256770000009"), context).transaction.transaction_id
+    pace = services.runtime.providers.get("sandbox").pace  # type: ignore[union-attr]
+    services.settlement.conclude(late, pace, FAILURE, Source.POLL, clock.now())
     ids = {account.name: account.id for account in Account.select().where(Account.client_id == context.client_id)}
     release_connection()
     assert ids["provider:sandbox"] < ids["main"]
 
     def succeed() -> None:
-        services.transactions.settlement.conclude(late, pace, SUCCESS, Source.POLL, clock.now())
+        services.settlement.conclude(late, pace, SUCCESS, Source.POLL, clock.now())
         release_connection()
 
     with ExitStack() as stack:
@@ -267,11 +259,11 @@ def test_a_late_success_locks_its_accounts_in_the_order_of_all_others(
 
 def test_a_client_cannot_take_the_names_of_refunds_by_operators(till: Till) -> None:
     name = f"operator-refund-{till.row(till.original).provider_reference}"
-    transactions, refusal = till.services.transactions, "Names that begin with operator-refund- are the operators'"
+    refusal = "Names that begin with operator-refund- are the operators'"
     with pytest.raises(ServiceError, match=refusal):
-        transactions.transactions.create(request(reference=name), till.call)
+        till.services.transactions.create(request(reference=name), till.call)
     with pytest.raises(ServiceError, match=refusal):
         till.refund(name, 100)
     refund = OperatorRefund(till.original, "paid twice", "Jane", "Mary", amount_cents=100_000)
-    made = transactions.refunds.create_by_operators(refund, operator())
+    made = till.services.refunds.create_by_operators(refund, operator())
     assert (made.transaction.reference, made.replayed) == (name, False)

@@ -8,12 +8,12 @@ from peewee import IntegrityError
 from schemas.transactions import TransactionRecord
 from tests.conftest import MovableClock
 from tests.support.money import a_client, balances, deposit, request, work
+from tests.support.runtimes import other_runtime
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import database, is_postgres
 from ussd_server.models.events import Event
 from ussd_server.models.transactions import IdempotencyKey
-from ussd_server.outbound.addresses import AddressGuard
 from ussd_server.services.providers.providers import Providers
 from ussd_server.services.transactions.create import TransactionCreator
 from ussd_server.services.transactions.messages import CreateRefund, GetTransaction, ListTransactions, TransactionView
@@ -23,11 +23,11 @@ from ussd_server.status import Code, ServiceError
 
 
 def seen(services: Services, context: RequestContext, transaction_id: str) -> TransactionView:
-    return services.transactions.transactions.get(GetTransaction(transaction_id), context)
+    return services.transactions.get(GetTransaction(transaction_id), context)
 
 
 def made(services: Services, context: RequestContext, *args: object, **kwargs: object) -> str:
-    return services.transactions.transactions.create(request(*args, **kwargs), context).transaction.transaction_id  # type: ignore[arg-type]
+    return services.transactions.create(request(*args, **kwargs), context).transaction.transaction_id  # type: ignore[arg-type]
 
 
 def changes_of(view: TransactionView) -> list[tuple[str, str]]:
@@ -38,7 +38,7 @@ def test_a_collection_is_created_then_asked_then_paid_into_the_main_account(
     services: Services, clock: MovableClock
 ) -> None:
     context = a_client()
-    created = services.transactions.transactions.create(request(shillings=5000), context)
+    created = services.transactions.create(request(shillings=5000), context)
     assert (created.replayed, created.transaction.status) == (False, "created")
     assert balances(context.client_id) == {}
     work(services, clock)
@@ -118,12 +118,10 @@ def test_a_disbursement_beyond_the_balance_is_refused_and_leaves_no_trace(
     context = a_client()
     deposit(services, context, 3999)
     with pytest.raises(ServiceError) as refusal:
-        services.transactions.transactions.create(request("disbursement", shillings=4000, reference="r"), context)
+        services.transactions.create(request("disbursement", shillings=4000, reference="r"), context)
     assert refusal.value.code is Code.INSUFFICIENT_BALANCE
     deposit(services, context, 1, "more")
-    assert not services.transactions.transactions.create(
-        request("disbursement", shillings=4000, reference="r"), context
-    ).replayed
+    assert not services.transactions.create(request("disbursement", shillings=4000, reference="r"), context).replayed
 
 
 def test_a_late_success_of_a_released_disbursement_is_booked_as_a_shortfall(
@@ -147,7 +145,7 @@ def test_a_transfer_moves_at_once_between_two_subscribers(services: Services, cl
     context = a_client()
     made(services, context, account="+256770000000", shillings=900)
     work(services, clock)
-    view = services.transactions.transactions.create(
+    view = services.transactions.create(
         request("transfer", "+256770000000", 300, to_phone_number="+256770000004"), context
     ).transaction
     assert (view.status, view.provider, view.provider_reference) == ("succeeded", None, None)
@@ -157,9 +155,9 @@ def test_a_transfer_moves_at_once_between_two_subscribers(services: Services, cl
 
 def test_a_repeated_collection_takes_money_once(services: Services, clock: MovableClock) -> None:
     context = a_client()
-    first = services.transactions.transactions.create(request(), context)
+    first = services.transactions.create(request(), context)
     work(services, clock)
-    again = services.transactions.transactions.create(request(), context)
+    again = services.transactions.create(request(), context)
     assert (again.replayed, again.transaction.transaction_id) == (True, first.transaction.transaction_id)
     assert again.transaction.status == "succeeded"
     work(services, clock, 5)
@@ -168,70 +166,68 @@ def test_a_repeated_collection_takes_money_once(services: Services, clock: Movab
 
 def test_a_reference_or_key_used_for_something_else_is_refused(services: Services) -> None:
     context = a_client()
-    services.transactions.transactions.create(request(reference="r", idempotency_key="k"), context)
+    services.transactions.create(request(reference="r", idempotency_key="k"), context)
     for other in (
         request(reference="r", shillings=1),
         request(reference="other", idempotency_key="k"),
     ):
         with pytest.raises(ServiceError) as refusal:
-            services.transactions.transactions.create(other, context)
+            services.transactions.create(other, context)
         assert refusal.value.code is Code.IDEMPOTENCY_KEY_REUSED
 
 
 def test_a_key_that_came_with_a_repeat_belongs_to_what_was_repeated(services: Services, clock: MovableClock) -> None:
     context, other = a_client(), a_client("Other")
-    first = services.transactions.transactions.create(
+    first = services.transactions.create(
         request(reference="a", idempotency_key="K1"), context
     ).transaction.transaction_id
-    keyless = services.transactions.transactions.create(request(reference="none"), context).transaction.transaction_id
+    keyless = services.transactions.create(request(reference="none"), context).transaction.transaction_id
     work(services, clock)
-    back = services.transactions.refunds.create(CreateRefund(first, "back"), context).transaction.transaction_id
+    back = services.refunds.create(CreateRefund(first, "back"), context).transaction.transaction_id
     for _ in range(2):
         for key in ("K2", "K1", "K3"):
-            again = services.transactions.transactions.create(request(reference="a", idempotency_key=key), context)
+            again = services.transactions.create(request(reference="a", idempotency_key=key), context)
             assert (again.replayed, again.transaction.transaction_id) == (True, first)
-        again = services.transactions.transactions.create(request(reference="none", idempotency_key="K4"), context)
+        again = services.transactions.create(request(reference="none", idempotency_key="K4"), context)
         assert (again.replayed, again.transaction.transaction_id) == (True, keyless)
-        again = services.transactions.refunds.create(CreateRefund(first, "back", idempotency_key="K5"), context)
+        again = services.refunds.create(CreateRefund(first, "back", idempotency_key="K5"), context)
         assert (again.replayed, again.transaction.transaction_id) == (True, back)
     for key in ("K1", "K2", "K3", "K4", "K5"):
         for reused in (request(reference="b", idempotency_key=key), request(reference="none", idempotency_key=key)):
             if (reused.reference, key) != ("none", "K4"):
                 with pytest.raises(ServiceError) as refusal:
-                    services.transactions.transactions.create(reused, context)
+                    services.transactions.create(reused, context)
                 assert refusal.value.code is Code.IDEMPOTENCY_KEY_REUSED
     with pytest.raises(ServiceError):
-        services.transactions.transactions.create(request(reference="a", idempotency_key="K4"), context)
-    assert not services.transactions.transactions.create(request(reference="b", idempotency_key="K2"), other).replayed
-    assert not services.transactions.transactions.create(request(reference="b"), context).replayed, (
-        "a refusal uses no name up"
-    )
+        services.transactions.create(request(reference="a", idempotency_key="K4"), context)
+    assert not services.transactions.create(request(reference="b", idempotency_key="K2"), other).replayed
+    assert not services.transactions.create(request(reference="b"), context).replayed, "a refusal uses no name up"
 
 
 def test_a_key_of_a_repeat_that_was_refused_stays_free(services: Services) -> None:
     context = a_client()
-    services.transactions.transactions.create(request(reference="a", idempotency_key="K1"), context)
+    services.transactions.create(request(reference="a", idempotency_key="K1"), context)
     with pytest.raises(ServiceError):
-        services.transactions.transactions.create(request(reference="a", shillings=1, idempotency_key="K2"), context)
-    assert not services.transactions.transactions.create(request(reference="b", idempotency_key="K2"), context).replayed
+        services.transactions.create(request(reference="a", shillings=1, idempotency_key="K2"), context)
+    assert not services.transactions.create(request(reference="b", idempotency_key="K2"), context).replayed
 
 
 def test_a_key_of_a_transaction_that_is_older_than_the_table_of_keys_still_belongs_to_it(services: Services) -> None:
     context = a_client()
     execute = database.execute_sql
     execute("DROP TRIGGER transactions_bind_key" + (" ON transactions" if is_postgres() else ""))
-    services.transactions.transactions.create(request(reference="a", idempotency_key="K1"), context)
+    services.transactions.create(request(reference="a", idempotency_key="K1"), context)
     assert IdempotencyKey.select().count() == 0
-    assert services.transactions.transactions.create(request(reference="a", idempotency_key="K1"), context).replayed
+    assert services.transactions.create(request(reference="a", idempotency_key="K1"), context).replayed
     with pytest.raises(ServiceError) as refusal:
-        services.transactions.transactions.create(request(reference="b", idempotency_key="K1"), context)
+        services.transactions.create(request(reference="b", idempotency_key="K1"), context)
     assert refusal.value.code is Code.IDEMPOTENCY_KEY_REUSED
 
 
 def test_the_keys_of_transactions_are_never_changed_or_removed(services: Services) -> None:
     context = a_client()
-    services.transactions.transactions.create(request(reference="a", idempotency_key="K1"), context)
-    services.transactions.transactions.create(request(reference="a", idempotency_key="K2"), context)
+    services.transactions.create(request(reference="a", idempotency_key="K1"), context)
+    services.transactions.create(request(reference="a", idempotency_key="K2"), context)
     replace = "REPLACE INTO idempotency_keys SELECT client_id, 'K1', transaction_id, created_at FROM idempotency_keys"
     for edit in ("UPDATE idempotency_keys SET key = 'K3'", "DELETE FROM idempotency_keys", replace):
         if not (edit is replace and is_postgres()):
@@ -250,28 +246,25 @@ def test_a_repeat_returns_the_transaction_although_a_new_request_would_be_refuse
     collected = made(services, context, shillings=5000, reference="collected")
     work(services, clock)
     back = CreateRefund(collected, "back")
-    services.transactions.refunds.create(back, context)
+    services.refunds.create(back, context)
     work(services, clock)
     assert seen(services, context, collected).status == "reversed", "no refund of it would be taken now"
-    no_providers = Providers([])
-    creator = TransactionCreator(no_providers, AddressGuard(), services.transactions.references, clock, lambda: None)
-    switched_off = RefundService(creator, no_providers)
-    assert services.transactions.transactions.create(spent, context).transaction.transaction_id == first
-    for refunds in (services.transactions.refunds, switched_off):
+    without_providers = other_runtime(services, providers=Providers([]))
+    switched_off = RefundService(without_providers, TransactionCreator(without_providers))
+    assert services.transactions.create(spent, context).transaction.transaction_id == first
+    for refunds in (services.refunds, switched_off):
         assert refunds.create(back, context).replayed
 
 
 def test_an_operator_and_a_client_take_no_names_from_each_other(services: Services) -> None:
     context = a_client()
     deposit(services, context, 1000, "march")
-    assert not services.transactions.transactions.create(
-        request("disbursement", shillings=100, reference="march"), context
-    ).replayed
-    services.transactions.transactions.create(request(reference="april"), context)
+    assert not services.transactions.create(request("disbursement", shillings=100, reference="march"), context).replayed
+    services.transactions.create(request(reference="april"), context)
     deposit(services, context, 500, "april")
     deposit(services, context, 500, "april")
     assert balances(context.client_id)["main"] == (150_000, 10_000)
-    listed = services.transactions.transactions.list(ListTransactions(reference="april"), context).items
+    listed = services.transactions.list(ListTransactions(reference="april"), context).items
     assert sorted(item.type for item in listed) == ["collection", "deposit"]
 
 
@@ -287,17 +280,17 @@ def test_a_collection_given_back_wholly_is_reversed(services: Services, clock: M
     context = a_client()
     original = made(services, context, shillings=5000)
     work(services, clock)
-    services.transactions.refunds.create(CreateRefund(original, "part", 200_000), context)
+    services.refunds.create(CreateRefund(original, "part", 200_000), context)
     work(services, clock)
     assert seen(services, context, original).status == "succeeded"
-    services.transactions.refunds.create(CreateRefund(original, "rest"), context)
+    services.refunds.create(CreateRefund(original, "rest"), context)
     work(services, clock)
     reversal = seen(services, context, original).events[-1]
     assert (reversal.status, reversal.detail.note) == ("reversed", "Its refunds add up to its whole amount")
     assert reversal.detail.provider_code is None
     assert balances(context.client_id) == {"main": (0, 0), "provider:sandbox": (0, 0)}
     with pytest.raises(ServiceError):
-        services.transactions.refunds.create(CreateRefund(original, "once more"), context)
+        services.refunds.create(CreateRefund(original, "once more"), context)
 
 
 def test_refunds_never_give_back_more_than_was_collected(services: Services, clock: MovableClock) -> None:
@@ -305,9 +298,9 @@ def test_refunds_never_give_back_more_than_was_collected(services: Services, clo
     original = made(services, context, shillings=5000)
     work(services, clock)
     deposit(services, context, 100_000)
-    services.transactions.refunds.create(CreateRefund(original, "one", 300_000), context)
+    services.refunds.create(CreateRefund(original, "one", 300_000), context)
     with pytest.raises(ServiceError) as refusal:
-        services.transactions.refunds.create(CreateRefund(original, "two", 300_000), context)
+        services.refunds.create(CreateRefund(original, "two", 300_000), context)
     assert refusal.value.code is Code.INVALID_AMOUNT
 
 

@@ -54,7 +54,7 @@ def test_names_are_of_letters_until_operators_have_accounts(services: Services) 
 
 
 def test_with_accounts_only_active_operators_decide(services: Services) -> None:
-    accounts = services.operators.accounts
+    accounts = services.operators
     for name in ("ann", "bob"):
         accounts.create(CreateOperator(f"{name}@ops.example", "correct horse battery"), operator_context())
     both = ("ann@ops.example", "bob@ops.example")

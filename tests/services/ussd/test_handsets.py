@@ -25,12 +25,12 @@ CALL = HandsetCall("0123456789abcdef-0", PHONE, CODE, "64110")
 def walk(shop: Shop, *entries: str, call: HandsetCall = CALL) -> list[HandsetView]:
     """Type entries one after the other; every screen."""
     calls = [replace(call, entries=entries[:number]) for number in range(len(entries) + 1)]
-    return [shop.services.ussd.handsets.step(each, shop.call) for each in calls]
+    return [shop.services.handsets.step(each, shop.call) for each in calls]
 
 
 @pytest.mark.parametrize("gateway", HANDSET_FORMATS)
 def test_a_phone_pays_once_and_hangs_up_over_every_gateway(services: Services, gateway: str) -> None:
-    shop, handsets = Shop(services, gateway=gateway), services.ussd.handsets
+    shop, handsets = Shop(services, gateway=gateway), services.handsets
     root, amount, sure = walk(shop, "1", "5000")
     assert (root.screen.text.split("\n")[0], root.screen.node, root.version) == ("Welcome to ACME", "root", 1)
     assert [(key.key, key.goto) for key in amount.screen.keys] == [("", "sure"), ("0", "root"), ("00", "root")]
@@ -45,7 +45,7 @@ def test_a_phone_pays_once_and_hangs_up_over_every_gateway(services: Services, g
     (ahead,) = walk(shop, call=dialled)
     assert (ahead.screen.node, ahead.screen.variables) == ("sure", {"amount": 700})
     handsets.hang_up(dialled, shop.call)
-    ended = services.ussd.api_sessions.get(NameSession(str(ahead.session_id)), shop.call)
+    ended = services.api_sessions.get(NameSession(str(ahead.session_id)), shop.call)
     assert ended.status == ("active" if gateway == "dmark" else "ended_by_user")
     assert [row.phone_number for row in UssdSession.select().order_by(UssdSession.id)] == [PHONE, "+256770000001"]
     actions = {row.action for row in AuditEvent.select()}
@@ -69,7 +69,7 @@ def test_a_language_is_chosen_and_a_secret_stays_out_of_what_is_shown(services: 
 
 
 def test_the_phone_serves_its_clients_codes_alone(services: Services) -> None:
-    shop, handsets = Shop(services), services.ussd.handsets
+    shop, handsets = Shop(services), services.handsets
     stranger = client_call(Shop(services, code="*285#").client_id)
     for call, code in (
         (replace(CALL, phone_number="12"), Code.INVALID_PHONE_NUMBER),
@@ -85,9 +85,9 @@ def test_the_phone_serves_its_clients_codes_alone(services: Services) -> None:
         handsets.look(CALL, stranger)
     with pytest.raises(ServiceError):
         handsets.step(CALL, client_call(shop.client_id, frozenset({"ussd:read"})))
-    services.ussd.channels.set_active(shop.channel.channel_id, False, OPERATOR)
+    services.channels.set_active(shop.channel.channel_id, False, OPERATOR)
     with pytest.raises(ServiceError, match="No open channel"):
         handsets.step(CALL, shop.call)
-    services.ussd.channels.create(CreateChannel("json"), OPERATOR)
+    services.channels.create(CreateChannel("json"), OPERATOR)
     assert walk(shop, call=replace(CALL, session_id="0123456789abcdef-1"))[0].screen.node == "root"
-    assert services.transactions.transactions.list(ListTransactions(), shop.call).items == ()
+    assert services.transactions.list(ListTransactions(), shop.call).items == ()

@@ -72,9 +72,9 @@ def handing_over(url: str, protocol: str) -> dict[str, Any]:
 
 def dial(shop: Shop, *entries: str) -> SessionView:
     """A new session after some entries."""
-    session = shop.services.ussd.api_sessions.begin(BeginSession(PHONE, shop.code), shop.call)
+    session = shop.services.api_sessions.begin(BeginSession(PHONE, shop.code), shop.call)
     for entry in entries:
-        session = shop.services.ussd.api_sessions.enter(EnterText(session.session_id, entry), shop.call)
+        session = shop.services.api_sessions.enter(EnterText(session.session_id, entry), shop.call)
     return session
 
 
@@ -92,7 +92,7 @@ def test_the_clients_server_is_asked_once_signed_and_named(services: Services, c
     (request,) = asked
     assert request.json == {"voucher": VOUCHER}
     assert request.headers["Idempotency-Key"] == request.headers["webhook-id"] == f"{session.session_id}-ask-2"
-    secret = services.menus.menus.call_secrets(operator_context(shop.client_id))[0]
+    secret = services.menus.call_secrets(operator_context(shop.client_id))[0]
     signed = f"{request.headers['webhook-id']}.{request.headers['webhook-timestamp']}.".encode() + request.data
     signature = base64.b64encode(hmac.digest(secret, signed, "sha256")).decode()
     assert request.headers["webhook-signature"] == f"v1,{signature}"
@@ -141,7 +141,7 @@ def test_a_step_that_asks_the_outside_is_done_by_one_of_many(services: Services,
 
     def enter(_: int) -> SessionView:
         try:
-            return services.ussd.api_sessions.enter(EnterText(session.session_id, "7391", 2), shop.call)
+            return services.api_sessions.enter(EnterText(session.session_id, "7391", 2), shop.call)
         finally:
             release_connection()
 
@@ -166,7 +166,7 @@ def test_a_neutral_server_drives_from_here(services: Services, client_server: HT
     assert (session.message, session.status) == ("You said 0*9", "completed")
     assert [(sent["entry"], sent["text"]) for sent in received] == [("", ""), ("0", "0"), ("9", "0*9")]
     assert received[0]["phone_number"] == PHONE
-    transcript = services.ussd.api_sessions.get(NameSession(session.session_id), shop.call).transcript
+    transcript = services.api_sessions.get(NameSession(session.session_id), shop.call).transcript
     assert [turn.entry for turn in transcript] == ["", "4", "****", "****"]
 
 
@@ -183,8 +183,8 @@ def test_a_server_written_for_africas_talking_works_unchanged(services: Services
     shop = Shop(services, handing_over(client_server.url_for("/at"), "africastalking"))
     session = dial(shop, "4")
     assert (session.message, session.action) == ("Your name?\n0. Skip", "continue")
-    session = services.ussd.api_sessions.enter(EnterText(session.session_id, "0"), shop.call)
-    session = services.ussd.api_sessions.enter(EnterText(session.session_id, "00"), shop.call)
+    session = services.api_sessions.enter(EnterText(session.session_id, "0"), shop.call)
+    session = services.api_sessions.enter(EnterText(session.session_id, "00"), shop.call)
     assert (session.message, session.action) == ("Thank you", "end")
     assert [form["text"] for form in received] == ["", "0", "0*00"]
     assert received[0] == {"sessionId": session.session_id, "phoneNumber": PHONE, "networkCode": "",
@@ -206,7 +206,7 @@ def test_a_step_of_a_worker_that_died_is_taken_over_and_pays_once(services: Serv
     session = dial(shop, "1", "5000")
     UssdSession.update(working_token="dead", working_until=clock.now() + timedelta(seconds=7)).execute()
     clock.advance(7)
-    paid = services.ussd.api_sessions.enter(EnterText(session.session_id, "1"), shop.call)
+    paid = services.api_sessions.enter(EnterText(session.session_id, "1"), shop.call)
     assert paid.transaction_id == Transaction.get().id
     assert UssdSession.get().working_token is None
 
@@ -215,9 +215,9 @@ def test_a_first_step_of_a_worker_that_died_begins_anew(services: Services, cloc
     shop = Shop(services)
     _, _, adapter, secret = shop.channel.gateway_path.split("/")
     form = f"sessionId=a&phoneNumber=%2B{PHONE[1:]}&serviceCode={CODE.replace('#', '%23')}&text=".encode()
-    first = services.ussd.gateways.answer(adapter, secret, GatewayRequest("POST", body=form), "r")
+    first = services.gateways.answer(adapter, secret, GatewayRequest("POST", body=form), "r")
     UssdSession.update(turns=[], working_token="dead", working_until=clock.now() - timedelta(seconds=1)).execute()
-    assert services.ussd.gateways.answer(adapter, secret, GatewayRequest("POST", body=form), "r") == first
+    assert services.gateways.answer(adapter, secret, GatewayRequest("POST", body=form), "r") == first
     assert UssdSession.select().where(UssdSession.status == "active").count() == 1
 
 
@@ -232,7 +232,7 @@ def test_a_step_is_waited_for_and_its_answer_shared(services: Services, clock: M
 
     def enter() -> SessionView:
         try:
-            return services.ussd.api_sessions.enter(EnterText(session.session_id, "5000", 2), shop.call)
+            return services.api_sessions.enter(EnterText(session.session_id, "5000", 2), shop.call)
         finally:
             release_connection()
 
@@ -251,7 +251,7 @@ def test_no_more_steps_than_a_clients_places_wait_for_others(
     session = dial(shop, "1")
     _, _, adapter, secret = shop.channel.gateway_path.split("/")
     form = f"sessionId=a&phoneNumber=%2B{PHONE[1:]}&serviceCode={CODE.replace('#', '%23')}&text=".encode()
-    services.ussd.gateways.answer(adapter, secret, GatewayRequest("POST", body=form), "r")
+    services.gateways.answer(adapter, secret, GatewayRequest("POST", body=form), "r")
     UssdSession.update(working_token="busy", working_until=clock.now() + timedelta(seconds=60)).execute()
     pauses: list[float] = []
     monkeypatch.setattr(polling, "sleep", pauses.append)
@@ -261,13 +261,13 @@ def test_no_more_steps_than_a_clients_places_wait_for_others(
     def enter() -> int:
         pauses.clear()
         with pytest.raises(ServiceError, match="busy"):
-            services.ussd.api_sessions.enter(EnterText(session.session_id, "5000", 2), shop.call)
+            services.api_sessions.enter(EnterText(session.session_id, "5000", 2), shop.call)
         return len(pauses)
 
     def step(session_id: bytes = b"=a&") -> int:
         pauses.clear()
         request = GatewayRequest("POST", body=form.replace(b"=a&", session_id))
-        assert services.ussd.gateways.answer(adapter, secret, request, "r").body.startswith((b"END", b"CON"))
+        assert services.gateways.answer(adapter, secret, request, "r").body.startswith((b"END", b"CON"))
         return len(pauses)
 
     assert enter()
@@ -284,7 +284,7 @@ def test_a_repeat_is_known_across_a_rotation_of_the_master_keys(services: Servic
 
     def post(text: str) -> bytes:
         form = f"sessionId=a&phoneNumber=%2B{PHONE[1:]}&serviceCode={CODE.replace('#', '%23')}&text={text}".encode()
-        return services.ussd.gateways.answer(adapter, secret, GatewayRequest("POST", body=form), "r").body
+        return services.gateways.answer(adapter, secret, GatewayRequest("POST", body=form), "r").body
 
     post("")
     amount = post("1")
@@ -298,7 +298,7 @@ def test_a_conversation_without_end_is_ended(services: Services, clock: MovableC
     shop = Shop(services)
     session = dial(shop)
     for _ in range(200):
-        session = services.ussd.api_sessions.enter(EnterText(session.session_id, "x"), shop.call)
+        session = services.api_sessions.enter(EnterText(session.session_id, "x"), shop.call)
     assert (session.status, session.end_reason, session.action) == ("failed", "too_many_turns", "end")
 
 
@@ -343,6 +343,6 @@ def test_a_channels_own_budget_makes_pages(services: Services) -> None:
     shop = Shop(services, shop_document(nodes={"root": root}), code="*7#")
     _, _, adapter, secret = shop.channel_of("africastalking", septets=80).split("/")
     form = f"sessionId=a&phoneNumber=%2B{PHONE[1:]}&serviceCode=*7%23&text=".encode()
-    body = services.ussd.gateways.answer(adapter, secret, GatewayRequest("POST", body=form), "r").body.decode()
+    body = services.gateways.answer(adapter, secret, GatewayRequest("POST", body=form), "r").body.decode()
     assert body.endswith("98 More")
     assert len(body.removeprefix("CON ")) <= 80

@@ -115,18 +115,18 @@ class Receiver:
 
 def subscribe(services: Services, context: RequestContext, url: str, *types: str) -> NewWebhookView:
     """Register a webhook."""
-    return services.webhooks.subscriptions.create(CreateWebhook(url, types or None), context)
+    return services.webhooks.create(CreateWebhook(url, types or None), context)
 
 
 def deliver(services: Services, clock: MovableClock | None = None, seconds: float = 0, step: float = 5) -> None:
     """Do what the worker would do for webhooks within `seconds`."""
     passed = 0.0
     while True:
-        while services.webhooks.relay.run():
+        while services.relay.run():
             pass
-        while claimed := services.webhooks.deliveries.claim(100):
+        while claimed := services.deliveries.claim(100):
             for delivery_id in claimed:
-                services.webhooks.deliveries.send(delivery_id)
+                services.deliveries.send(delivery_id)
         if clock is None or passed >= seconds:
             return
         clock.advance(step)
@@ -144,7 +144,7 @@ def happen(services: Services, context: RequestContext, thing: str = "", times: 
 
 
 def deliveries_of(services: Services, context: RequestContext, event_id: str) -> tuple[DeliveryView, ...]:
-    return services.webhooks.events.get(NameEvent(event_id), context).deliveries
+    return services.events.get(NameEvent(event_id), context).deliveries
 
 
 def only_delivery(services: Services, context: RequestContext, event_id: str) -> DeliveryView:

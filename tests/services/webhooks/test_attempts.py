@@ -8,6 +8,7 @@ from tests.conftest import MovableClock
 from tests.services.webhooks.receivers import Receiver, answering, deliver, happen, subscribe
 from tests.support.example_client import ExampleClient
 from tests.support.money import a_client
+from tests.support.runtimes import other_runtime
 from ussd_server.bootstrap import Services
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.webhooks import DeliveryAttempt
@@ -18,7 +19,7 @@ from ussd_server.status import Code, ServiceError
 
 def test_every_attempt_is_kept_as_it_was_sent_with_its_reply(services: Services, clock: MovableClock) -> None:
     call, stranger = a_client(), a_client("Other")
-    attempts = services.webhooks.attempts
+    attempts = services.delivery_attempts
     with Receiver(answering(500, 200), body="nicht jetzt 🦒".encode()) as receiver:
         webhook = subscribe(services, call, receiver.url)
         (event_id,) = happen(services, call)
@@ -35,7 +36,7 @@ def test_every_attempt_is_kept_as_it_was_sent_with_its_reply(services: Services,
         (1, 500, "nicht jetzt 🦒", None),
         (2, 200, "nicht jetzt 🦒", None),
     ]
-    services.webhooks.events.redeliver(NameEvent(event_id), call)
+    services.events.redeliver(NameEvent(event_id), call)
     deliver(services)
     unanswered = attempts.of_event(NameEvent(event_id), call).attempts[-1]
     assert (unanswered.number, unanswered.answer_status, unanswered.trouble) == (1, None, "no_connection")
@@ -58,13 +59,13 @@ def test_attempts_go_with_their_deliveries(services: Services, clock: MovableClo
         deliver(services)
     assert DeliveryAttempt.select().count() == 2
     clock.advance(8 * 86_400)
-    Retention(services.clock, sessions_days=90, deliveries_days=7).clean()
+    Retention(other_runtime(services, keep_deliveries_days=7)).clean()
     assert DeliveryAttempt.select().count() == 0
 
 
 def test_what_people_and_keys_do_with_webhooks_is_in_the_audit_trail(services: Services) -> None:
     client = ExampleClient(services)
-    call, subscriptions = client.at_console(), services.webhooks.subscriptions
+    call, subscriptions = client.at_console(), services.webhooks
     webhook = subscribe(services, call, "https://shop.example.com/hooks")
     name = NameWebhook(webhook.id)
     subscriptions.rotate(RotateWebhook(webhook.id), call)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from copy import copy
 
 import pytest
 import time_machine
@@ -14,8 +14,6 @@ from ussd_server.bootstrap import Services
 from ussd_server.models.webhooks import Delivery, Webhook
 from ussd_server.outbound.addresses import AddressGuard
 from ussd_server.outbound.transport import Transport
-from ussd_server.security.credentials import Vault
-from ussd_server.security.key_ring import Keyring
 from ussd_server.services.webhooks.deliveries import DeliveryService, RetrySchedule
 from ussd_server.services.webhooks.messages import NameEvent, NameWebhook, RotateCallbacks, RotateWebhook
 
@@ -48,7 +46,7 @@ def test_every_step_of_a_transaction_arrives_in_its_order(services: Services, cl
     call = a_client()
     with Receiver() as receiver:
         subscribe(services, call, receiver.url)
-        services.transactions.transactions.create(request(number="+256770000009"), call)
+        services.transactions.create(request(number="+256770000009"), call)
         work(services, clock, 12)
         deliver(services)
     steps = ("created", "submitted", "pending", "failed", "succeeded", "needs_review")
@@ -62,7 +60,7 @@ def test_a_webhook_gets_only_the_types_it_asked_for_and_only_of_its_client(
     with Receiver() as receiver, Receiver() as others:
         subscribe(services, call, receiver.url, "transaction.succeeded")
         subscribe(services, stranger, others.url)
-        services.transactions.transactions.create(request(), call)
+        services.transactions.create(request(), call)
         work(services, clock)
         deliver(services)
     assert (receiver.types, others.types) == (["transaction.succeeded"], [])
@@ -73,27 +71,27 @@ def test_events_are_sent_to_the_callback_url_of_a_transaction_in_the_same_way(
 ) -> None:
     call = a_client()
     with Receiver() as receiver:
-        secret = services.webhooks.subscriptions.rotate_callbacks(RotateCallbacks(), call).secret
-        services.transactions.transactions.create(request(callback_url=receiver.url), call)
-        services.transactions.transactions.create(request(number="+256770000002"), call)
+        secret = services.webhooks.rotate_callbacks(RotateCallbacks(), call).secret
+        services.transactions.create(request(callback_url=receiver.url), call)
+        services.transactions.create(request(number="+256770000002"), call)
         work(services, clock)
         deliver(services)
     assert receiver.types == ["transaction.created", "transaction.submitted", "transaction.succeeded"]
     assert all(received.is_signed_with(secret) for received in receiver.calls)
     delivery = only_delivery(services, call, receiver.calls[0].id)
     assert (delivery.webhook_id, delivery.url, delivery.status) == (None, receiver.url, "delivered")
-    assert services.webhooks.subscriptions.list(call).items == ()
+    assert services.webhooks.list(call).items == ()
 
 
 def test_a_callback_is_sent_even_before_its_secret_was_read(services: Services) -> None:
     call = a_client()
     with Receiver() as receiver:
-        services.transactions.transactions.create(request(callback_url=receiver.url), call)
+        services.transactions.create(request(callback_url=receiver.url), call)
         deliver(services)
         assert receiver.types == ["transaction.created"]
         # Asking for the secret later keeps the calls of the grace period readable with both.
-        secret = services.webhooks.subscriptions.rotate_callbacks(RotateCallbacks(), call).secret
-        services.transactions.transactions.create(request(callback_url=receiver.url, reference="second"), call)
+        secret = services.webhooks.rotate_callbacks(RotateCallbacks(), call).secret
+        services.transactions.create(request(callback_url=receiver.url, reference="second"), call)
         deliver(services)
         assert receiver.calls[-1].is_signed_with(secret)
 
@@ -104,7 +102,7 @@ def test_while_a_secret_rotates_both_secrets_verify_and_afterwards_the_new_one_a
     call = a_client()
     with Receiver() as receiver:
         old = subscribe(services, call, receiver.url)
-        new = services.webhooks.subscriptions.rotate(RotateWebhook(old.id, 60), call)
+        new = services.webhooks.rotate(RotateWebhook(old.id, 60), call)
         happen(services, call)
         deliver(services)
         clock.advance(61)
@@ -121,8 +119,8 @@ def test_without_grace_the_old_secret_ends_at_once(services: Services) -> None:
     call = a_client()
     with Receiver() as receiver:
         old = subscribe(services, call, receiver.url)
-        services.webhooks.subscriptions.rotate(RotateWebhook(old.id), call)
-        new = services.webhooks.subscriptions.rotate(RotateWebhook(old.id, 0), call)
+        services.webhooks.rotate(RotateWebhook(old.id), call)
+        new = services.webhooks.rotate(RotateWebhook(old.id, 0), call)
         happen(services, call)
         deliver(services)
         (received,) = receiver.calls
@@ -177,7 +175,7 @@ def test_the_first_kib_of_the_answer_is_kept_for_the_client_alone(services: Serv
     assert delivery.answer == "no\ufffdpe " + "x" * 1018
     assert delivery.trouble is None
     with pytest.raises(Exception, match="Event not found"):
-        services.webhooks.events.get(NameEvent(event_id), stranger)
+        services.events.get(NameEvent(event_id), stranger)
 
 
 def test_an_unreachable_receiver_is_recorded_with_the_reason(services: Services) -> None:
@@ -214,7 +212,7 @@ def test_410_switches_the_webhook_off_at_once_and_tells_the_others(services: Ser
         deliver(services)
         happen(services, call)
         deliver(services)
-    seen = services.webhooks.subscriptions.get(NameWebhook(webhook.id), call)
+    seen = services.webhooks.get(NameWebhook(webhook.id), call)
     assert (seen.is_active, seen.disabled_reason) == (False, "The receiver answered 410 Gone")
     assert len(gone.calls) == 1
     (reported,) = watcher.calls
@@ -232,9 +230,9 @@ def test_five_days_without_success_switch_the_webhook_off_and_enabling_starts_af
         for _ in range(6):
             happen(services, call)
             deliver(services, clock, 36 * HOUR, 900)
-            if not services.webhooks.subscriptions.get(NameWebhook(webhook.id), call).is_active:
+            if not services.webhooks.get(NameWebhook(webhook.id), call).is_active:
                 break
-        seen = services.webhooks.subscriptions.get(NameWebhook(webhook.id), call)
+        seen = services.webhooks.get(NameWebhook(webhook.id), call)
         assert (seen.is_active, seen.disabled_reason) == (False, "Nothing was taken there for five days")
         assert seen.failing_since is not None
         assert seen.disabled_at is not None
@@ -243,13 +241,13 @@ def test_five_days_without_success_switch_the_webhook_off_and_enabling_starts_af
         calls = len(receiver.calls)
         deliver(services)
         statuses[0] = 200
-        assert services.webhooks.subscriptions.enable(NameWebhook(webhook.id), call).failing_since is None
+        assert services.webhooks.enable(NameWebhook(webhook.id), call).failing_since is None
         deliver(services)
         assert len(receiver.calls) == calls
-        assert services.webhooks.events.redeliver(NameEvent(missed), call).events == 1
+        assert services.events.redeliver(NameEvent(missed), call).events == 1
         deliver(services)
         assert [received.id for received in receiver.calls[calls:]] == [missed]
-    assert services.webhooks.subscriptions.get(NameWebhook(webhook.id), call).failing_since is None
+    assert services.webhooks.get(NameWebhook(webhook.id), call).failing_since is None
 
 
 def test_one_success_ends_the_count_of_failing_days(services: Services, clock: MovableClock) -> None:
@@ -258,12 +256,12 @@ def test_one_success_ends_the_count_of_failing_days(services: Services, clock: M
         webhook = subscribe(services, call, receiver.url)
         happen(services, call)
         deliver(services)
-        failing_since = services.webhooks.subscriptions.get(NameWebhook(webhook.id), call).failing_since
+        failing_since = services.webhooks.get(NameWebhook(webhook.id), call).failing_since
         deliver(services, clock, 10)
-        assert services.webhooks.subscriptions.get(NameWebhook(webhook.id), call).failing_since is None
+        assert services.webhooks.get(NameWebhook(webhook.id), call).failing_since is None
         happen(services, call)
         deliver(services)
-        later = services.webhooks.subscriptions.get(NameWebhook(webhook.id), call).failing_since
+        later = services.webhooks.get(NameWebhook(webhook.id), call).failing_since
     assert failing_since is not None
     assert later is not None
     assert later > failing_since
@@ -275,7 +273,7 @@ def test_what_waits_for_a_deleted_webhook_is_not_sent(services: Services, clock:
         webhook = subscribe(services, call, receiver.url)
         (first, second) = happen(services, call, times=2)
         deliver(services)
-        services.webhooks.subscriptions.delete(NameWebhook(webhook.id), call)
+        services.webhooks.delete(NameWebhook(webhook.id), call)
         deliver(services, clock, 60)
     assert len(receiver.calls) == 1
     assert [only_delivery(services, call, event).status for event in (first, second)] == ["cancelled", "cancelled"]
@@ -283,6 +281,6 @@ def test_what_waits_for_a_deleted_webhook_is_not_sent(services: Services, clock:
 
 def with_sender(services: Services, *, transport: Transport, pace: RetrySchedule | None = None) -> Services:
     """The same services with another transport."""
-    vault = Vault(Keyring(services.settings.secrets_file))
-    deliveries = DeliveryService(vault, transport, services.clock, services.settings.delivery_slots, pace)
-    return replace(services, webhooks=replace(services.webhooks, deliveries=deliveries))
+    others = copy(services)
+    others.deliveries = DeliveryService(services.runtime, transport=transport, schedule=pace)
+    return others

@@ -100,8 +100,8 @@ def test_a_delivery_whose_sender_died_is_sent_by_another_one(services: Services,
     with Receiver() as receiver:
         subscribe(services, call, receiver.url)
         (event_id,) = happen(services, call)
-        services.webhooks.relay.run()
-        assert len(services.webhooks.deliveries.claim(10)) == 1
+        services.relay.run()
+        assert len(services.deliveries.claim(10)) == 1
         deliver(services)
         assert receiver.calls == []
         clock.advance(31)
@@ -135,12 +135,10 @@ def test_side_by_side_claims_never_give_one_delivery_to_two(services: Services) 
         deliver(services)
         for _ in range(40):
             happen(services, call)
-        services.webhooks.relay.run()
+        services.relay.run()
         with ThreadPoolExecutor(8) as pool:
             claimed = [
-                delivery
-                for ids in pool.map(lambda _: services.webhooks.deliveries.claim(3), range(8))
-                for delivery in ids
+                delivery for ids in pool.map(lambda _: services.deliveries.claim(3), range(8)) for delivery in ids
             ]
     assert len(claimed) == len(set(claimed)) == services.settings.delivery_slots // 4
 
@@ -154,14 +152,14 @@ def test_a_webhook_that_is_not_proven_gets_one_slot_and_all_of_them_half(
         subscribe(services, call, "http://127.0.0.1:9999/")
         for _ in range(3):
             happen(services, call)
-    services.webhooks.relay.run()
-    assert len(services.webhooks.deliveries.claim(100)) == slots // 2
-    assert services.webhooks.deliveries.claim(100) == []
+    services.relay.run()
+    assert len(services.deliveries.claim(100)) == slots // 2
+    assert services.deliveries.claim(100) == []
     proven = a_client("proven")
     with Receiver() as receiver:
         subscribe(services, proven, receiver.url)
         Webhook.update(is_proven=True).where(Webhook.client_id == proven.client_id).execute()
         for _ in range(slots):
             happen(services, proven)
-        services.webhooks.relay.run()
-        assert len(services.webhooks.deliveries.claim(100)) == slots // 4
+        services.relay.run()
+        assert len(services.deliveries.claim(100)) == slots // 4

@@ -33,24 +33,24 @@ def test_events_are_listed_newest_first_by_type_and_page(services: Services, clo
         ids += happen(services, call)
         clock.advance(0.01)
     happen(services, stranger)
-    first = services.webhooks.events.list(ListEvents(limit=3), call)
-    second = services.webhooks.events.list(ListEvents(limit=3, cursor=first.next_cursor), call)
+    first = services.events.list(ListEvents(limit=3), call)
+    second = services.events.list(ListEvents(limit=3, cursor=first.next_cursor), call)
     assert [event.id for event in (*first.items, *second.items)] == ids[::-1]
     assert second.next_cursor is None
-    assert services.webhooks.events.list(ListEvents(type="transaction.failed"), call).items == ()
+    assert services.events.list(ListEvents(type="transaction.failed"), call).items == ()
     with pytest.raises(Exception, match="no event type"):
-        services.webhooks.events.list(ListEvents(type="nonsense"), call)
+        services.events.list(ListEvents(type="nonsense"), call)
 
 
 def test_events_of_one_object_are_listed_in_their_order_though_processes_differ_about_the_time(
     services: Services, clock: MovableClock
 ) -> None:
     call = a_client()
-    services.transactions.transactions.create(request(), call)
-    (claimed,) = services.transactions.settlement.claim(1)
+    services.transactions.create(request(), call)
+    (claimed,) = services.settlement.claim(1)
     clock.advance(-0.1)
-    services.transactions.settlement.advance(claimed)
-    assert [event.sequence for event in services.webhooks.events.list(ListEvents(), call).items] == [3, 2, 1]
+    services.settlement.advance(claimed)
+    assert [event.sequence for event in services.events.list(ListEvents(), call).items] == [3, 2, 1]
 
 
 def test_an_event_is_sent_again_under_the_same_id(services: Services) -> None:
@@ -59,7 +59,7 @@ def test_an_event_is_sent_again_under_the_same_id(services: Services) -> None:
         subscribe(services, call, receiver.url)
         (event_id,) = happen(services, call)
         deliver(services)
-        services.webhooks.events.redeliver(NameEvent(event_id), call)
+        services.events.redeliver(NameEvent(event_id), call)
         deliver(services)
     assert [received.id for received in receiver.calls] == [event_id, event_id]
     assert [delivery.status for delivery in deliveries_of(services, call, event_id)] == ["delivered", "delivered"]
@@ -74,7 +74,7 @@ def test_asking_again_for_what_is_being_tried_hurries_it_and_doubles_nothing(
         (event_id,) = happen(services, call)
         deliver(services, clock, 10)
         assert len(receiver.calls) == 2
-        services.webhooks.events.redeliver(NameEvent(event_id), call)
+        services.events.redeliver(NameEvent(event_id), call)
         deliver(services)
     assert len(receiver.calls) == 3
     assert only_delivery(services, call, event_id).status == "delivered"
@@ -90,8 +90,8 @@ def test_a_period_is_sent_again_in_the_order_of_each_object(services: Services, 
     deliver(services)
     with Receiver() as receiver:
         subscribe(services, call, receiver.url)
-        again = services.webhooks.events.redeliver_range(RedeliverEvents(begin, end, "ussd.session.ended"), call)
-        nothing = services.webhooks.events.redeliver_range(RedeliverEvents(begin, end, "transaction.failed"), call)
+        again = services.events.redeliver_range(RedeliverEvents(begin, end, "ussd.session.ended"), call)
+        nothing = services.events.redeliver_range(RedeliverEvents(begin, end, "transaction.failed"), call)
         deliver(services)
     assert (again.events, nothing.events) == (5, 0)
     assert [received.document["data"]["number"] for received in receiver.calls] == [0, 1, 2, 3, 4]
@@ -102,12 +102,12 @@ def test_at_most_a_thousand_events_are_sent_again_at_once(services: Services, cl
     now = clock.now()
     rows = [
         {"id": new_id(now), "client_id": call.client_id, "type": "ussd.session.ended", "object_id": f"o{number}",
-         "sequence": 1, "payload": {}, "created_at": now, "is_pending": False}
+         "sequence": 1, "payload": {}, "created_at": now}
         for number in range(1001)
     ]  # fmt: skip
     for start in range(0, 1001, 200):
         Event.insert_many(rows[start : start + 200]).execute()
     PendingEvent.delete().execute()
     with pytest.raises(Exception, match="More than 1000 events"):
-        services.webhooks.events.redeliver_range(RedeliverEvents(now, datetime.max.replace(tzinfo=UTC)), call)
+        services.events.redeliver_range(RedeliverEvents(now, datetime.max.replace(tzinfo=UTC)), call)
     assert not PendingEvent.select().exists()

@@ -12,12 +12,11 @@ import pytest
 from tests.conftest import MovableClock
 from tests.services.webhooks.receivers import Receiver, deliver, deliveries_of, subscribe
 from tests.support.money import a_client
+from tests.support.runtimes import other_runtime
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.models.webhooks import Webhook
 from ussd_server.outbound.addresses import AddressGuard
-from ussd_server.security.credentials import Vault
-from ussd_server.security.key_ring import Keyring
 from ussd_server.services.webhooks.messages import CreateWebhook, NameWebhook, RotateCallbacks, RotateWebhook
 from ussd_server.services.webhooks.subscriptions import MOST_WEBHOOKS_OF_A_CLIENT, WebhookService
 from ussd_server.status import Code, ServiceError
@@ -37,7 +36,7 @@ def test_a_webhook_is_shown_with_its_secret_once(services: Services) -> None:
     assert created.types == ("transaction.failed", "transaction.succeeded")
     assert created.secret.startswith("whsec_")
     assert len(base64.b64decode(created.secret.removeprefix("whsec_"))) == 32
-    (listed,) = services.webhooks.subscriptions.list(call).items
+    (listed,) = services.webhooks.list(call).items
     assert (listed.id, listed.url, listed.is_active, listed.failing_since) == (created.id, URL, True, None)
     assert not hasattr(listed, "secret")
 
@@ -55,7 +54,7 @@ REFUSED = (
 
 
 def test_an_address_inside_our_network_is_refused_at_registration(services: Services) -> None:
-    strict = WebhookService(AddressGuard(), Vault(Keyring(services.settings.secrets_file)), services.clock)
+    strict = WebhookService(other_runtime(services, guard=AddressGuard()))
     call = a_client()
     for url, sentence in REFUSED:
         assert refusal(partial(strict.create, CreateWebhook(url), call)) == (Code.INVALID_REQUEST, sentence), url
@@ -72,11 +71,11 @@ def test_an_unknown_type_is_refused_by_name(services: Services) -> None:
 
 def test_a_client_has_at_most_twenty_webhooks(services: Services) -> None:
     call = a_client()
-    services.webhooks.subscriptions.rotate_callbacks(RotateCallbacks(), call)
+    services.webhooks.rotate_callbacks(RotateCallbacks(), call)
     for _ in range(MOST_WEBHOOKS_OF_A_CLIENT):
         last = subscribe(services, call, URL)
     assert refusal(lambda: subscribe(services, call, URL)) == (Code.INVALID_REQUEST, "Webhook limit reached")
-    services.webhooks.subscriptions.delete(NameWebhook(last.id), call)
+    services.webhooks.delete(NameWebhook(last.id), call)
     subscribe(services, call, URL)
     subscribe(services, a_client("Other"), URL)
 
@@ -84,20 +83,20 @@ def test_a_client_has_at_most_twenty_webhooks(services: Services) -> None:
 def test_a_webhook_of_another_client_is_reported_as_not_found(services: Services) -> None:
     call, stranger = a_client(), a_client("Other")
     theirs = subscribe(services, stranger, URL)
-    services.webhooks.subscriptions.rotate_callbacks(RotateCallbacks(), call)
+    services.webhooks.rotate_callbacks(RotateCallbacks(), call)
     callbacks = Webhook.get(Webhook.client_id == call.client_id, Webhook.url.is_null())
     for webhook_id in (theirs.id, callbacks.id, "nonsense", theirs.id.upper()):
         name = NameWebhook(webhook_id)
         for work in (
-            services.webhooks.subscriptions.get,
-            services.webhooks.subscriptions.delete,
-            services.webhooks.subscriptions.enable,
-            services.webhooks.subscriptions.test,
+            services.webhooks.get,
+            services.webhooks.delete,
+            services.webhooks.enable,
+            services.webhooks.test,
         ):
             assert refusal(partial(work, name, call)) == (Code.NOT_FOUND, "Webhook not found")
-        rotation = partial(services.webhooks.subscriptions.rotate, RotateWebhook(webhook_id), call)
+        rotation = partial(services.webhooks.rotate, RotateWebhook(webhook_id), call)
         assert refusal(rotation) == (Code.NOT_FOUND, "Webhook not found")
-    assert services.webhooks.subscriptions.get(NameWebhook(theirs.id), stranger).is_active
+    assert services.webhooks.get(NameWebhook(theirs.id), stranger).is_active
 
 
 def test_reading_and_changing_need_a_scope_each(services: Services) -> None:
@@ -111,25 +110,25 @@ def test_reading_and_changing_need_a_scope_each(services: Services) -> None:
     def changes(by: RequestContext) -> list[Callable[[], object]]:
         return [
             lambda: subscribe(services, by, URL),
-            lambda: services.webhooks.subscriptions.delete(name, by),
-            lambda: services.webhooks.subscriptions.rotate(RotateWebhook(name.webhook_id), by),
-            lambda: services.webhooks.subscriptions.rotate_callbacks(RotateCallbacks(), by),
-            lambda: services.webhooks.subscriptions.enable(name, by),
-            lambda: services.webhooks.subscriptions.test(name, by),
+            lambda: services.webhooks.delete(name, by),
+            lambda: services.webhooks.rotate(RotateWebhook(name.webhook_id), by),
+            lambda: services.webhooks.rotate_callbacks(RotateCallbacks(), by),
+            lambda: services.webhooks.enable(name, by),
+            lambda: services.webhooks.test(name, by),
         ]
 
-    for work in [*changes(nothing), *changes(reader), lambda: services.webhooks.subscriptions.list(nothing)]:
+    for work in [*changes(nothing), *changes(reader), lambda: services.webhooks.list(nothing)]:
         assert refusal(work)[0] is Code.INSUFFICIENT_SCOPE
-    assert len(services.webhooks.subscriptions.list(reader).items) == 1
+    assert len(services.webhooks.list(reader).items) == 1
 
 
 def test_a_second_rotation_ends_the_secret_before_the_last(services: Services, clock: MovableClock) -> None:
     call = a_client()
     with Receiver() as receiver:
         first = subscribe(services, call, receiver.url)
-        second = services.webhooks.subscriptions.rotate(RotateWebhook(first.id), call)
-        third = services.webhooks.subscriptions.rotate(RotateWebhook(first.id), call)
-        services.webhooks.subscriptions.test(NameWebhook(first.id), call)
+        second = services.webhooks.rotate(RotateWebhook(first.id), call)
+        third = services.webhooks.rotate(RotateWebhook(first.id), call)
+        services.webhooks.test(NameWebhook(first.id), call)
         deliver(services)
         (received,) = receiver.calls
     secrets = (first.secret, second.secret, third.secret)
@@ -143,7 +142,7 @@ def test_a_test_goes_to_the_webhook_under_test_alone_whatever_its_types(services
     with Receiver() as receiver, Receiver() as other:
         webhook = subscribe(services, call, receiver.url, "transaction.failed")
         subscribe(services, call, other.url)
-        event = services.webhooks.subscriptions.test(NameWebhook(webhook.id), call)
+        event = services.webhooks.test(NameWebhook(webhook.id), call)
         deliver(services)
         (received,) = receiver.calls
     assert other.calls == []
@@ -156,18 +155,16 @@ def test_a_webhook_that_is_switched_off_is_not_tested(services: Services) -> Non
     call = a_client()
     with Receiver(lambda _: 410) as receiver:
         webhook = subscribe(services, call, receiver.url)
-        services.webhooks.subscriptions.test(NameWebhook(webhook.id), call)
+        services.webhooks.test(NameWebhook(webhook.id), call)
         deliver(services)
-    assert (
-        refusal(lambda: services.webhooks.subscriptions.test(NameWebhook(webhook.id), call))[0] is Code.INVALID_REQUEST
-    )
-    assert services.webhooks.subscriptions.enable(NameWebhook(webhook.id), call).is_active
+    assert refusal(lambda: services.webhooks.test(NameWebhook(webhook.id), call))[0] is Code.INVALID_REQUEST
+    assert services.webhooks.enable(NameWebhook(webhook.id), call).is_active
 
 
 def test_no_secret_shows_in_what_is_kept_or_printed(services: Services) -> None:
     call = a_client()
     webhook = subscribe(services, call, URL)
-    rotated = services.webhooks.subscriptions.rotate(RotateWebhook(webhook.id), call)
+    rotated = services.webhooks.rotate(RotateWebhook(webhook.id), call)
     row = Webhook.get_by_id(webhook.id)
     kept = bytes(row.secret_sealed) + bytes(row.previous_secret_sealed)
     for secret in (webhook.secret, rotated.secret):

@@ -14,9 +14,9 @@ def callbacks(as_json: bool) -> None:
     """Print the callback address of each provider that is switched on; it is a credential, for that provider alone."""
     with open_services() as services:
         base_url = services.settings.public_url or ""
-        paths = services.transactions.callbacks.paths(operator_context())
+        paths = services.callbacks.paths(operator_context())
     listed = [
-        {"company": each.provider, "path": each.path, "url": f"{base_url}{each.path}" if base_url else None}
+        {"provider": each.provider, "path": each.path, "url": f"{base_url}{each.path}" if base_url else None}
         for each in paths
     ]
     lines = [f"{each.provider:<8}  {base_url}{each.path}" for each in paths]

@@ -47,7 +47,7 @@ def create(
     with open_services() as services:
         client_id = client_id_of(services, client)
         request = CreateChannel(adapter, client_id, name, codes, cumulative, not keep_letters, septets, ucs2)
-        channel = services.ussd.channels.create(request, operator_context())
+        channel = services.channels.create(request, operator_context())
     show(channel, channel.gateway_path, as_json=as_json)
 
 
@@ -56,7 +56,7 @@ def create(
 def list_(as_json: bool) -> None:
     """Show every channel with its gateway path."""
     with open_services() as services:
-        found = services.ussd.channels.list(operator_context())
+        found = services.channels.list(operator_context())
     show(found, "\n".join(map(_line, found)) or "There are no channels.", as_json=as_json)
 
 
@@ -78,7 +78,7 @@ def enable(channel: str, as_json: bool) -> None:
 
 def _set_active(channel_id: str, is_active: bool, as_json: bool) -> None:
     with open_services() as services:
-        changed = services.ussd.channels.set_active(channel_id, is_active, operator_context())
+        changed = services.channels.set_active(channel_id, is_active, operator_context())
     show(changed, _line(changed), as_json=as_json)
 
 

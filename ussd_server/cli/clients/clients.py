@@ -35,7 +35,7 @@ def clients() -> None:
 def create(name: str, client_id: str | None, as_json: bool) -> None:
     """Make a client called NAME."""
     with open_services() as services:
-        client = services.clients.clients.create(CreateClient(name, client_id), operator_context())
+        client = services.clients.create(CreateClient(name, client_id), operator_context())
     show(client, f"Client {client.name} has the id {client.client_id}.", as_json=as_json)
 
 
@@ -44,7 +44,7 @@ def create(name: str, client_id: str | None, as_json: bool) -> None:
 def list_(as_json: bool) -> None:
     """Show every client."""
     with open_services() as services:
-        found = services.clients.clients.list(operator_context())
+        found = services.clients.list(operator_context())
     show(found, "\n".join(map(_line, found)) or "There are no clients.", as_json=as_json)
 
 
@@ -90,9 +90,9 @@ def seed(file: Path, as_json: bool) -> None:
 def _plant(services: Services, row: Row) -> SeededRow:
     context = operator_context()
     name, client_id = text_of(row, "name"), text_of(row, "id") or None
-    client = _find(lambda: services.clients.clients.find(name, context))
+    client = _find(lambda: services.clients.find(name, context))
     if client is None:
-        client, outcome = services.clients.clients.create(CreateClient(name, client_id), context), "created"
+        client, outcome = services.clients.create(CreateClient(name, client_id), context), "created"
     elif client_id in (None, client.client_id):
         outcome = "unchanged"
     else:
@@ -102,14 +102,14 @@ def _plant(services: Services, row: Row) -> SeededRow:
         return SeededRow(outcome, made)
     email, role, password = text_of(row, "email").lower(), text_of(row, "role", "owner"), text_of(row, "password")
     made["email"] = email
-    user = _find(lambda: services.clients.clients.find_user(email, context))
+    user = _find(lambda: services.clients.find_user(email, context))
     if user is None:
         chosen = password or new_password()
-        services.clients.clients.create_user(CreateUser(client.client_id, email, role, chosen), context)
+        services.clients.create_user(CreateUser(client.client_id, email, role, chosen), context)
         return SeededRow("created", made if password else {**made, "password": chosen})
     if (user.client_id, user.role) != (client.client_id, role):
         raise ValueError(f"email: {email} belongs to another client or has another role.")
-    if password and not services.clients.clients.has_password(email, password, context):
+    if password and not services.clients.has_password(email, password, context):
         raise ValueError(f"password: {email} has another one; `ussd-server users password` changes it.")
     return SeededRow(outcome, made)
 
@@ -126,7 +126,7 @@ def _find(look: Callable[[], Found]) -> Found | None:
 def _set_active(client: str, is_active: bool, reason: str | None, as_json: bool) -> None:
     with open_services() as services:
         client_id = client_named(services, client).client_id
-        changed = services.clients.clients.set_active(client_id, is_active, operator_context(), reason)
+        changed = services.clients.set_active(client_id, is_active, operator_context(), reason)
     show(changed, _line(changed), as_json=as_json)
 
 

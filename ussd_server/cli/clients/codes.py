@@ -40,12 +40,12 @@ def assign(code: str, client: str, menu: str | None, yes: bool, as_json: bool) -
     """Give CODE, such as '*384*123#', to a client."""
     with open_services() as services:
         owner = client_named(services, client)
-        given = services.ussd.channels.assign_code(AssignCode(code, owner.client_id), operator_context())
+        given = services.channels.assign_code(AssignCode(code, owner.client_id), operator_context())
         if menu:
             confirm_taking(given, menu, yes=yes)
             context = operator_context(owner.client_id)
-            with among("menu", menu, lambda: (each.menu_id for each in services.menus.menus.list(context))):
-                given = services.menus.menus.bind_code(BindCode(code, menu), context)
+            with among("menu", menu, lambda: (each.menu_id for each in services.menus.list(context))):
+                given = services.menus.bind_code(BindCode(code, menu), context)
     show(given, _line(given, owner), as_json=as_json)
 
 
@@ -56,7 +56,7 @@ def list_(client: str, as_json: bool) -> None:
     """Show a client's codes and the menus that answer them."""
     with open_services() as services:
         owner = client_named(services, client)
-        found = services.menus.menus.codes(operator_context(owner.client_id))
+        found = services.menus.codes(operator_context(owner.client_id))
     show(found, "\n".join(_line(each, owner) for each in found) or "The client has no codes.", as_json=as_json)
 
 

@@ -65,7 +65,7 @@ def create(client: str, scopes: tuple[str, ...] | None, expires_at: datetime | N
                 f"must be in the future; {request.expires_at:%Y-%m-%d %H:%M} is past, now is {now:%Y-%m-%d %H:%M} UTC.",
                 param_hint="--expires-at",
             )
-        key = services.clients.api_keys.create(request, operator_context(owner.client_id))
+        key = services.api_keys.create(request, operator_context(owner.client_id))
     show(asdict(key), f"{_line(key)}\nx-api-key: {key.apikey}\nx-api-secret: {key.apisecret}", as_json=as_json)
 
 
@@ -77,7 +77,7 @@ def list_(client: str, show_secrets: bool, as_json: bool) -> None:
     """Show the keys of a client."""
     with open_services() as services:
         owner = client_named(services, client)
-        found = services.clients.api_keys.list(operator_context(owner.client_id))
+        found = services.api_keys.list(operator_context(owner.client_id))
     lines = [f"{_line(key)}  {key.apisecret}" if show_secrets else _line(key) for key in found]
     show(
         [asdict(key) if show_secrets else _without_secret(key) for key in found],
@@ -108,7 +108,7 @@ def enable(key: str, as_json: bool) -> None:
 def explain(key: str, as_json: bool) -> None:
     """Say what would happen to a call with KEY (its id or apikey) now, and why. Counts no call."""
     with open_services() as services:
-        found = services.clients.key_explanations.explain(key, operator_context())
+        found = services.key_explanations.explain(key, operator_context())
     facts = asdict(found)
     show({"verdict": facts.pop("answer"), **facts}, f"{found.answer}: {found.sentence}", as_json=as_json)
 
@@ -136,7 +136,7 @@ def seed(file: Path, as_json: bool) -> None:
 
 
 def _plant(services: Services, row: Row) -> SeededRow:
-    client = services.clients.clients.find(text_of(row, "client"), operator_context())
+    client = services.clients.find(text_of(row, "client"), operator_context())
     scopes = row.get("scopes")
     if isinstance(scopes, str):
         scopes = scopes.split()
@@ -149,7 +149,7 @@ def _plant(services: Services, row: Row) -> SeededRow:
         scopes=None if scopes is None else tuple(scopes),
         expires_at=_moment(text_of(row, "expires_at")),
     )
-    key = services.clients.api_keys.import_key(request, operator_context())
+    key = services.api_keys.import_key(request, operator_context())
     return SeededRow(key.outcome, {"client": client.name, "apikey": key.apikey, "id": key.api_key_id})
 
 
@@ -164,7 +164,7 @@ def _moment(text: str) -> datetime | None:
 
 def _set_active(key: str, is_active: bool, as_json: bool) -> None:
     with open_services() as services:
-        changed = services.clients.api_keys.set_active(key, is_active, operator_context())
+        changed = services.api_keys.set_active(key, is_active, operator_context())
     show(_without_secret(changed), _line(changed), as_json=as_json)
 
 

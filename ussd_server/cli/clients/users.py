@@ -39,7 +39,7 @@ def create(client: str, email: str, role: str, password_stdin: bool, as_json: bo
     password = _read_password(password_stdin)
     with open_services() as services:
         request = CreateUser(client_named(services, client).client_id, email, role, password)
-        user = services.clients.clients.create_user(request, operator_context())
+        user = services.clients.create_user(request, operator_context())
     _show_with_password(user, password, password_stdin, as_json)
 
 
@@ -50,7 +50,7 @@ def list_(client: str | None, as_json: bool) -> None:
     """Show people."""
     with open_services() as services:
         client_id = client_id_of(services, client)
-        found = services.clients.clients.list_users(client_id, operator_context())
+        found = services.clients.list_users(client_id, operator_context())
     show(found, "\n".join(map(_line, found)) or "There are no users.", as_json=as_json)
 
 
@@ -78,7 +78,7 @@ def password(email: str, password_stdin: bool, as_json: bool) -> None:
     """Give this person another password and end all their logins."""
     chosen = _read_password(password_stdin)
     with open_services() as services, _among_users(services, email):
-        user = services.clients.clients.change_password(email, chosen, operator_context())
+        user = services.clients.change_password(email, chosen, operator_context())
     _show_with_password(user, chosen, password_stdin, as_json)
 
 
@@ -88,8 +88,8 @@ def password(email: str, password_stdin: bool, as_json: bool) -> None:
 def remove_factor(email: str, as_json: bool) -> None:
     """Remove this person's second factor, which they lost, and end all their logins."""
     with open_services() as services, _among_users(services, email):
-        services.clients.second_factors.remove_by_operator(email, operator_context())
-        user = services.clients.clients.find_user(email, operator_context())
+        services.second_factors.remove_by_operator(email, operator_context())
+        user = services.clients.find_user(email, operator_context())
     show(user, f"{_line(user)}\nThe second factor is removed.", as_json=as_json)
 
 
@@ -105,12 +105,12 @@ def _show_with_password(user: UserView, password: str, is_known: bool, as_json: 
 
 def _set_active(email: str, is_active: bool, as_json: bool) -> None:
     with open_services() as services, _among_users(services, email):
-        user = services.clients.clients.set_user_active(email, is_active, operator_context())
+        user = services.clients.set_user_active(email, is_active, operator_context())
     show(user, _line(user), as_json=as_json)
 
 
 def _among_users(services: Services, email: str) -> AbstractContextManager[None]:
-    people = services.clients.clients
+    people = services.clients
     return among("user", email, lambda: (user.email for user in people.list_users(None, operator_context())))
 
 

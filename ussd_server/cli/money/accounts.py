@@ -32,9 +32,7 @@ def credit(client: str, amount_cents: int, reference: str, description: str | No
     with open_services() as services:
         context = operator_context()
         client_id = client_named(services, client).client_id
-        created = services.transactions.deposits.create(
-            CreateDeposit(client_id, amount_cents, reference, description), context
-        )
+        created = services.deposits.create(CreateDeposit(client_id, amount_cents, reference, description), context)
     made = created.transaction
     verb = "had been credited before" if created.replayed else "is credited"
     sentence = f"{written_amount(made.amount_cents)} {verb}, transaction {made.transaction_id}."
@@ -54,10 +52,10 @@ def statement(client: str, account: str, from_at: str | None, to_at: str | None,
     with open_services() as services:
         context = operator_context(client_named(services, client).client_id)
         if as_csv:
-            for part in services.accounts.statements.csv(period, context).parts:
+            for part in services.statements.csv(period, context).parts:
                 click.echo(part, nl=False)
             return
-        found = services.accounts.statements.stream(period, context)
+        found = services.statements.stream(period, context)
         if as_json:
             lines = StatementLineRecord(many=True).dump(found.lines)
             balances = (found.opening_balance_cents, found.closing_balance_cents)
@@ -93,7 +91,7 @@ def list_(client: str, as_json: bool) -> None:
     """Show every account that is kept for a client; they add up to zero."""
     with open_services() as services:
         client_id = client_named(services, client).client_id
-        kept = services.accounts.balances.list(operator_context(client_id))
+        kept = services.balances.list(operator_context(client_id))
     lines = [
         f"{each.account:<20}  {written_amount(each.current_cents):>20}"
         + (f"  of which reserved {written_amount(each.reserved_cents)}" if each.reserved_cents else "")

@@ -25,7 +25,7 @@ def list_(client: str, status: str | None, as_json: bool) -> None:
     """List the newest payouts of a client, at most 50."""
     with open_services() as services:
         request = ListPayouts(status=PayoutStatus(status) if status else None)
-        page = services.payouts.payouts.list(request, _context(services, client))
+        page = services.payouts.list(request, _context(services, client))
     show(page.items, "\n".join(map(_line, page.items)) or "The client has no such payouts.", as_json=as_json)
 
 
@@ -36,7 +36,7 @@ def list_(client: str, status: str | None, as_json: bool) -> None:
 def show_(payout_id: str, client: str, as_json: bool) -> None:
     """Show one payout, with the number and the sum of its rows in each state."""
     with open_services() as services:
-        view = services.payouts.payouts.get(NamePayout(payout_id), _context(services, client))
+        view = services.payouts.get(NamePayout(payout_id), _context(services, client))
     show(view, _details(view), as_json=as_json)
 
 
@@ -47,7 +47,7 @@ def show_(payout_id: str, client: str, as_json: bool) -> None:
 def cancel(payout_id: str, client: str, as_json: bool) -> None:
     """Cancel every row that was not sent, and release its money. Rows that were sent go on."""
     with open_services() as services:
-        view = services.payouts.payouts.cancel(NamePayout(payout_id), _context(services, client))
+        view = services.payouts.cancel(NamePayout(payout_id), _context(services, client))
     show(view, _details(view), as_json=as_json)
 
 

@@ -23,7 +23,7 @@ def providers(context: click.Context, as_json: bool) -> None:
     if context.invoked_subcommand is not None:
         return
     with open_services() as services:
-        states = services.providers.states.list(operator_context())
+        states = services.provider_states.list(operator_context())
     found = {"items": [_RECORD.dump(state) for state in states]}
     show(found, "\n".join(map(_lines, states)) or "No provider is set up.", as_json=as_json)
 
@@ -48,7 +48,7 @@ def on(name: str, reason: str, as_json: bool) -> None:
 
 def _switch(request: SwitchProvider, as_json: bool) -> None:
     with open_services() as services:
-        state = services.providers.states.switch(request, operator_context())
+        state = services.provider_states.switch(request, operator_context())
     show(_RECORD.dump(state), _lines(state), as_json=as_json)
 
 

@@ -111,7 +111,7 @@ def statement(
             provider, file.name, source, write, show_lines, is_dry_run=is_dry_run, is_confirmed=is_confirmed
         )
         try:
-            result = services.reconciliation.statements.reconcile(request, operator_context())
+            result = services.provider_statements.reconcile(request, operator_context())
         except ServiceError as refusal:
             raise _RefusedError(f"{file.name}: {refusal}") from None
         if result.doubt and not result.is_stored and not is_dry_run:
@@ -135,7 +135,7 @@ def undo(statement_id: str, by: str, second: str, as_json: bool) -> None:
     The same file can be imported again afterwards.
     """
     with open_services() as services:
-        statements = services.reconciliation.statements
+        statements = services.provider_statements
         undone = statements.undo(UndoImport(statement_id, by, second), operator_context())
         while statements.clean():
             continue
@@ -158,9 +158,7 @@ def list_(statement_id: str | None, shows_all: bool, as_json: bool) -> None:
         found: list[DifferenceView] = []
         cursor = None
         while True:
-            page = services.reconciliation.differences.list(
-                ListDifferences(statement_id, cursor, _PAGE), operator_context()
-            )
+            page = services.differences.list(ListDifferences(statement_id, cursor, _PAGE), operator_context())
             found += page.items
             cursor = page.next_cursor
             if cursor is None or (len(found) > _MOST_SHOWN and not shows_all and not as_json):
@@ -180,7 +178,7 @@ def list_(statement_id: str | None, shows_all: bool, as_json: bool) -> None:
 def end(difference_id: str, reason: str, by: str, as_json: bool) -> None:
     """End the review of a difference that is explained. No money moves."""
     with open_services() as services:
-        ended = services.reconciliation.differences.end(EndDifference(difference_id, reason, by), operator_context())
+        ended = services.differences.end(EndDifference(difference_id, reason, by), operator_context())
     show(_plain_difference(ended), _sentence_of_review(ended), as_json=as_json)
 
 
@@ -196,7 +194,7 @@ def conclude(difference_id: str, reason: str, by: str, second: str, as_json: boo
     For a payment that has no outcome, or failed, here; two people must agree.
     """
     with open_services() as services:
-        ended = services.reconciliation.differences.conclude(
+        ended = services.differences.conclude(
             ConcludeFromStatement(difference_id, reason, by, second), operator_context()
         )
     show(_plain_difference(ended), _sentence_of_review(ended), as_json=as_json)

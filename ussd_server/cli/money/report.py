@@ -30,10 +30,10 @@ def daily(day: datetime | None, client: str | None, as_csv: bool, as_json: bool)
         client_id = client_id_of(services, client)
         request, context = GetDailyReport(day.date() if day else None), operator_context(client_id)
         if as_csv:
-            for part in services.transactions.daily_reports.csv(request, context):
+            for part in services.daily_reports.csv(request, context):
                 click.echo(part, nl=False)
             return
-        found = services.transactions.daily_reports.get(request, context)
+        found = services.daily_reports.get(request, context)
     document = DailyReportRecord().dump(found)
     show(document, _sentences(found), as_json=as_json)
 

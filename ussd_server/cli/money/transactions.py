@@ -28,7 +28,7 @@ def show_(id_or_reference: str, client: str | None, as_json: bool) -> None:
     """Show one transaction: where its money is, and its status history."""
     with open_services() as services:
         client_id = client_id_of(services, client)
-        item = services.transactions.review.show(id_or_reference, operator_context(), client_id)
+        item = services.reviews.show(id_or_reference, operator_context(), client_id)
     show(item, _details(item), as_json=as_json)
 
 
@@ -63,7 +63,7 @@ def refund(
         raise click.UsageError("Give the refund a --reference or a --number, not both.")
     wanted = OperatorRefund(transaction_id, reason, by, second, amount_cents, reference, number)
     with open_services() as services:
-        created = services.transactions.refunds.create_by_operators(wanted, operator_context())
+        created = services.refunds.create_by_operators(wanted, operator_context())
     made = created.transaction
     verb = "had been accepted before" if created.replayed else "is accepted"
     sentence = f"The refund of {written_amount(made.amount_cents)} {verb}, transaction {made.transaction_id}."
@@ -93,13 +93,11 @@ def review(
         raise click.UsageError("--settle ID and --as succeeded|failed go together.")
     with open_services() as services:
         if (transaction_id := settle or close) is None:
-            waiting = services.transactions.review.list(operator_context())
+            waiting = services.reviews.list(operator_context())
             show(waiting, "\n".join(map(_line, waiting)) or "No transaction needs a review.", as_json=as_json)
             return
         has_succeeded = None if outcome is None else outcome == "succeeded"
-        item = services.transactions.review.end(
-            EndReview(transaction_id, reason, by, second, has_succeeded), operator_context()
-        )
+        item = services.reviews.end(EndReview(transaction_id, reason, by, second, has_succeeded), operator_context())
     show(item, _details(item), as_json=as_json)
 
 

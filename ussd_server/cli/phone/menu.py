@@ -85,12 +85,12 @@ def list_menus(client: str | None, as_json: bool) -> None:
     """List the menus of all clients, with their published versions and codes."""
     with open_services() as services:
         operator = operator_context()
-        clients = services.clients.clients
+        clients = services.clients
         owners = clients.list(operator) if client is None else (client_named(services, client),)
         found = [
             {"client": owner.name, **asdict(each)}
             for owner in owners
-            for each in services.menus.menus.list(operator_context(owner.client_id))
+            for each in services.menus.list(operator_context(owner.client_id))
         ]
     lines = [_summary(each) for each in found]
     show(found, "\n".join(lines) or "There are no menus.", as_json=as_json)
@@ -106,8 +106,8 @@ def show_menu(menu_id: str, client: str, draft: bool, as_json: bool) -> None:
     with open_services() as services:
         owner = client_named(services, client)
         context = operator_context(owner.client_id)
-        with among("menu", menu_id, lambda: (each.menu_id for each in services.menus.menus.list(context))):
-            found = services.menus.menus.get(NameMenu(menu_id), context)
+        with among("menu", menu_id, lambda: (each.menu_id for each in services.menus.list(context))):
+            found = services.menus.get(NameMenu(menu_id), context)
     document = found.draft if draft or found.published is None else found.published
     show({"client": owner.name, **asdict(found)}, write_yaml(document).rstrip("\n"), as_json=as_json)
 
@@ -125,12 +125,12 @@ def publish(file: Path, client: str, code: str | None, yes: bool, as_json: bool)
     with open_services() as services:
         context = operator_context(client_named(services, client).client_id)
         if code:
-            given = services.ussd.channels.assign_code(AssignCode(code, context.client_id), context)
+            given = services.channels.assign_code(AssignCode(code, context.client_id), context)
             confirm_taking(given, menu_id, yes=yes)
-        services.menus.menus.save_draft(SaveDraft(menu_id, raw), context)
-        version = services.menus.menus.publish(NameMenu(menu_id), context)
+        services.menus.save_draft(SaveDraft(menu_id, raw), context)
+        version = services.menus.publish(NameMenu(menu_id), context)
         if code:
-            services.menus.menus.bind_code(BindCode(code, menu_id), context)
+            services.menus.bind_code(BindCode(code, menu_id), context)
     show(version, f"Version {version.version} of {version.menu_id} is in force.", as_json=as_json)
 
 
@@ -141,7 +141,7 @@ def secret(client: str, as_json: bool) -> None:
     """Show the secret that signs the calls of `http` and `handover` nodes (Standard Webhooks)."""
     with open_services() as services:
         owner = client_named(services, client)
-        key = services.menus.menus.call_secrets(operator_context(owner.client_id))[0]
+        key = services.menus.call_secrets(operator_context(owner.client_id))[0]
     written = f"whsec_{base64.b64encode(key).decode()}"
     show({"client_id": owner.client_id, "secret": written}, written, as_json=as_json)
 

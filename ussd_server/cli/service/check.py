@@ -34,7 +34,7 @@ def check(mark: str | None, batch: int, ranges: int | None, as_json: bool) -> No
     number, is_whole = 0, mark is None
     try:
         with open_services() as services:
-            for checked in check_ranges(mark, batch, services.clock.now(), services.operations.vault):
+            for checked in check_ranges(mark, batch, services.clock.now(), services.runtime.vault):
                 rows[checked.part] += checked.rows
                 found += checked.violations[: _MOST_IN_JSON - len(found)]
                 number += len(checked.violations)

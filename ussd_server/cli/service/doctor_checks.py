@@ -9,7 +9,6 @@ from urllib.parse import urlsplit
 
 from peewee import PeeweeException
 
-from ussd_server.bootstrap.mail import smtp_server
 from ussd_server.cli.service.database_errors import explain
 from ussd_server.database.connections import UnsupportedDatabaseError
 from ussd_server.database.connections.postgres import connection_parts
@@ -29,6 +28,7 @@ from ussd_server.security.credentials import master_key_of
 from ussd_server.security.key_ring import Keyring, Ring
 from ussd_server.server.running import OF_PROCESSES_ALONE, RunningProcess
 from ussd_server.services.mail.messages import TROUBLES
+from ussd_server.services.mail.sending import smtp_server
 from ussd_server.services.operations.messages import DoctorFinding
 from ussd_server.services.transactions.provider_references import (
     WRONG_REFERENCE_KEY,

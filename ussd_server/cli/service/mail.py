@@ -19,9 +19,9 @@ def mail() -> None:
 def test(address: str, as_json: bool) -> None:
     """Send a test mail to ADDRESS at once, and say what the mail server replied."""
     with open_services() as services:
-        if not services.mail.mails.is_on:
+        if not services.mails.is_on:
             raise click.ClickException("No mail is sent: USSD_SMTP_URL is not set.")
-        result = services.mail.sender.test(address)
+        result = services.mail_sender.test(address)
     if result.trouble is not None:
         code = f" ({result.code})" if result.code else ""
         raise click.ClickException(f"Not sent: {TROUBLES[result.trouble]}{code}.")

@@ -35,7 +35,7 @@ def create(email: str, password_stdin: bool, as_json: bool) -> None:
     """Make an operator, with a second factor for an authenticator and ten recovery codes."""
     password = sys.stdin.readline().rstrip("\r\n") if password_stdin else new_password()
     with open_services() as services:
-        factor = services.operators.accounts.create(CreateOperator(email, password), operator_context())
+        factor = services.operators.create(CreateOperator(email, password), operator_context())
     _show_factor(factor, None if password_stdin else password, as_json)
 
 
@@ -44,7 +44,7 @@ def create(email: str, password_stdin: bool, as_json: bool) -> None:
 def list_(as_json: bool) -> None:
     """Show operators."""
     with open_services() as services:
-        found = services.operators.accounts.list(operator_context())
+        found = services.operators.list(operator_context())
     show(found, "\n".join(map(_line, found)) or "There are no operators.", as_json=as_json)
 
 
@@ -70,18 +70,18 @@ def enable(email: str, as_json: bool) -> None:
 def reset_factor(email: str, as_json: bool) -> None:
     """Give this operator a new second factor and recovery codes, and end all their logins."""
     with open_services() as services, _among_operators(services, email):
-        factor = services.operators.accounts.reset_factor(email, operator_context())
+        factor = services.operators.reset_factor(email, operator_context())
     _show_factor(factor, None, as_json)
 
 
 def _set_active(email: str, is_active: bool, as_json: bool) -> None:
     with open_services() as services, _among_operators(services, email):
-        operator = services.operators.accounts.set_active(email, is_active, operator_context())
+        operator = services.operators.set_active(email, is_active, operator_context())
     show(operator, _line(operator), as_json=as_json)
 
 
 def _among_operators(services: Services, email: str) -> AbstractContextManager[None]:
-    accounts = services.operators.accounts
+    accounts = services.operators
     return among("operator", email, lambda: (each.email for each in accounts.list(operator_context())))
 
 

@@ -47,7 +47,7 @@ def run(without_examples: bool, verbose: bool, as_json: bool) -> None:
                     click.echo("The first start makes a database and example data.", err=True)
                 with open_services(settings) as services:
                     migrate_database()
-                    services.transactions.references.verify()
+                    services.runtime.references.verify()
                     demonstration = (
                         prepare_demonstration(services, address, with_examples=not without_examples)
                         if settings.is_sandbox
@@ -115,7 +115,7 @@ def worker(as_json: bool) -> None:
         signal.signal(number, lambda *_: stop.set())
     log_fatal_errors()
     with open_services(read_settings()) as services, announced(services.settings, "worker"):
-        services.transactions.references.verify()
+        services.runtime.references.verify()
         Worker(services).run(stop)
     if as_json:
         show({"stopped": True}, "", as_json=as_json)

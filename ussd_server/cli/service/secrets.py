@@ -45,8 +45,8 @@ def create(file: Path, as_json: bool) -> None:
 def rotate(as_json: bool) -> None:
     """Rotate the keys of a service on one machine: `add`, then `rekey`."""
     with open_services() as services:
-        services.operations.master_keys.add(operator_context())
-        count = services.operations.master_keys.rekey(operator_context())
+        services.master_keys.add(operator_context())
+        count = services.master_keys.rekey(operator_context())
     _show_rekeyed(count, as_json)
 
 
@@ -55,7 +55,7 @@ def rotate(as_json: bool) -> None:
 def add(as_json: bool) -> None:
     """Add a new key to every ring. On several machines, copy the file to all of them before `rekey`."""
     with open_services() as services:
-        services.operations.master_keys.add(operator_context())
+        services.master_keys.add(operator_context())
     show(
         {"added": True},
         "Added. Copy the file to every machine, then run `ussd-server secrets rekey`.",
@@ -68,7 +68,7 @@ def add(as_json: bool) -> None:
 def rekey(as_json: bool) -> None:
     """Encrypt every secret under the newest keys, while the service runs."""
     with open_services() as services:
-        count = services.operations.master_keys.rekey(operator_context())
+        count = services.master_keys.rekey(operator_context())
     _show_rekeyed(count, as_json)
 
 
@@ -77,7 +77,7 @@ def rekey(as_json: bool) -> None:
 def retire(as_json: bool) -> None:
     """Drop the older keys; users whose tokens they signed must sign in again."""
     with open_services() as services:
-        services.operations.master_keys.retire(operator_context())
+        services.master_keys.retire(operator_context())
     show({"retired": True}, "Only the newest keys are left.", as_json=as_json)
 
 

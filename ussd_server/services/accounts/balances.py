@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.group_commit import GroupCommit
 from ussd_server.models.ledger import Account, Holding, read_holdings
+from ussd_server.runtime import Runtime
 from ussd_server.services.accounts.messages import Balance, GetBalance
 from ussd_server.services.transactions.messages import MAIN_ACCOUNT
 
@@ -13,8 +13,8 @@ from ussd_server.services.transactions.messages import MAIN_ACCOUNT
 class BalanceService:
     """Reads balances."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self, runtime: Runtime) -> None:
+        self._clock = runtime.clock
         self._batches = GroupCommit(read_holdings)
 
     def get(self, request: GetBalance, context: RequestContext) -> Balance:

@@ -6,16 +6,15 @@ import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from peewee import SQL, fn
 
-from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update, release_connection, unit_of_work
 from ussd_server.models.ledger import Account, AccountEntry, Transfer
 from ussd_server.models.transactions import Transaction
-from ussd_server.security.tokens import Tokens
+from ussd_server.runtime import Runtime
 from ussd_server.services.accounts.ledger import FEE
 from ussd_server.services.accounts.messages import (
     GetBalances,
@@ -25,12 +24,10 @@ from ussd_server.services.accounts.messages import (
     StatementPage,
     StatementStream,
 )
+from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.spreadsheets.cells import csv_parts, shillings_cell
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import iso_milliseconds
-
-if TYPE_CHECKING:
-    from ussd_server.services.bulkhead import Bulkhead
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -57,11 +54,11 @@ class _Period(NamedTuple):
 class StatementService:
     """Reads statements. Their cost does not grow with what is before the period."""
 
-    def __init__(self, tokens: Tokens, clock: Clock, bulkhead: Bulkhead) -> None:
-        """`bulkhead` bounds the files that are sent to clients at a time."""
-        self._bulkhead = bulkhead
-        self._tokens = tokens
-        self._clock = clock
+    def __init__(self, runtime: Runtime) -> None:
+        # Files that are sent to clients at a time.
+        self._bulkhead = Bulkhead(16, 4)
+        self._tokens = runtime.tokens
+        self._clock = runtime.clock
 
     def get(self, request: GetStatement, context: RequestContext) -> StatementPage:
         """A page of a statement, oldest line first; the cursor keeps the end of the period that the first page had.

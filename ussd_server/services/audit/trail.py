@@ -13,7 +13,7 @@ from ussd_server.context import CallerKind, RequestContext
 from ussd_server.database.compiled_queries import CompiledQuery, param
 from ussd_server.database.ids import new_id
 from ussd_server.models.clients import AuditEvent, Client, User
-from ussd_server.security.tokens import Tokens
+from ussd_server.runtime import Runtime
 from ussd_server.services.audit.messages import AuditEventPage, AuditEventView, ListAuditEvents, ListOperatorActions
 from ussd_server.services.pages import page_of
 from ussd_server.status import Code, ServiceError
@@ -69,8 +69,8 @@ def write_audit_event(
 class AuditService:
     """Shows a client's audit trail."""
 
-    def __init__(self, tokens: Tokens) -> None:
-        self._tokens = tokens
+    def __init__(self, runtime: Runtime) -> None:
+        self._tokens = runtime.tokens
 
     def list(self, request: ListAuditEvents, context: RequestContext) -> AuditEventPage:
         """One page, newest first. INVALID_REQUEST for a cursor that is not of this list."""

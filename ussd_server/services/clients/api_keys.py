@@ -8,19 +8,17 @@ from typing import Any
 
 from peewee import IntegrityError
 
-from ussd_server.clock import Clock
 from ussd_server.context import APPROVE, RequestContext
 from ussd_server.database.columns import written_moment
 from ussd_server.database.compiled_queries import CompiledQuery, param
 from ussd_server.database.ids import is_id, new_id
 from ussd_server.database.unit_of_work import for_update, unit_of_work
-from ussd_server.limits.limiter import Limiter
 from ussd_server.models.clients import Client, User
 from ussd_server.models.keys import ApiKey, DeletedApiKey
-from ussd_server.security.credentials import Vault, may_be_apikey, may_be_apisecret, new_apikey, new_apisecret
+from ussd_server.runtime import Runtime
+from ussd_server.security.credentials import may_be_apikey, may_be_apisecret, new_apikey, new_apisecret
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.auth import GIVES_SCOPES
-from ussd_server.services.clients.key_cache.cache import KeyCache
 from ussd_server.services.clients.key_messages import (
     HIDDEN_SECRET,
     ApiKeyView,
@@ -64,11 +62,11 @@ _OF_CLIENT = CompiledQuery(
 class ApiKeyService:
     """Keeps the keys of clients. Each change of a client's keys locks the client's row first."""
 
-    def __init__(self, vault: Vault, key_cache: KeyCache, limiter: Limiter, clock: Clock) -> None:
-        self._vault = vault
-        self._key_cache = key_cache
-        self._limiter = limiter
-        self._clock = clock
+    def __init__(self, runtime: Runtime) -> None:
+        self._vault = runtime.vault
+        self._key_cache = runtime.key_cache
+        self._limiter = runtime.limiter
+        self._clock = runtime.clock
 
     def list(self, context: RequestContext) -> tuple[ApiKeyView, ...]:
         """All keys of the client with their secrets, oldest first."""

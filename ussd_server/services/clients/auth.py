@@ -8,18 +8,15 @@ from typing import Any, NamedTuple
 
 from peewee import JOIN
 
-from ussd_server.clock import Clock
 from ussd_server.context import APPROVE, Caller, CallerKind, SignedInPerson
 from ussd_server.database.compiled_queries import CompiledQuery, param
 from ussd_server.limits.decisions import DATA_CALL_REFUSED, RateLimitDecision
-from ussd_server.limits.limiter import Limiter
 from ussd_server.limits.networks import network_of
 from ussd_server.models.clients import Client, Login, User, UserFactor
-from ussd_server.security.credentials import Vault, may_be_apikey
-from ussd_server.security.tokens import Tokens
-from ussd_server.services.clients.key_cache.cache import CachedKey, FoundKey, KeyCache
+from ussd_server.runtime import Runtime
+from ussd_server.security.credentials import may_be_apikey
+from ussd_server.services.clients.key_cache.cache import CachedKey, FoundKey
 from ussd_server.services.clients.key_messages import SCOPES
-from ussd_server.services.clients.last_uses import LastUses
 from ussd_server.status import Code, ServiceError
 
 _LONGEST_HEADER = 256
@@ -98,15 +95,13 @@ class AuthenticatedKey(NamedTuple):
 class AuthService:
     """Authenticates every call against the present state, so that a revoked key or login is refused at once."""
 
-    def __init__(
-        self, vault: Vault, tokens: Tokens, limiter: Limiter, key_cache: KeyCache, uses: LastUses, clock: Clock
-    ) -> None:
-        self._vault = vault
-        self._tokens = tokens
-        self._limiter = limiter
-        self._key_cache = key_cache
-        self._uses = uses
-        self._clock = clock
+    def __init__(self, runtime: Runtime) -> None:
+        self._vault = runtime.vault
+        self._tokens = runtime.tokens
+        self._limiter = runtime.limiter
+        self._key_cache = runtime.key_cache
+        self._uses = runtime.last_uses
+        self._clock = runtime.clock
 
     def authenticate_key(self, apikey: str | None, secret: str | None, address: str) -> AuthenticatedKey:
         """Return the caller that a key and its secret belong to, and count this call against the key's limits.

@@ -8,16 +8,14 @@ from datetime import timedelta
 
 from peewee import IntegrityError
 
-from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.ids import is_id, new_id
 from ussd_server.database.unit_of_work import dialect, unit_of_work
 from ussd_server.models.clients import AuditEvent, Client, User
+from ussd_server.runtime import Runtime
 from ussd_server.security import passwords
-from ussd_server.security.tokens import Tokens
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.auth import PERMISSIONS
-from ussd_server.services.clients.key_cache.cache import KeyCache
 from ussd_server.services.clients.logins import end_logins_of_client, end_logins_of_user
 from ussd_server.services.clients.messages import (
     ClientPage,
@@ -42,10 +40,10 @@ _EMAIL = re.compile(r"[^@\s]+@[^@\s]+")
 class ClientService:
     """Makes, disables and enables clients and their people. Disabling has its effect at once."""
 
-    def __init__(self, tokens: Tokens, key_cache: KeyCache, clock: Clock) -> None:
-        self._tokens = tokens
-        self._key_cache = key_cache
-        self._clock = clock
+    def __init__(self, runtime: Runtime) -> None:
+        self._tokens = runtime.tokens
+        self._key_cache = runtime.key_cache
+        self._clock = runtime.clock
 
     def service_identifier(self, context: RequestContext) -> ServiceIdentifier:
         """The signed text that names the calling client."""

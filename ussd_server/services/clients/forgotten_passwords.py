@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import unit_of_work
-from ussd_server.limits.limiter import Limiter
 from ussd_server.limits.networks import network_of
+from ussd_server.runtime import Runtime
 from ussd_server.services.clients.clients import checked_email
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import queue_mail
@@ -20,9 +19,9 @@ LINK_LIFE = timedelta(hours=1)
 class ForgottenPasswordService:
     """Takes requests for a new password, from the public."""
 
-    def __init__(self, limiter: Limiter, clock: Clock) -> None:
-        self._limiter = limiter
-        self._clock = clock
+    def __init__(self, runtime: Runtime) -> None:
+        self._limiter = runtime.limiter
+        self._clock = runtime.clock
 
     def request(self, email: str, context: RequestContext) -> None:
         """Have a link mailed, if the address belongs to a person who may sign in.

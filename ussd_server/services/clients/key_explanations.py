@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.ids import is_id
-from ussd_server.limits.limiter import Limiter
 from ussd_server.models.clients import AuditEvent, Client, User
 from ussd_server.models.events import Event
 from ussd_server.models.keys import ApiKey, DeletedApiKey
+from ussd_server.runtime import Runtime
 from ussd_server.security.credentials import may_be_apikey
 from ussd_server.services.clients.key_messages import KeyAnswer, KeyExplanation
 from ussd_server.services.pages import of_period
@@ -22,9 +21,9 @@ _AUDIT_PRECISION = timedelta(milliseconds=1)
 class KeyExplanationService:
     """Explains to the operator what happens to calls with a key. Counts no call."""
 
-    def __init__(self, limiter: Limiter, clock: Clock) -> None:
-        self._limiter = limiter
-        self._clock = clock
+    def __init__(self, runtime: Runtime) -> None:
+        self._limiter = runtime.limiter
+        self._clock = runtime.clock
 
     def explain(self, id_or_apikey: str, context: RequestContext) -> KeyExplanation:
         """What would happen to a call with this key and its right secret now."""

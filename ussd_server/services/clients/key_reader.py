@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from ussd_server.clock import Clock
 from ussd_server.context import APPROVE, RequestContext
 from ussd_server.database.ids import is_id
-from ussd_server.limits.limiter import Limiter
 from ussd_server.models.keys import ApiKey
-from ussd_server.security.credentials import Vault
+from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.key_messages import ApiKeySummary, CallWindow, ShowApiKey, approves
 from ussd_server.status import Code, ServiceError
@@ -20,10 +18,10 @@ _MAY_NOT = "Insufficient permissions"
 class ApiKeyReader:
     """Shows a client's keys to people who may see them; secrets only to those who may list them."""
 
-    def __init__(self, vault: Vault, limiter: Limiter, clock: Clock) -> None:
-        self._vault = vault
-        self._limiter = limiter
-        self._clock = clock
+    def __init__(self, runtime: Runtime) -> None:
+        self._vault = runtime.vault
+        self._limiter = runtime.limiter
+        self._clock = runtime.clock
 
     def list(self, context: RequestContext) -> tuple[ApiKeySummary, ...]:
         """All keys of the client (50 at most), newest first."""

@@ -6,16 +6,14 @@ from datetime import datetime, timedelta
 
 from peewee import Expression
 
-from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.ids import new_id
 from ussd_server.database.unit_of_work import for_update, unit_of_work
-from ussd_server.limits.limiter import Limiter
 from ussd_server.limits.networks import network_of
 from ussd_server.models.clients import Client, Login, User, UserFactor, UserRecoveryCode
+from ussd_server.runtime import Runtime
 from ussd_server.security import passwords
-from ussd_server.security.credentials import Vault
-from ussd_server.security.tokens import ACCESS_SECONDS, REFRESH_SECONDS, AccessClaims, RefreshClaims, Tokens
+from ussd_server.security.tokens import ACCESS_SECONDS, REFRESH_SECONDS, AccessClaims, RefreshClaims
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.auth import PERMISSIONS
 from ussd_server.services.clients.messages import LogIn, LoginView, LogOut, RefreshLogin
@@ -29,11 +27,11 @@ CONSOLE_SECONDS = 12 * 3600
 class LoginService:
     """Begins logins, continues them with single-use refresh tokens, and ends them."""
 
-    def __init__(self, tokens: Tokens, vault: Vault, limiter: Limiter, clock: Clock) -> None:
-        self._tokens = tokens
-        self._factors = FactorStore(UserFactor, UserRecoveryCode, vault)
-        self._limiter = limiter
-        self._clock = clock
+    def __init__(self, runtime: Runtime) -> None:
+        self._tokens = runtime.tokens
+        self._factors = FactorStore(UserFactor, UserRecoveryCode, runtime.vault)
+        self._limiter = runtime.limiter
+        self._clock = runtime.clock
 
     def begin(self, request: LogIn, context: RequestContext) -> LoginView:
         """Sign a person in.

@@ -6,10 +6,10 @@ import hashlib
 from collections.abc import Collection
 from datetime import datetime, timedelta
 
-from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.clients import User
+from ussd_server.runtime import Runtime
 from ussd_server.security.tokens import PasswordLinkClaims, Tokens
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.clients import hash_checked_password
@@ -26,9 +26,9 @@ class PasswordLinkService:
     shown, and none where it was mailed.
     """
 
-    def __init__(self, tokens: Tokens, clock: Clock) -> None:
-        self._tokens = tokens
-        self._clock = clock
+    def __init__(self, runtime: Runtime) -> None:
+        self._tokens = runtime.tokens
+        self._clock = runtime.clock
 
     def email_of(self, token: str) -> str:
         """The e-mail address of the person whose link this is. NOT_FOUND for a link that is used, old or forged."""

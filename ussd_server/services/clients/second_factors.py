@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.ids import is_id
 from ussd_server.database.unit_of_work import for_update, unit_of_work
-from ussd_server.limits.limiter import Limiter
 from ussd_server.limits.networks import network_of
 from ussd_server.models.clients import Client, Login, User, UserFactor, UserRecoveryCode
-from ussd_server.security.credentials import Vault
+from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.logins import end_logins_of_user
 from ussd_server.services.clients.messages import NewFactor, OwnFactor
@@ -26,10 +24,10 @@ _REQUIRED = "Your client requires a second factor of everybody. Add another one 
 class SecondFactorService:
     """Keeps the second factors of people."""
 
-    def __init__(self, vault: Vault, limiter: Limiter, clock: Clock) -> None:
-        self._factors = FactorStore(UserFactor, UserRecoveryCode, vault)
-        self._limiter = limiter
-        self._clock = clock
+    def __init__(self, runtime: Runtime) -> None:
+        self._factors = FactorStore(UserFactor, UserRecoveryCode, runtime.vault)
+        self._limiter = runtime.limiter
+        self._clock = runtime.clock
 
     def show(self, context: RequestContext) -> OwnFactor:
         """The second factor of the person who calls."""

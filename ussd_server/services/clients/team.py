@@ -12,14 +12,13 @@ from datetime import datetime, timedelta
 
 from peewee import IntegrityError
 
-from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.ids import is_id, new_id
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.clients import Client, Login, User
 from ussd_server.models.keys import ApiKey
+from ussd_server.runtime import Runtime
 from ussd_server.security import passwords
-from ussd_server.security.tokens import Tokens
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.auth import PAGE_PERMISSIONS, PERMISSIONS
 from ussd_server.services.clients.clients import checked_email
@@ -51,9 +50,9 @@ _LAST_OWNER = "A client keeps one active owner. Make another person owner first.
 class TeamService:
     """Lists, invites, changes and disables the people of the caller's client. Disabling has its effect at once."""
 
-    def __init__(self, tokens: Tokens, clock: Clock) -> None:
-        self._tokens = tokens
-        self._clock = clock
+    def __init__(self, runtime: Runtime) -> None:
+        self._tokens = runtime.tokens
+        self._clock = runtime.clock
 
     def list(self, request: ListPeople, context: RequestContext) -> PeoplePage:
         """One page of people, newest first, without their logins."""

@@ -10,7 +10,7 @@ from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.clients import User
 from ussd_server.models.mail import Mail, UnwantedMail
 from ussd_server.outbound.mail_trouble import MailTrouble
-from ussd_server.security.tokens import Tokens
+from ussd_server.runtime import Runtime
 from ussd_server.services.mail.messages import (
     CHOICES,
     OF_OPERATORS,
@@ -31,8 +31,8 @@ from ussd_server.services.pages import page_of
 class MailService:
     """Shows mails to those who may see them, and keeps what people switched off."""
 
-    def __init__(self, tokens: Tokens) -> None:
-        self._tokens = tokens
+    def __init__(self, runtime: Runtime) -> None:
+        self._tokens = runtime.tokens
 
     @property
     def is_on(self) -> bool:

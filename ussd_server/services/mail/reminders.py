@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from ussd_server.clock import Clock
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.webhooks import Webhook
+from ussd_server.runtime import Runtime
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import is_mail_on, notify_people, was_queued
 from ussd_server.services.mail.texts import written_moment
@@ -23,8 +23,8 @@ _FAILING_AT_MOST = timedelta(days=1)
 class MailReminders:
     """Writes the mails that no change causes. Each is written once, by whichever worker is first."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self, runtime: Runtime) -> None:
+        self._clock = runtime.clock
 
     def write(self) -> None:
         """Write what is due now."""

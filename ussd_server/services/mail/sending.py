@@ -6,14 +6,11 @@ expires and a worker sends it again: a recipient may get a mail twice, under one
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from email.message import EmailMessage
 from email.utils import formataddr
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from ussd_server.clock import Clock
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.database.unit_of_work import for_update, release_connection, skip_locked, unit_of_work
 from ussd_server.logs import logger, now_about
@@ -21,10 +18,15 @@ from ussd_server.models.clients import User
 from ussd_server.models.mail import Mail
 from ussd_server.models.operators import Operator
 from ussd_server.outbound.mail_trouble import MailTrouble
-from ussd_server.outbound.smtp import SmtpResult, SmtpServer, read_sender, sent_address
+from ussd_server.outbound.smtp import SmtpResult, SmtpServer, read_sender, read_smtp_url, sent_address
+from ussd_server.outbound.transport import authorities
+from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.mail.messages import TROUBLES, MailKind, MailStatus
 from ussd_server.services.mail.texts import message_of, written_moment
+
+if TYPE_CHECKING:
+    from ussd_server.settings import Settings
 
 log = logger(__name__)
 
@@ -48,24 +50,15 @@ class PasswordLinks(Protocol):
 class MailSender:
     """Sends what is due. Any number of processes may share the work."""
 
-    def __init__(
-        self,
-        server: SmtpServer | None,
-        sender: str,
-        public_url: str,
-        links: PasswordLinks,
-        clock: Clock,
-        at_kill_point: Callable[[str], None] = lambda _: None,
-        new_lease_token: Callable[[], str] = lambda: secrets.token_hex(8),
-    ) -> None:
-        """`server` is None while no mail server is set up: then nothing is claimed."""
-        self._server = server
-        self._sender = sender
-        self._public_url = public_url
+    def __init__(self, runtime: Runtime, links: PasswordLinks) -> None:
+        """Without a mail server nothing is claimed."""
+        self._server = smtp_server(runtime.settings)
+        self._sender = runtime.settings.mail_from or ""
+        self._public_url = runtime.settings.public_url or ""
         self._links = links
-        self._clock = clock
-        self._at_kill_point = at_kill_point
-        self._new_lease_token = new_lease_token
+        self._clock = runtime.clock
+        self._at_kill_point = runtime.at_kill_point
+        self._new_lease_token = runtime.heartbeat.new_lease_token
 
     def claim(self, limit: int) -> list[str]:
         """Lease up to `limit` mails that are due, oldest first, to this caller; give their ids."""
@@ -179,3 +172,10 @@ def _write_link_mailed(row: Mail, now: datetime) -> None:
             "user.link_mailed", context, now,
             client_id=person.client_id, user_id=person.id, object_id=person.id, is_automatic=True,
         )  # fmt: skip
+
+
+def smtp_server(settings: Settings, timeout_seconds: float = 30.0) -> SmtpServer | None:
+    """The mail server, None where none is set up. Connects to nothing yet."""
+    if settings.smtp_url is None:
+        return None
+    return SmtpServer(read_smtp_url(settings.smtp_url), authorities(settings.ca_file), timeout_seconds)

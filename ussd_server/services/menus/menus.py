@@ -11,7 +11,6 @@ from typing import Any
 
 from peewee import fn
 
-from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.ids import new_id
 from ussd_server.database.unit_of_work import for_update, unit_of_work
@@ -28,8 +27,8 @@ from ussd_server.menus.tools.graph import graph
 from ussd_server.models.ussd import Menu, MenuVersion, ServiceCode
 from ussd_server.native_threads import in_native_thread
 from ussd_server.outbound.addresses import AddressGuard, AddressRefusedError
+from ussd_server.runtime import Runtime
 from ussd_server.security.call_secrets import call_secrets
-from ussd_server.security.key_ring import Keyring
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.menus.codes import service_code, view_of_code
 from ussd_server.services.menus.messages import (
@@ -55,11 +54,11 @@ _MENU_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 class MenuService:
     """Reads and writes the menus of clients."""
 
-    def __init__(self, guard: AddressGuard, keyring: Keyring, clock: Clock, session_life_seconds: int) -> None:
-        self._guard = guard
-        self._keyring = keyring
-        self._clock = clock
-        self._session_life_seconds = session_life_seconds
+    def __init__(self, runtime: Runtime) -> None:
+        self._guard = runtime.guard
+        self._keyring = runtime.keyring
+        self._clock = runtime.clock
+        self._session_life_seconds = runtime.settings.session_life_seconds
 
     def save_draft(self, request: SaveDraft, context: RequestContext) -> CheckReport:
         """Save a draft, even one that cannot be published; returns the report of its check.

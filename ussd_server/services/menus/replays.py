@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.ids import is_id, new_id_floor
 from ussd_server.gateways.messages import Action
@@ -16,6 +15,7 @@ from ussd_server.menus.document.variables import SessionFacts
 from ussd_server.menus.engine.navigator import STANDARD, DisplayOptions, display_options
 from ussd_server.menus.tools.replay import PastConversation, PastTurn, replay
 from ussd_server.models.ussd import Channel, Menu, UssdSession
+from ussd_server.runtime import Runtime
 from ussd_server.services.menus.menus import MenuService, published_document
 from ussd_server.services.menus.messages import DropOffItem, DropOffView, GetDropOffs
 from ussd_server.services.menus.usable import usable_document
@@ -34,9 +34,9 @@ _DROP_OFFS_OF = timedelta(days=7)
 class ReplayService:
     """Reads past conversations. Nothing is paid, called or written."""
 
-    def __init__(self, menus: MenuService, clock: Clock) -> None:
+    def __init__(self, runtime: Runtime, menus: MenuService) -> None:
         self._menus = menus
-        self._clock = clock
+        self._clock = runtime.clock
 
     def replay(self, request: ReplayMenu, context: RequestContext) -> tuple[ReplayItem, ...]:
         """Replay conversations through the draft of a menu; returns one item for each, at most 500.

@@ -12,7 +12,6 @@ from typing import Any
 
 from peewee import fn
 
-from ussd_server.clock import Clock
 from ussd_server.database.ids import new_id_floor
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE, close_connections, database_fault
 from ussd_server.models.events import Event, PendingEvent
@@ -20,8 +19,8 @@ from ussd_server.models.mail import Mail
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.models.webhooks import Delivery
+from ussd_server.runtime import Runtime
 from ussd_server.services.mail.messages import MailStatus
-from ussd_server.services.operations.heartbeat import Heartbeat
 from ussd_server.services.operations.messages import Measure
 from ussd_server.services.providers.floats import FloatService
 from ussd_server.services.transactions.messages import UNFINISHED
@@ -36,10 +35,10 @@ _AGES = ((60, "1m"), (600, "10m"), (3600, "1h"), (86_400, "1d"))
 class Gauges:
     """Reads all gauges."""
 
-    def __init__(self, heartbeat: Heartbeat, floats: FloatService, clock: Clock) -> None:
-        self._heartbeat = heartbeat
+    def __init__(self, runtime: Runtime, floats: FloatService) -> None:
+        self._heartbeat = runtime.heartbeat
         self._floats = floats
-        self._clock = clock
+        self._clock = runtime.clock
 
     def read(self) -> list[Measure]:
         """Return every gauge; while the database is down, those of the database alone."""
@@ -104,7 +103,7 @@ def _recent(now: datetime) -> Iterator[Measure]:
     for (provider, kind, status), count in sorted(counted.items()):
         yield Measure(
             "ussd_transactions_recent", "Transactions of the last 15 minutes, by provider, type and state.",
-            count, {"company": provider, "type": kind, "status": status},
+            count, {"provider": provider, "type": kind, "status": status},
         )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ussd_server.database.schema import missing_migrations
 from ussd_server.database.unit_of_work import database_fault
-from ussd_server.limits.limiter import Limiter
+from ussd_server.runtime import Runtime
 from ussd_server.services.operations.messages import Health
 from ussd_server.status import Code, ServiceError
 
@@ -12,8 +12,8 @@ from ussd_server.status import Code, ServiceError
 class HealthService:
     """Checks the parts that a request needs."""
 
-    def __init__(self, limiter: Limiter) -> None:
-        self._limiter = limiter
+    def __init__(self, runtime: Runtime) -> None:
+        self._limiter = runtime.limiter
         self._is_migrated = False
 
     def check(self) -> Health:

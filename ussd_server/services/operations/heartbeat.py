@@ -126,8 +126,8 @@ class Heartbeat:
                 continue
             for provider, is_available in row.measures["available"].items():
                 yield Measure(
-                    "ussd_company_available", "1 while a worker's breaker for a provider is closed, else 0.",
-                    float(is_available), of_worker | {"company": provider},
+                    "ussd_provider_available", "1 while a worker's breaker for a provider is closed, else 0.",
+                    float(is_available), of_worker | {"provider": provider},
                 )  # fmt: skip
             # A worker of an older version has none.
             for code, menu, node, reason, count in row.measures.get("drop_offs", ()):
@@ -137,8 +137,8 @@ class Heartbeat:
                 )  # fmt: skip
             for provider, kind, outcome, count in row.measures["calls"]:
                 yield Measure(
-                    "ussd_company_calls_total", "Requests to a provider, by outcome.",
-                    count, of_worker | {"company": provider, "kind": kind, "outcome": outcome},
+                    "ussd_provider_calls_total", "Requests to a provider, by outcome.",
+                    count, of_worker | {"provider": provider, "kind": kind, "outcome": outcome},
                 )  # fmt: skip
 
 

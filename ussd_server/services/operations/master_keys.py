@@ -15,8 +15,7 @@ from ussd_server.models.operators import Operator
 from ussd_server.models.payouts import Payout
 from ussd_server.models.ussd import Channel
 from ussd_server.models.webhooks import Webhook
-from ussd_server.security.credentials import Vault
-from ussd_server.security.key_ring import Keyring
+from ussd_server.runtime import Runtime
 from ussd_server.services.operations.book_check.history_digests import HistoryDigests
 from ussd_server.services.payouts.digests import PayoutDigests
 from ussd_server.status import Code, ServiceError
@@ -25,10 +24,10 @@ from ussd_server.status import Code, ServiceError
 class MasterKeyService:
     """Rotates the keys that encrypt, authenticate and sign, while requests run."""
 
-    def __init__(self, keyring: Keyring, vault: Vault, payouts: PayoutDigests, history: HistoryDigests) -> None:
-        self._keyring = keyring
-        self._vault = vault
-        self._payouts = payouts
+    def __init__(self, runtime: Runtime, history: HistoryDigests) -> None:
+        self._keyring = runtime.keyring
+        self._vault = runtime.vault
+        self._payouts = PayoutDigests(runtime.vault)
         self._history = history
 
     def add(self, context: RequestContext) -> None:

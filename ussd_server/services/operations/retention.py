@@ -8,7 +8,6 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from ussd_server.clock import Clock
 from ussd_server.database.ids import new_id_floor
 from ussd_server.database.partitions import add_partitions, ends_of_partitions
 from ussd_server.database.unit_of_work import unit_of_work
@@ -16,6 +15,7 @@ from ussd_server.models.events import Event, PendingEvent
 from ussd_server.models.mail import Mail
 from ussd_server.models.ussd import ShownOutcome, UssdSession
 from ussd_server.models.webhooks import Delivery
+from ussd_server.runtime import Runtime
 from ussd_server.services.webhooks.messages import DeliveryStatus
 
 # This month and three whole ones after it.
@@ -32,10 +32,10 @@ class Retention:
     status history. Events of a session go with it.
     """
 
-    def __init__(self, clock: Clock, sessions_days: int, deliveries_days: int) -> None:
-        self._clock = clock
-        self._sessions_days = sessions_days
-        self._deliveries_days = deliveries_days
+    def __init__(self, runtime: Runtime) -> None:
+        self._clock = runtime.clock
+        self._sessions_days = runtime.settings.keep_sessions_days
+        self._deliveries_days = runtime.settings.keep_deliveries_days
         self._next_check_at = datetime.min.replace(tzinfo=UTC)
 
     def clean(self, limit: int = 500) -> int:

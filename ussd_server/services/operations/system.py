@@ -9,12 +9,10 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 
-from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.schema import missing_migrations
 from ussd_server.database.unit_of_work import dialect
-from ussd_server.limits.limiter import Limiter
-from ussd_server.security.credentials import Vault
+from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operations.book_check.check import MarkError, check_ranges
 from ussd_server.services.operations.book_check.examinations import (
@@ -24,7 +22,6 @@ from ussd_server.services.operations.book_check.examinations import (
     last_examinations,
 )
 from ussd_server.services.operations.gauges import Gauges
-from ussd_server.services.operations.heartbeat import Heartbeat
 from ussd_server.services.operations.messages import BoundedCheck, DoctorFinding, LastExaminations, SystemView
 from ussd_server.status import Code, ServiceError
 
@@ -36,17 +33,14 @@ _DOCTOR_SECONDS = 60.0
 class SystemService:
     """Shows the parts, workers, queues and settings; runs the doctor and a check of the books on demand."""
 
-    def __init__(
-        self, settings: Mapping[str, str], limiter: Limiter, gauges: Gauges, heartbeat: Heartbeat,
-        vault: Vault, clock: Clock,
-    ) -> None:  # fmt: skip
+    def __init__(self, runtime: Runtime, settings: Mapping[str, str], gauges: Gauges) -> None:
         """`settings` are those that may be shown."""
         self._settings = settings
-        self._limiter = limiter
+        self._limiter = runtime.limiter
         self._gauges = gauges
-        self._heartbeat = heartbeat
-        self._vault = vault
-        self._clock = clock
+        self._heartbeat = runtime.heartbeat
+        self._vault = runtime.vault
+        self._clock = runtime.clock
 
     def show(self, context: RequestContext) -> SystemView:
         """The state of the parts now. A queue is a gauge without labels."""

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from ussd_server.clock import Clock
 from ussd_server.context import Caller, CallerKind, RequestContext, SignedInPerson
 from ussd_server.database.ids import new_id
 from ussd_server.database.unit_of_work import for_update, unit_of_work
-from ussd_server.limits.limiter import Limiter
 from ussd_server.limits.networks import network_of
 from ussd_server.models.operators import Operator, OperatorLogin, RecoveryCode
+from ussd_server.runtime import Runtime
 from ussd_server.security import passwords
-from ussd_server.security.credentials import Vault
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.messages import LogOut
 from ussd_server.services.guesses import Guesses
@@ -28,11 +25,11 @@ LOGIN_SECONDS = 8 * 3600
 class OperatorLoginService:
     """Begins, checks and ends the logins of operators."""
 
-    def __init__(self, networks: Iterable[str], vault: Vault, limiter: Limiter, clock: Clock) -> None:
-        self._networks = [ipaddress.ip_network(network) for network in networks]
-        self._factors = FactorStore(Operator, RecoveryCode, vault)
-        self._limiter = limiter
-        self._clock = clock
+    def __init__(self, runtime: Runtime) -> None:
+        self._networks = [ipaddress.ip_network(network) for network in runtime.settings.operator_addresses]
+        self._factors = FactorStore(Operator, RecoveryCode, runtime.vault)
+        self._limiter = runtime.limiter
+        self._clock = runtime.clock
 
     def is_admitted(self, address: str) -> bool:
         """Whether operators may come from this address (`USSD_OPERATOR_ADDRESSES`)."""

@@ -6,12 +6,11 @@ from typing import Any
 
 from peewee import IntegrityError, fn
 
-from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.ids import new_id
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.operators import Operator, RecoveryCode
-from ussd_server.security.credentials import Vault
+from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.clients import checked_email, hash_checked_password
 from ussd_server.services.mail.outbox import mail_factor_removed
@@ -24,9 +23,9 @@ from ussd_server.status import Code, ServiceError
 class OperatorService:
     """Keeps the accounts of operators."""
 
-    def __init__(self, vault: Vault, clock: Clock) -> None:
-        self._factors = FactorStore(Operator, RecoveryCode, vault)
-        self._clock = clock
+    def __init__(self, runtime: Runtime) -> None:
+        self._factors = FactorStore(Operator, RecoveryCode, runtime.vault)
+        self._clock = runtime.clock
 
     def create(self, request: CreateOperator, context: RequestContext) -> SecondFactor:
         """Create an operator with a second factor. INVALID_REQUEST for an invalid e-mail address or password."""

@@ -11,11 +11,11 @@ from typing import Protocol
 import orjson
 from peewee import IntegrityError
 
-from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.ids import is_id, new_id
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.operators import Proposal
+from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import is_same_person
 from ussd_server.services.operators.messages import (
@@ -46,10 +46,10 @@ class TwoPersonAction(Protocol):
 class ProposalService:
     """Keeps proposals, and does what was proposed when a second operator confirms it."""
 
-    def __init__(self, actions: Mapping[str, TwoPersonAction], clock: Clock) -> None:
+    def __init__(self, runtime: Runtime, actions: Mapping[str, TwoPersonAction]) -> None:
         """`actions` are the decisions that take two operators, by name."""
         self._actions = actions
-        self._clock = clock
+        self._clock = runtime.clock
 
     def propose(self, request: Propose, context: RequestContext) -> ProposalView:
         """Write a proposal, open for PROPOSAL_HOURS.

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
 import orjson
 from peewee import IntegrityError
 
-from ussd_server.clock import Clock
 from ussd_server.context import CallerKind, RequestContext
 from ussd_server.database.compiled_queries import lock_row
 from ussd_server.database.unit_of_work import dialect, run_query
 from ussd_server.logs import logger
 from ussd_server.models.ledger import Holding, read_holdings
 from ussd_server.models.payouts import Payout
+from ussd_server.runtime import Runtime
 from ussd_server.services.accounts.postings import AnotherFeeError, OverdraftError, Postings
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.payouts.digests import ItemsDigest, PayoutDigests, judged_rows
@@ -53,14 +53,11 @@ class _Drafted:
 class PayoutApproval:
     """Turns the ready rows of a draft into transactions that wait to be sent."""
 
-    def __init__(
-        self, creator: TransactionCreator, digests: PayoutDigests, clock: Clock, at_kill_point: Callable[[str], None]
-    ) -> None:
-        """`at_kill_point` is called with the name of every point at which fault tests may end the process."""
+    def __init__(self, runtime: Runtime, creator: TransactionCreator) -> None:
         self._creator = creator
-        self._digests = digests
-        self._clock = clock
-        self._at_kill_point = at_kill_point
+        self._digests = PayoutDigests(runtime.vault)
+        self._clock = runtime.clock
+        self._at_kill_point = runtime.at_kill_point
 
     def approve(self, payout: Payout, context: RequestContext, shown_fee_cents: int | None = None) -> Payout:
         """Approve a payout and return it as it is now; again by the same caller, nothing changes.

@@ -11,7 +11,6 @@ from typing import Any
 import orjson
 from peewee import IntegrityError
 
-from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.bulk_insert import insert_rows
 from ussd_server.database.ids import new_id
@@ -19,6 +18,7 @@ from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.messages import Direction
+from ussd_server.runtime import Runtime
 from ussd_server.services.accounts.fees import FeeBook, fee_cents
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.bulkhead import Bulkhead
@@ -28,7 +28,7 @@ from ussd_server.services.payouts.messages import MOST_ITEMS, CreatedPayout, Cre
 from ussd_server.services.payouts.records import payout_views, write_payout_event
 from ussd_server.services.payouts.rows import PayoutRow, judge_references, row_of
 from ussd_server.services.people import people_behind
-from ussd_server.services.providers.providers import Providers, problems_of_amount
+from ussd_server.services.providers.providers import problems_of_amount
 from ussd_server.services.transactions.messages import TransactionType
 from ussd_server.services.transactions.names import digest_of
 from ussd_server.status import Code, ServiceError
@@ -41,11 +41,11 @@ _ROWS_BEFORE_A_PAUSE = 100
 class PayoutDrafts:
     """Makes payouts of files and lists."""
 
-    def __init__(self, providers: Providers, fees: FeeBook, digests: PayoutDigests, clock: Clock) -> None:
-        self._providers = providers
+    def __init__(self, runtime: Runtime, fees: FeeBook) -> None:
+        self._providers = runtime.providers
         self._fees = fees
-        self._digests = digests
-        self._clock = clock
+        self._digests = PayoutDigests(runtime.vault)
+        self._clock = runtime.clock
         # To read the largest file takes a second of processor time.
         self._files = Bulkhead(4, 1)
 

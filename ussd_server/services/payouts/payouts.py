@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
 from peewee import JOIN, fn
 
-from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.compiled_queries import lock_row
 from ussd_server.database.ids import is_id
@@ -17,7 +16,7 @@ from ussd_server.logs import logger
 from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.providers import ProviderFloat
 from ussd_server.models.transactions import Transaction
-from ussd_server.security.tokens import Tokens
+from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.pages import of_period, page_of
 from ussd_server.services.payouts.approval import PayoutApproval
@@ -40,6 +39,7 @@ from ussd_server.services.payouts.messages import (
 from ussd_server.services.payouts.queue import cancel_queued, is_under_way, long_unit_of_work
 from ussd_server.services.payouts.records import item_state, item_view, payout_views, write_payout_event
 from ussd_server.services.people import counted_as_one
+from ussd_server.services.transactions.create import TransactionCreator
 from ussd_server.spreadsheets.cells import csv_parts, shillings_cell
 from ussd_server.status import Code, ServiceError
 
@@ -56,20 +56,12 @@ _COLUMNS = (
 class PayoutService:
     """Creates, shows, approves and cancels payouts. Calls no provider."""
 
-    def __init__(
-        self,
-        drafts: PayoutDrafts,
-        approval: PayoutApproval,
-        tokens: Tokens,
-        clock: Clock,
-        wake_worker: Callable[[], None],
-    ) -> None:
-        """`wake_worker` is called after an approval is committed; it must not raise."""
-        self._drafts = drafts
-        self._approval = approval
-        self._tokens = tokens
-        self._clock = clock
-        self._wake_worker = wake_worker
+    def __init__(self, runtime: Runtime, creator: TransactionCreator) -> None:
+        self._drafts = PayoutDrafts(runtime, creator.fees)
+        self._approval = PayoutApproval(runtime, creator)
+        self._tokens = runtime.tokens
+        self._clock = runtime.clock
+        self._wake_worker = runtime.wake_up.send
 
     def create(self, request: CreatePayout, context: RequestContext) -> CreatedPayout:
         """Judge and keep every row, and send none (`PayoutDrafts.create`)."""
@@ -130,7 +122,7 @@ class PayoutService:
         short = _shortfalls(payout)
         row = self._approval.approve(payout, context, request.total_fee_cents)
         for each in short:
-            log.warning("a payout that is larger than the float was approved", company=each.provider)
+            log.warning("a payout that is larger than the float was approved", provider=each.provider)
         self._wake_worker()
         return payout_views([row])[0]
 

@@ -150,7 +150,7 @@ def _cancel(rows: Sequence[Transaction], now: datetime) -> None:
         events.append(
             common | {
                 "id": new_id(now, last_id), "object_id": row.id, "sequence": sequence + 1,
-                "type": f"transaction.{TransactionStatus.FAILED}", "is_pending": False,
+                "type": f"transaction.{TransactionStatus.FAILED}",
                 "payload": orjson.dumps(later_payload(view_of(row))).decode(),
             }
         )  # fmt: skip

@@ -7,14 +7,11 @@ the phone numbers.
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
 from peewee import fn
 
-from ussd_server.clock import Clock
 from ussd_server.database.compiled_queries import find_row, lock_row
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE, skip_locked, unit_of_work
 from ussd_server.logs import logger, now_about, trace_of
@@ -22,11 +19,11 @@ from ussd_server.models.clients import Client
 from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
 from ussd_server.providers.messages import Registration
+from ussd_server.runtime import Runtime
 from ussd_server.services.payouts.messages import NameMatch, PayoutStatus
 from ussd_server.services.payouts.name_match import compare_names
 from ussd_server.services.payouts.queue import cancel_queued, is_under_way, release_queued, released_and_unsent
 from ussd_server.services.payouts.records import write_payout_event
-from ussd_server.services.providers.providers import Providers
 from ussd_server.services.providers.subscribers import SubscriberNames
 
 log = logger(__name__)
@@ -48,25 +45,13 @@ _NAMES_AWAY_SECONDS = 10.0
 class PayoutSender:
     """Advances payouts: looks up names for drafts, releases the rows of approved ones, and completes them."""
 
-    def __init__(
-        self,
-        providers: Providers,
-        names: SubscriberNames,
-        clock: Clock,
-        within_pace: Callable[[str], bool],
-        wake_worker: Callable[[], None],
-        new_lease_token: Callable[[], str] = lambda: secrets.token_hex(8),
-    ) -> None:
-        """`within_pace` counts a call of a provider, and returns False when its rate is used up.
-
-        `wake_worker` is called when rows became due; it must not raise.
-        """
-        self._providers = providers
+    def __init__(self, runtime: Runtime, names: SubscriberNames) -> None:
+        self._providers = runtime.providers
         self._names = names
-        self._clock = clock
-        self._within_pace = within_pace
-        self._wake_worker = wake_worker
-        self._new_lease_token = new_lease_token
+        self._clock = runtime.clock
+        self._within_pace = runtime.within_pace
+        self._wake_worker = runtime.wake_up.send
+        self._new_lease_token = runtime.heartbeat.new_lease_token
 
     def claim(self, limit: int) -> list[str]:
         """Lease up to `limit` payouts that are due, oldest first, to this caller; return their ids."""
@@ -165,7 +150,7 @@ class PayoutSender:
                 raise
             except Exception as error:
                 # If it were raised, the other names would never be looked up.
-                log.error("a provider's adapter raised an exception", company=item.provider, error=trace_of(error))
+                log.error("a provider's adapter raised an exception", provider=item.provider, error=trace_of(error))
                 found = Registration()
         return compare_names(item.name, found.name)
 

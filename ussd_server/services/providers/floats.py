@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from ussd_server.clock import Clock
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.database.compiled_queries import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
@@ -13,11 +12,11 @@ from ussd_server.logs import logger
 from ussd_server.models.providers import ProviderFloat
 from ussd_server.providers.messages import Direction, Provider
 from ussd_server.providers.registry import title
+from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import notify_operators
 from ussd_server.services.operations.messages import Measure
-from ussd_server.services.providers.providers import Providers
 from ussd_server.values import grouped, shillings, written_amount
 
 log = logger(__name__)
@@ -29,11 +28,10 @@ _TIMEOUT_SECONDS = 10.0
 class FloatService:
     """Asks providers for the float, keeps the last answer of each, and records when one becomes low."""
 
-    def __init__(self, providers: Providers, clock: Clock, alert_cents: int = 0) -> None:
-        """Less than `alert_cents` is low; 0: never."""
-        self._providers = providers
-        self._clock = clock
-        self._alert_cents = alert_cents
+    def __init__(self, runtime: Runtime) -> None:
+        self._providers = runtime.providers
+        self._clock = runtime.clock
+        self._alert_cents = runtime.settings.float_alert_shillings * 100
 
     def ask(self) -> int:
         """Ask every provider whose float was not asked for within a minute, by any worker; return how many."""
@@ -46,15 +44,15 @@ class FloatService:
         """Yield the floats, and whether they are low."""
         known = {row.provider: row.amount_cents for row in ProviderFloat.select() if row.amount_cents is not None}
         for name in [provider.name for provider in self._providers]:
-            of_provider = {"company": name}
+            of_provider = {"provider": name}
             is_low = name in known and known[name] < self._alert_cents
             yield Measure(
-                "ussd_company_float_low", "1 while the float is less than USSD_FLOAT_ALERT_SHILLINGS.",
+                "ussd_provider_float_low", "1 while the float is less than USSD_FLOAT_ALERT_SHILLINGS.",
                 float(is_low), of_provider,
             )  # fmt: skip
             if name in known:
                 yield Measure(
-                    "ussd_company_float_shillings", "The money for disbursements at a provider.",
+                    "ussd_provider_float_shillings", "The money for disbursements at a provider.",
                     shillings(known[name]), of_provider,
                 )  # fmt: skip
 
@@ -85,7 +83,7 @@ class FloatService:
                     self._notify(row, now)
             row.save()
         if is_low and not was_low:
-            log.warning("the float at a provider is low", company=provider.name)
+            log.warning("the float at a provider is low", provider=provider.name)
 
     def _notify(self, row: ProviderFloat, now: datetime) -> None:
         """Write mails to operators, one an hour for a provider whose float goes up and down."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from ussd_server.clock import Clock
 from ussd_server.context import Caller, CallerKind, RequestContext, operator_context
 from ussd_server.database.compiled_queries import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.providers import ProviderFloat
+from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import notify_operators
@@ -20,9 +20,9 @@ from ussd_server.services.providers.states import ProviderStateService
 class OutageWatch:
     """Compares the state of each provider with the last one that was recorded."""
 
-    def __init__(self, states: ProviderStateService, clock: Clock) -> None:
+    def __init__(self, runtime: Runtime, states: ProviderStateService) -> None:
         self._states = states
-        self._clock = clock
+        self._clock = runtime.clock
 
     def look(self) -> None:
         """Record which providers went away or came back since the last look, of any worker."""

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.providers import ProviderFloat
 from ussd_server.models.workers import WorkerHeartbeat
 from ussd_server.providers.messages import Direction
 from ussd_server.providers.registry import title
+from ussd_server.runtime import Runtime
 from ussd_server.services.providers.call_counts import CallSums, sums_of
 from ussd_server.services.providers.messages import ProviderChange, ProviderState, ProviderStatus, SwitchProvider
-from ussd_server.services.providers.providers import Providers
-from ussd_server.services.providers.switches import ProviderSwitches
 
 # Fewer calls say nothing about a provider.
 _FEWEST_CALLS = 5
@@ -26,10 +24,10 @@ _CHANGES_SHOWN = 20
 class ProviderStateService:
     """Shows and switches the providers of this server."""
 
-    def __init__(self, providers: Providers, switches: ProviderSwitches, clock: Clock) -> None:
-        self._providers = providers
-        self._switches = switches
-        self._clock = clock
+    def __init__(self, runtime: Runtime) -> None:
+        self._providers = runtime.providers
+        self._switches = runtime.switches
+        self._clock = runtime.clock
 
     def list(self, context: RequestContext) -> tuple[ProviderState, ...]:
         """Every provider that is set up here. Reads one row for each worker."""

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from datetime import timedelta
 
-from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
-from ussd_server.limits.limiter import Limiter
 from ussd_server.models.providers import SubscriberName
 from ussd_server.providers.messages import Registration
+from ussd_server.runtime import Runtime
+from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.providers.messages import GetSubscriber, Subscriber
-from ussd_server.services.providers.providers import Providers
 from ussd_server.status import Code, ServiceError
 
 _KEPT = timedelta(days=1)
@@ -22,9 +19,9 @@ _TIMEOUT_SECONDS = 5.0
 class SubscriberNames:
     """Reads names from the table, else from the provider that the phone number belongs to."""
 
-    def __init__(self, providers: Providers, clock: Clock) -> None:
-        self._providers = providers
-        self._clock = clock
+    def __init__(self, runtime: Runtime) -> None:
+        self._providers = runtime.providers
+        self._clock = runtime.clock
 
     def kept(self, phone_number: str) -> Registration | None:
         """The reply of the provider within the last day; None when it was not asked or had no answer."""
@@ -61,18 +58,11 @@ class SubscriberNames:
 class SubscriberService:
     """Shows clients to whom a phone number is registered."""
 
-    def __init__(
-        self,
-        names: SubscriberNames,
-        providers: Providers,
-        limiter: Limiter,
-        place: Callable[[str], AbstractContextManager[bool]],
-    ) -> None:
-        """`place` yields whether one more request of a client may wait for a provider now."""
+    def __init__(self, runtime: Runtime, names: SubscriberNames) -> None:
         self._names = names
-        self._providers = providers
-        self._limiter = limiter
-        self._place = place
+        self._providers = runtime.providers
+        self._limiter = runtime.limiter
+        self._place = Bulkhead(8, 2).place
 
     def get(self, request: GetSubscriber, context: RequestContext) -> Subscriber:
         """The subscriber of a phone number; name and registration are None where the provider has no answer in time.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.ids import is_id
 from ussd_server.database.unit_of_work import for_update, unit_of_work
@@ -15,7 +14,7 @@ from ussd_server.models.statements import (
     is_in_stored_statement,
 )
 from ussd_server.providers.statement_format import LineStatus
-from ussd_server.security.tokens import Tokens
+from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.pages import page_of
 from ussd_server.services.reconciliation.imports import lock_imports, stored_statement
@@ -39,10 +38,10 @@ _LONGEST_NAME = 100
 class DifferenceService:
     """Lists differences and ends their reviews, for operators only."""
 
-    def __init__(self, review: ReviewService, clock: Clock, tokens: Tokens) -> None:
+    def __init__(self, runtime: Runtime, review: ReviewService) -> None:
         self._review = review
-        self._clock = clock
-        self._tokens = tokens
+        self._clock = runtime.clock
+        self._tokens = runtime.tokens
 
     def list(self, request: ListDifferences, context: RequestContext) -> DifferencePage:
         """A page of differences. Raises INVALID_REQUEST for a cursor of another list."""

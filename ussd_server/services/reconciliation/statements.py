@@ -5,19 +5,17 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator
 from typing import BinaryIO
 
 from peewee import chunked
 
-from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.ids import new_id
 from ussd_server.models.statements import ProviderStatement, StatementState
 from ussd_server.providers.registry import PACKAGES
 from ussd_server.providers.statement_format import StatementFormat, with_additions
-from ussd_server.security.tokens import Tokens
+from ussd_server.runtime import Runtime
 from ussd_server.services.pages import page_of
 from ussd_server.services.reconciliation.date_shift import DateShift
 from ussd_server.services.reconciliation.imports import StatementImports, stored_statement
@@ -49,15 +47,12 @@ _FORMATS = {package.name: package.statement for package in PACKAGES if package.s
 class ProviderStatementService:
     """Compares and lists statements, for operators only."""
 
-    def __init__(
-        self, clock: Clock, tokens: Tokens, headings: Path | None = None, currencies: Mapping[str, str] | None = None
-    ) -> None:
-        """`headings` is the operator's file of further headings; `currencies` names those that are not UGX."""
-        self._clock = clock
-        self._imports = StatementImports(clock)
-        self._tokens = tokens
-        self._headings = headings
-        self._currencies = currencies or {}
+    def __init__(self, runtime: Runtime) -> None:
+        self._clock = runtime.clock
+        self._imports = StatementImports(runtime.clock)
+        self._tokens = runtime.tokens
+        self._headings = runtime.settings.statement_headings
+        self._currencies = {name: access.currency for name, access in runtime.settings.providers.items()}
 
     def reconcile(self, request: ReconcileStatement, context: RequestContext) -> Reconciliation:
         """Compare a statement with our transactions, and store its differences for review.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import date, timedelta
 
-from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import dialect, run_query
+from ussd_server.runtime import Runtime
 from ussd_server.services.reports.messages import DailyReport, GetDailyReport, ReportRow, bounds_of_day
 from ussd_server.services.transactions.messages import TransactionStatus
 from ussd_server.spreadsheets.cells import csv_parts, shillings_cell
@@ -22,8 +22,8 @@ _COLUMNS = ("type", "provider", "status", "count", "amount", "fees", "median_sec
 class DailyReportService:
     """Makes daily reports. A day that is over shows each payment as it was when the day ended, and never changes."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self, runtime: Runtime) -> None:
+        self._clock = runtime.clock
         self._kept: dict[tuple[str | None, date], DailyReport] = {}
 
     def get(self, request: GetDailyReport, context: RequestContext) -> DailyReport:

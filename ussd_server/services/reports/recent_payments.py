@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.ids import new_id_floor
 from ussd_server.database.unit_of_work import dialect, run_query
+from ussd_server.runtime import Runtime
 from ussd_server.services.reports.messages import (
     HourOfPayments,
     PaymentFigures,
@@ -30,8 +30,8 @@ _HOURS = 24
 class RecentPaymentsService:
     """Counts payments by the moment at which they became final. Its replies are at most ten seconds old."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self, runtime: Runtime) -> None:
+        self._clock = runtime.clock
         self._kept: dict[str | None, RecentPayments] = {}
 
     def get(self, context: RequestContext) -> RecentPayments:

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 from datetime import date, timedelta
 from pathlib import Path
 
-from ussd_server.clock import Clock
 from ussd_server.context import operator_context
 from ussd_server.models.clients import Client
+from ussd_server.runtime import Runtime
 from ussd_server.services.accounts.messages import GetStatement
 from ussd_server.services.accounts.statements import StatementService
 from ussd_server.services.reports.daily_reports import DailyReportService
@@ -30,14 +30,12 @@ class ReportFiles:
     same day: the first one to finish wins, and their files are equal.
     """
 
-    def __init__(
-        self, folder: Path | None, reports: DailyReportService, statements: StatementService, clock: Clock
-    ) -> None:
-        """`folder` is the setting USSD_REPORTS_DIR; None writes nothing."""
-        self._folder = folder
+    def __init__(self, runtime: Runtime, reports: DailyReportService, statements: StatementService) -> None:
+        """Without the setting USSD_REPORTS_DIR nothing is written."""
+        self._folder = runtime.settings.reports_dir
         self._reports = reports
         self._statements = statements
-        self._clock = clock
+        self._clock = runtime.clock
 
     def write(self) -> tuple[date, ...]:
         """Write the files of the past days that have none, and return these days. Raises OSError."""

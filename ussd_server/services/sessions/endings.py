@@ -5,11 +5,10 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
-from ussd_server.clock import Clock
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.gateways.messages import Action
 from ussd_server.models.ussd import UssdSession
-from ussd_server.services.menus.drop_offs import DropOffs
+from ussd_server.runtime import Runtime
 from ussd_server.services.sessions.messages import DROPPED_OFF, EndReason, SessionStatus
 from ussd_server.services.sessions.transcripts import write_end_event
 
@@ -20,11 +19,10 @@ IS_ACTIVE = UssdSession.status == SessionStatus.ACTIVE
 class SessionEndings:
     """Ends sessions that no last screen has ended."""
 
-    def __init__(self, drop_offs: DropOffs, clock: Clock, life_seconds: int) -> None:
-        """A session ends `life_seconds` after its first step at the latest."""
-        self._drop_offs = drop_offs
-        self._clock = clock
-        self._life = timedelta(seconds=life_seconds)
+    def __init__(self, runtime: Runtime) -> None:
+        self._drop_offs = runtime.drop_offs
+        self._clock = runtime.clock
+        self._life = timedelta(seconds=runtime.settings.session_life_seconds)
 
     def end(self, row: UssdSession, status: SessionStatus, reason: EndReason) -> bool:
         """End an active session and write the event for its client. Returns False when it had ended before.

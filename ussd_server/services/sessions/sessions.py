@@ -10,7 +10,6 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
 
-from ussd_server.clock import Clock
 from ussd_server.database.group_commit import GroupCommit
 from ussd_server.database.ids import new_id, new_id_floor
 from ussd_server.database.unit_of_work import database, for_update, unit_of_work
@@ -21,7 +20,8 @@ from ussd_server.menus.text.gsm7 import measure
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.ussd import UssdSession
 from ussd_server.polling import attempts
-from ussd_server.security.key_ring import Keyring, MasterKey, Ring
+from ussd_server.runtime import Runtime
+from ussd_server.security.key_ring import MasterKey, Ring
 from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.sessions.endings import IS_ACTIVE, SessionEndings, is_as_read, is_over
 from ussd_server.services.sessions.messages import EndReason, SessionStatus
@@ -59,25 +59,14 @@ class StepInput:
 class Sessions:
     """Reads and writes sessions. A step is one read and one write; a step with actions claims the session first."""
 
-    def __init__(
-        self,
-        keyring: Keyring,
-        endings: SessionEndings,
-        clock: Clock,
-        idle_seconds: int,
-        life_seconds: int,
-        waiting_steps: Bulkhead,
-    ) -> None:
-        """A session ends `idle_seconds` after its last step, and `life_seconds` after its first at the latest.
-
-        `waiting_steps` bounds how many steps of a process wait for another step of their session.
-        """
-        self._waiting_steps = waiting_steps
-        self._keyring = keyring
-        self.endings = endings
-        self._clock = clock
-        self._idle = timedelta(seconds=idle_seconds)
-        self._life = timedelta(seconds=life_seconds)
+    def __init__(self, runtime: Runtime) -> None:
+        # A step that waits for another step of its session looks at the session ten times a second.
+        self._waiting_steps = Bulkhead(100, 25)
+        self._keyring = runtime.keyring
+        self.endings = SessionEndings(runtime)
+        self._clock = runtime.clock
+        self._idle = timedelta(seconds=runtime.settings.session_idle_seconds)
+        self._life = timedelta(seconds=runtime.settings.session_life_seconds)
         self._writes = GroupCommit(write_steps)
 
     def received(self, text: str, sequence: int | None = None) -> StepInput:

@@ -27,7 +27,7 @@ class WriteCondition(StrEnum):
 
     NEW = "new"
     READ = "read"
-    CACHED = "remembered"
+    CACHED = "cached"
     CLAIMED = "claimed"
 
 

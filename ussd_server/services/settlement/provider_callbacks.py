@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ussd_server.context import RequestContext
+from ussd_server.runtime import Runtime
 from ussd_server.security.tokens import Tokens
-from ussd_server.services.providers.providers import Providers
 from ussd_server.services.settlement.messages import Callback, CallbackPath
 from ussd_server.services.settlement.settlement import Settlement
 from ussd_server.status import Code, ServiceError
@@ -15,14 +13,11 @@ from ussd_server.status import Code, ServiceError
 class CallbackService:
     """Receives callbacks of providers."""
 
-    def __init__(
-        self, providers: Providers, settlement: Settlement, tokens: Tokens, wake_worker: Callable[[], None]
-    ) -> None:
-        """`wake_worker` is called when an enquiry was brought forward; it must not raise."""
-        self._providers = providers
+    def __init__(self, runtime: Runtime, settlement: Settlement) -> None:
+        self._providers = runtime.providers
         self._settlement = settlement
-        self._tokens = tokens
-        self._wake_worker = wake_worker
+        self._tokens = runtime.tokens
+        self._wake_worker = runtime.wake_up.send
 
     def receive(self, callback: Callback) -> None:
         """Make the enquiry about the payment that a callback names due now. Repeated and late callbacks do no harm.

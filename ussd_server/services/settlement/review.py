@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.ids import is_id
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.failures import FailureCode
+from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.providers.providers import Providers
 from ussd_server.services.settlement.messages import EndReview, ListReviews, ReviewItem, ReviewPage
 from ussd_server.services.settlement.outcomes import fail, succeed
 from ussd_server.services.transactions.history import view_with_history, views_of
@@ -32,9 +31,9 @@ _MOST_COUNTED = 10_000
 class ReviewService:
     """Lists and ends reviews, for operators only."""
 
-    def __init__(self, providers: Providers, clock: Clock) -> None:
-        self._providers = providers
-        self._clock = clock
+    def __init__(self, runtime: Runtime) -> None:
+        self._providers = runtime.providers
+        self._clock = runtime.clock
 
     def list(self, context: RequestContext) -> tuple[ReviewItem, ...]:
         """Every open review, the one that has waited longest first."""

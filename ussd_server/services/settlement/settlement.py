@@ -12,20 +12,18 @@ refuses a second request.
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-from ussd_server.clock import Clock
 from ussd_server.database.compiled_queries import find_row, lock_row
 from ussd_server.database.unit_of_work import skip_locked, unit_of_work
 from ussd_server.logs import logger, now_about, trace_of
 from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.messages import Direction, Outcome, PaymentOrder, PollingSchedule, Provider, ProviderAnswer
-from ussd_server.services.providers.providers import Providers
+from ussd_server.runtime import Runtime
 from ussd_server.services.settlement.outcomes import REVIEW_CONTRADICTION, REVIEW_SILENT, fail, open_review
 from ussd_server.services.settlement.provider_answers import (
     SLOW_POLL_SECONDS,
@@ -51,31 +49,14 @@ _SCHEDULE = ("asked_at", "due_at", "due_source", "leased_until", "lease_token")
 class Settlement:
     """Advances transactions from created to final."""
 
-    def __init__(
-        self,
-        providers: Providers,
-        clock: Clock,
-        within_pace: Callable[[str], bool],
-        timeout_seconds: float = 20.0,
-        count_call: Callable[[str, str, ProviderAnswer, int], None] = lambda *_: None,
-        at_kill_point: Callable[[str], None] = lambda _: None,
-        new_lease_token: Callable[[], str] = lambda: secrets.token_hex(8),
-    ) -> None:
-        """`within_pace` counts one more call of a provider and returns True, or returns False when its rate is used up.
-
-        A provider has `timeout_seconds` to answer; more than half of LEASE_SECONDS would let the lease end during a
-        call. `count_call` receives every call to a provider: its name, `ask` or `enquire`, the
-        answer, and how long it took in milliseconds.
-        `at_kill_point` is called with the name of every point at which fault tests may end the process.
-        `new_lease_token` makes tokens that name the worker (`operations/heartbeat.py`).
-        """
-        self._providers = providers
-        self._clock = clock
-        self._within_pace = within_pace
-        self._timeout_seconds = timeout_seconds
-        self._count_call = count_call
-        self._at_kill_point = at_kill_point
-        self._new_lease_token = new_lease_token
+    def __init__(self, runtime: Runtime) -> None:
+        self._providers = runtime.providers
+        self._clock = runtime.clock
+        self._within_pace = runtime.within_pace
+        self._timeout_seconds = runtime.settings.provider_timeout_seconds
+        self._count_call = runtime.heartbeat.count_call
+        self._at_kill_point = runtime.at_kill_point
+        self._new_lease_token = runtime.heartbeat.new_lease_token
         self._paused_until: dict[str, datetime] = {}
 
     def claim(self, limit: int) -> list[Transaction]:
@@ -162,10 +143,10 @@ class Settlement:
             answer = send(payment, self._timeout_seconds)
         except Exception as error:
             # If it were raised, the payment would be retried after every lease and never reach review.
-            log.error("a provider's adapter raised an exception", company=provider.name, error=trace_of(error))
+            log.error("a provider's adapter raised an exception", provider=provider.name, error=trace_of(error))
             answer = ProviderAnswer(Outcome.UNKNOWN)
         took_ms = round((time.monotonic() - began_at) * 1000)
-        log.info("a provider was called", company=provider.name, kind=kind, outcome=answer.outcome, took_ms=took_ms)
+        log.info("a provider was called", provider=provider.name, kind=kind, outcome=answer.outcome, took_ms=took_ms)
         self._count_call(provider.name, kind, answer, took_ms)
         return answer, took_ms
 

@@ -26,7 +26,7 @@ class Batch(Postings):
     """
 
     transactions: Rows
-    history: Rows
+    changes: Rows
     events: Rows
     settled: list[str]
     fees: Rows
@@ -39,11 +39,11 @@ def merged(batches: Sequence[Batch]) -> Batch:
 
 
 def document_of(batch: Batch) -> str:
-    """The batch as the database takes it, in JSON; the functions in the migrations name the history `story`."""
+    """The batch in JSON, as `transactions_record` takes it (`database/schema/postgres/batches.sql`)."""
     return orjson.dumps(
         {
-            "accounts": batch.accounts, "legs": batch.legs, "transactions": batch.transactions, "story": batch.history,
-            "events": batch.events, "settled": batch.settled, "fees": batch.fees,
+            "accounts": batch.accounts, "legs": batch.legs, "transactions": batch.transactions,
+            "changes": batch.changes, "events": batch.events, "settled": batch.settled, "fees": batch.fees,
         }
     ).decode()  # fmt: skip
 
@@ -59,6 +59,6 @@ def write_batch(batch: Batch) -> None:
 
 _COLUMNS = {
     "transactions": list(Transaction._meta.columns),
-    "story": list(StatusChange._meta.columns),
+    "changes": list(StatusChange._meta.columns),
     "events": list(Event._meta.columns),
 }

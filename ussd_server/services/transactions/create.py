@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
 
 from peewee import IntegrityError
 
-from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.columns import values_of
 from ussd_server.database.group_commit import GroupCommit
 from ussd_server.database.ids import new_id
 from ussd_server.database.unit_of_work import database
 from ussd_server.models.transactions import IdempotencyKey, Transaction
-from ussd_server.outbound.addresses import AddressGuard
 from ussd_server.providers.messages import Direction
+from ussd_server.runtime import Runtime
 from ussd_server.services.accounts.fees import FeeBook, fee_cents
 from ussd_server.services.accounts.ledger import Leg, hold_legs, legs_of, postings_of
 from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.accounts.postings import AnotherFeeError, OverdraftError
-from ussd_server.services.providers.providers import Providers
 from ussd_server.services.transactions.batch import Batch, merged, write_batch
 from ussd_server.services.transactions.history import first_rows, view_of, views_of
 from ussd_server.services.transactions.messages import (
@@ -40,7 +38,6 @@ from ussd_server.services.transactions.names import (
     refuse_operators_name,
     why_refused,
 )
-from ussd_server.services.transactions.provider_references import ProviderReferences
 from ussd_server.services.webhooks.subscriptions import require_callable
 from ussd_server.status import Code, ServiceError
 
@@ -66,21 +63,13 @@ class Draft:
 class TransactionCreator:
     """Creates transactions, each once under its names: row, history, events and money together or not at all."""
 
-    def __init__(
-        self,
-        providers: Providers,
-        guard: AddressGuard,
-        references: ProviderReferences,
-        clock: Clock,
-        wake_worker: Callable[[], None],
-    ) -> None:
-        """`wake_worker` is called after a transaction that needs a provider is committed; it must not raise."""
-        self.wake_worker = wake_worker
+    def __init__(self, runtime: Runtime) -> None:
+        self.wake_worker = runtime.wake_up.send
         self.fees = FeeBook()
-        self.references = references
-        self._providers = providers
-        self._guard = guard
-        self._clock = clock
+        self.references = runtime.references
+        self._providers = runtime.providers
+        self._guard = runtime.guard
+        self._clock = runtime.clock
         self._group_commit = GroupCommit(_write_batches)
 
     def create(self, request: CreateTransaction, context: RequestContext) -> CreatedTransaction:
@@ -228,7 +217,7 @@ def batch_of(draft: Draft, legs: Collection[Leg], source: Source) -> tuple[Batch
         accounts=postings.accounts,
         legs=postings.legs,
         transactions=[transaction],
-        history=[change for change, _ in changes],
+        changes=[change for change, _ in changes],
         events=[event for _, event in changes],
         settled=settled,
         fees=[

@@ -88,7 +88,7 @@ def first_rows(
     payload = first_payload(view) if sequence == 1 else later_payload(view)
     event = common | {
         "id": new_id(view.created_at), "object_id": view.transaction_id, "type": f"transaction.{view.status}",
-        "is_pending": False, "payload": orjson.dumps(payload).decode(),
+         "payload": orjson.dumps(payload).decode(),
     }  # fmt: skip
     return change, event
 

@@ -12,10 +12,10 @@ from ussd_server.database.ids import is_id
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.messages import Direction
+from ussd_server.runtime import Runtime
 from ussd_server.services.accounts.ledger import hold_legs
 from ussd_server.services.accounts.postings import AnotherFeeError
 from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.providers.providers import Providers
 from ussd_server.services.transactions.batch import write_batch
 from ussd_server.services.transactions.create import (
     REFUSALS,
@@ -81,9 +81,9 @@ class _Details:
 class RefundService:
     """Creates refunds; calls no provider."""
 
-    def __init__(self, creator: TransactionCreator, providers: Providers) -> None:
+    def __init__(self, runtime: Runtime, creator: TransactionCreator) -> None:
         self._creator = creator
-        self._providers = providers
+        self._providers = runtime.providers
 
     def create(self, request: CreateRefund, context: RequestContext) -> CreatedTransaction:
         """Create a refund of a succeeded collection, in whole or in part.

@@ -10,7 +10,7 @@ from ussd_server.database.compiled_queries import CompiledQuery, find_row, param
 from ussd_server.database.ids import is_id
 from ussd_server.models.transactions import Transaction
 from ussd_server.polling import attempts
-from ussd_server.security.tokens import Tokens
+from ussd_server.runtime import Runtime
 from ussd_server.services.pages import of_period, page_of
 from ussd_server.services.transactions.create import TransactionCreator
 from ussd_server.services.transactions.history import view_with_history, views_of
@@ -37,11 +37,11 @@ _OWN = CompiledQuery(
 class TransactionService:
     """Creates and shows transactions. Calls no provider."""
 
-    def __init__(self, creator: TransactionCreator, tokens: Tokens, waiting_calls: int) -> None:
-        """At most `waiting_calls` calls of this process wait at a time, shared fairly between clients."""
-        self._waiting = WaitingPlaces(waiting_calls)
+    def __init__(self, runtime: Runtime, creator: TransactionCreator) -> None:
+        # Half of the process's threads may wait for outcomes, shared fairly between clients.
+        self._waiting = WaitingPlaces(runtime.settings.threads // 2)
         self._creator = creator
-        self._tokens = tokens
+        self._tokens = runtime.tokens
 
     def create(self, request: CreateTransaction, context: RequestContext) -> CreatedTransaction:
         """Create a transaction (`TransactionCreator.create`), and wait for its outcome where the request says so."""

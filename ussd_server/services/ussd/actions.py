@@ -6,7 +6,6 @@ import hashlib
 import time
 from dataclasses import dataclass, field
 
-from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.logs import logger
 from ussd_server.menus.document.variables import SessionFacts
@@ -27,8 +26,9 @@ from ussd_server.menus.engine.actions import (
 )
 from ussd_server.outbound.client_server import ClientServer, Handover, NoAnswerError
 from ussd_server.outbound.signature import Signature
+from ussd_server.outbound.transport import Transport
+from ussd_server.runtime import Runtime
 from ussd_server.security.call_secrets import call_secrets
-from ussd_server.security.key_ring import Keyring
 from ussd_server.services.accounts.balances import BalanceService
 from ussd_server.services.accounts.messages import GetBalance
 from ussd_server.services.bulkhead import Bulkhead
@@ -43,6 +43,8 @@ CALL_SECONDS = 2.5
 STEP_SECONDS = 5.5
 _LONGEST_REFERENCE = 64
 _LOOKUPS = 20
+# Requests of a process that wait for clients' servers, beside some thousand connections of callers.
+_WAITING_PLACES = 400
 # After these errors the payment may have been created.
 _UNCERTAIN = (Code.INTERNAL_ERROR, Code.SERVICE_UNAVAILABLE, Code.IDEMPOTENCY_KEY_REUSED)
 
@@ -75,25 +77,18 @@ class Actions:
     """Runs the actions of menus."""
 
     def __init__(
-        self,
-        transactions: TransactionService,
-        balances: BalanceService,
-        names: SubscriberNames,
-        client_server: ClientServer,
-        bulkhead: Bulkhead,
-        keyring: Keyring,
-        clock: Clock,
+        self, runtime: Runtime, transactions: TransactionService, balances: BalanceService, names: SubscriberNames
     ) -> None:
-        """`bulkhead` bounds the requests that wait for clients' servers."""
-        self._bulkhead = bulkhead
+        # At most a quarter of all for one client.
+        self._bulkhead = Bulkhead(_WAITING_PLACES, _WAITING_PLACES // 4)
         # As many as there are connections to a provider, and a quarter of them for one client.
         self._lookups = Bulkhead(_LOOKUPS, _LOOKUPS // 4)
         self._transactions = transactions
         self._balances = balances
         self._names = names
-        self._client_server = client_server
-        self._keyring = keyring
-        self._clock = clock
+        self._client_server = ClientServer(Transport(runtime.guard, max_connections=_WAITING_PLACES))
+        self._keyring = runtime.keyring
+        self._clock = runtime.clock
 
     def run(self, action: MenuAction, action_context: ActionContext) -> ActionOutcome:
         """Run an action and return its outcome, also when a provider or a client's server fails."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ussd_server.context import RequestContext
 from ussd_server.database.ids import is_id
 from ussd_server.models.ussd import UssdSession
-from ussd_server.security.tokens import Tokens
+from ussd_server.runtime import Runtime
 from ussd_server.services.pages import of_period, page_of
 from ussd_server.services.sessions.lookup import find_target
 from ussd_server.services.sessions.messages import (
@@ -27,10 +27,10 @@ from ussd_server.status import Code, ServiceError
 class UssdService:
     """Runs the sessions of client programs, which show the screens to their own users."""
 
-    def __init__(self, sessions: Sessions, conversations: Conversations, tokens: Tokens) -> None:
+    def __init__(self, runtime: Runtime, sessions: Sessions, conversations: Conversations) -> None:
         self._sessions = sessions
         self._conversations = conversations
-        self._tokens = tokens
+        self._tokens = runtime.tokens
 
     def begin(self, request: BeginSession, context: RequestContext) -> SessionView:
         """Dial a code; returns the session with its first screen.

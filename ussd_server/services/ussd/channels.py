@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import secrets
 
-from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.ids import is_id, new_id
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.gateways import ADAPTERS
-from ussd_server.limits.limiter import Limiter
 from ussd_server.limits.networks import network_of
 from ussd_server.logs import logger
 from ussd_server.models.clients import Client
 from ussd_server.models.ussd import Channel, ServiceCode
-from ussd_server.security.credentials import Vault
+from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.menus.codes import service_code, view_of_code
 from ussd_server.services.menus.messages import AssignCode, CodeView
@@ -31,10 +29,10 @@ _OPTIONS = ("cumulative", "transliterates", "septets", "ucs2")
 class ChannelService:
     """Gives every channel a secret path, and service codes to clients."""
 
-    def __init__(self, vault: Vault, limiter: Limiter, clock: Clock) -> None:
-        self._vault = vault
-        self._limiter = limiter
-        self._clock = clock
+    def __init__(self, runtime: Runtime) -> None:
+        self._vault = runtime.vault
+        self._limiter = runtime.limiter
+        self._clock = runtime.clock
         self._cache: dict[bytes, CachedChannel] = {}
         self._has_loaded = False
 

@@ -22,6 +22,7 @@ from ussd_server.logs import logger, trace_of
 from ussd_server.menus.engine.turns import Entry, Repeat, Restart, Start
 from ussd_server.menus.text.phrases import phrase
 from ussd_server.models.ussd import UssdSession
+from ussd_server.runtime import Runtime
 from ussd_server.services.sessions.cache import SessionCache
 from ussd_server.services.sessions.lookup import DialLookups, find_session, find_target
 from ussd_server.services.sessions.messages import EndReason, SessionStatus
@@ -50,13 +51,13 @@ class GatewayService:
     """Answers gateways. Each is answered with a screen in its own format, whatever fails inside."""
 
     def __init__(
-        self, channels: ChannelService, sessions: Sessions, conversations: Conversations, quota: QuotaLeases
+        self, runtime: Runtime, channels: ChannelService, sessions: Sessions, conversations: Conversations
     ) -> None:
-        """`quota` limits the steps of each channel."""
+        settings = runtime.settings
         self._channels = channels
         self._sessions = sessions
         self._conversations = conversations
-        self._quota = quota
+        self._quota = QuotaLeases(runtime.limiter, "channel", most=max(1, settings.channel_limit_per_minute // 100))
         self._cache = SessionCache()
         self._dials = DialLookups()
 

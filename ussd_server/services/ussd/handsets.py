@@ -6,7 +6,6 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.gateways.handset import HANDSET_FORMATS
@@ -15,6 +14,7 @@ from ussd_server.menus.text.gsm7 import measure
 from ussd_server.menus.text.screen import MAX_SEPTETS, MAX_UCS2, Screen
 from ussd_server.menus.tools.walk import Act, seen_screen
 from ussd_server.models.ussd import Menu, MenuVersion, ServiceCode, UssdSession
+from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.menus.menus import published_document
 from ussd_server.services.menus.walk_messages import WalkScreen
@@ -37,15 +37,13 @@ _LONGEST_HISTORY = 1_000
 class HandsetService:
     """Sends the steps of a phone that a client's person holds in the browser. Its payments are real payments."""
 
-    def __init__(
-        self, channels: ChannelService, gateways: GatewayService, clock: Clock, *, may_dial: bool, is_sandbox: bool
-    ) -> None:
-        """Nothing is dialled unless `may_dial`; outside of a sandbox only by callers that may move money."""
+    def __init__(self, runtime: Runtime, channels: ChannelService, gateways: GatewayService) -> None:
+        """Nothing is dialled unless the setting allows it; outside of a sandbox only by callers that may move money."""
         self._channels = channels
         self._gateways = gateways
-        self._clock = clock
-        self._may_dial = may_dial
-        self._is_sandbox = is_sandbox
+        self._clock = runtime.clock
+        self._may_dial = runtime.settings.has_console_phone
+        self._is_sandbox = runtime.settings.is_sandbox
 
     def may_dial(self, context: RequestContext) -> bool:
         """Whether the caller may dial codes, and so make the payments of its menus."""

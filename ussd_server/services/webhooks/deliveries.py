@@ -7,15 +7,13 @@ lease expires and a worker sends it again: a receiver may get an event twice, bu
 from __future__ import annotations
 
 import random
-import secrets
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from peewee import fn
 
-from ussd_server.clock import Clock
 from ussd_server.database.unit_of_work import advisory_lock, for_update, release_connection, skip_locked, unit_of_work
 from ussd_server.logs import logger, now_about
 from ussd_server.models.events import Event
@@ -23,7 +21,7 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.models.webhooks import Delivery, Webhook
 from ussd_server.outbound.signature import Signature
 from ussd_server.outbound.transport import HttpExchange, SendState, Transport
-from ussd_server.security.credentials import Vault
+from ussd_server.runtime import Runtime
 from ussd_server.services.webhooks.attempts import event_body, keep_attempt
 from ussd_server.services.webhooks.messages import DeliveryStatus
 from ussd_server.services.webhooks.subscriptions import switch_off
@@ -52,24 +50,14 @@ class DeliveryService:
     """Sends what is due. Any number of processes may share the work."""
 
     def __init__(
-        self,
-        vault: Vault,
-        transport: Transport,
-        clock: Clock,
-        slots: int,
-        schedule: RetrySchedule | None = None,
-        new_lease_token: Callable[[], str] = lambda: secrets.token_hex(8),
+        self, runtime: Runtime, *, transport: Transport | None = None, schedule: RetrySchedule | None = None
     ) -> None:
-        """`slots` is how many deliveries this process sends at the same time.
-
-        `new_lease_token` makes tokens that name the worker (`operations/heartbeat.py`).
-        """
-        self._vault = vault
-        self._transport = transport
-        self._clock = clock
-        self._slots = slots
+        self._vault = runtime.vault
+        self._clock = runtime.clock
+        self._slots = runtime.settings.delivery_slots
+        self._transport = transport or Transport(runtime.guard, max_connections=self._slots)
         self._schedule = schedule or RetrySchedule()
-        self._new_lease_token = new_lease_token
+        self._new_lease_token = runtime.heartbeat.new_lease_token
 
     def claim(self, limit: int) -> list[str]:
         """Lease up to `limit` deliveries that are due, the heads of their queues, to this caller; give their ids.

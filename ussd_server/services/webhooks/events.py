@@ -7,13 +7,12 @@ from datetime import datetime
 from difflib import get_close_matches
 from typing import Any
 
-from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.ids import is_id, new_id
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.events import Event, insert_event, last_event_id, queue_events
 from ussd_server.models.webhooks import Delivery, Webhook
-from ussd_server.security.tokens import Tokens
+from ussd_server.runtime import Runtime
 from ussd_server.services.pages import of_period, page_of
 from ussd_server.services.webhooks.messages import (
     EVENT_TYPES,
@@ -37,9 +36,9 @@ _LONGEST_TYPE = 40
 class EventService:
     """Shows a client its events and sends them again on request."""
 
-    def __init__(self, tokens: Tokens, clock: Clock) -> None:
-        self._tokens = tokens
-        self._clock = clock
+    def __init__(self, runtime: Runtime) -> None:
+        self._tokens = runtime.tokens
+        self._clock = runtime.clock
 
     def list(self, request: ListEvents, context: RequestContext) -> EventPage:
         """A page of the client's events, newest first. INVALID_REQUEST for an unknown type."""
@@ -110,7 +109,7 @@ def new_event(
     """The next event of an object, as `insert_event` takes it; `after` is the id of the one before, if any."""
     return {
         "id": new_id(now, after), "client_id": client_id, "type": event_type, "object_id": object_id,
-        "payload": data, "created_at": now, "is_pending": False,
+        "payload": data, "created_at": now,
     }  # fmt: skip
 
 

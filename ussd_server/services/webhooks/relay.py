@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any
 
-from ussd_server.clock import Clock
 from ussd_server.database.ids import new_id
 from ussd_server.database.unit_of_work import advisory_lock, for_update, unit_of_work
-from ussd_server.models.events import Event, PendingEvent, queue_events
+from ussd_server.models.events import Event, PendingEvent
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.webhooks import Delivery, Webhook
-from ussd_server.security.credentials import Vault
+from ussd_server.runtime import Runtime
 from ussd_server.services.webhooks.messages import WEBHOOK_TEST, DeliveryStatus
 from ussd_server.services.webhooks.subscriptions import locked_callbacks_row
 
@@ -24,17 +22,16 @@ _ROWS_AT_ONCE = 500
 class Relay:
     """Turns events into deliveries. One process at a time does it: two could bring an object's events out of order."""
 
-    def __init__(self, vault: Vault, clock: Clock) -> None:
-        self._vault = vault
-        self._clock = clock
+    def __init__(self, runtime: Runtime) -> None:
+        self._vault = runtime.vault
+        self._clock = runtime.clock
 
     def run(self) -> int:
         """Make the deliveries of some pending events, the oldest first; give how many events there were."""
-        if not (PendingEvent.select().exists() or _marked().exists()):
+        if not PendingEvent.select().exists():
             return 0
         with unit_of_work():
             advisory_lock(_LOCK)
-            _queue_marked()
             oldest = PendingEvent.select().order_by(PendingEvent.event_id).limit(_OBJECTS_AT_ONCE)
             seen = {row.event_id for row in oldest}
             objects = [event.object_id for event in Event.select(Event.object_id).where(Event.id.in_(seen))]
@@ -74,17 +71,6 @@ class Relay:
                 queues.add(queue)
         for start in range(0, len(rows), _ROWS_AT_ONCE):
             Delivery.insert_many(rows[start : start + _ROWS_AT_ONCE]).execute()
-
-
-def _marked() -> Any:
-    """Events of an earlier version whose deliveries are not made yet."""
-    return Event.select(Event.id).where(Event.is_pending)
-
-
-def _queue_marked() -> None:
-    if ids := [event.id for event in _marked().limit(_OBJECTS_AT_ONCE)]:
-        queue_events(ids)
-        Event.update(is_pending=False).where(Event.id.in_(ids)).execute()
 
 
 def _callback_urls(events: Iterable[Event]) -> dict[str, str]:

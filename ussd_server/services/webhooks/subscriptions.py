@@ -7,7 +7,6 @@ import secrets
 from datetime import datetime, timedelta
 from typing import Any
 
-from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.ids import is_id, new_id
 from ussd_server.database.unit_of_work import for_update, unit_of_work
@@ -15,6 +14,7 @@ from ussd_server.models.clients import Client
 from ussd_server.models.events import Event
 from ussd_server.models.webhooks import Delivery, Webhook
 from ussd_server.outbound.addresses import AddressGuard, AddressRefusedError
+from ussd_server.runtime import Runtime
 from ussd_server.security.credentials import Vault
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.mail.messages import MailKind
@@ -49,10 +49,10 @@ _SECRET_BYTES = 32
 class WebhookService:
     """Keeps the webhooks of clients."""
 
-    def __init__(self, guard: AddressGuard, vault: Vault, clock: Clock) -> None:
-        self._guard = guard
-        self._vault = vault
-        self._clock = clock
+    def __init__(self, runtime: Runtime) -> None:
+        self._guard = runtime.guard
+        self._vault = runtime.vault
+        self._clock = runtime.clock
 
     def list(self, context: RequestContext) -> WebhookPage:
         """All webhooks of the client, oldest first."""

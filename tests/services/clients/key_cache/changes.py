@@ -23,7 +23,7 @@ def generations_of(services: Services) -> Generations:
 def outcome(web: Services, key: ApiKeyView, secret: str | None = None) -> Code | None:
     """Why the web refuses a call with a key; None when it does not."""
     try:
-        decision = web.clients.auth.authenticate_key(key.apikey, secret or key.apisecret, ADDRESS).decision
+        decision = web.auth.authenticate_key(key.apikey, secret or key.apisecret, ADDRESS).decision
     except ServiceError as refusal:
         return refusal.code
     finally:
@@ -40,21 +40,19 @@ def remember(web: Services, key: ApiKeyView) -> None:
 CHANGES: dict[str, tuple[Code, Callable[[Services, ExampleClient, ApiKeyView], object]]] = {
     "deleted": (
         Code.INVALID_CREDENTIALS,
-        lambda office, example_client, key: office.clients.api_keys.delete(DeleteApiKey(key.id), example_client.call()),
+        lambda office, example_client, key: office.api_keys.delete(DeleteApiKey(key.id), example_client.call()),
     ),
     "disabled": (
         Code.API_KEY_DISABLED,
-        lambda office, example_client, key: office.clients.api_keys.set_active(key.apikey, False, OPERATOR),
+        lambda office, example_client, key: office.api_keys.set_active(key.apikey, False, OPERATOR),
     ),
     "rotated": (
         Code.INVALID_CREDENTIALS,
-        lambda office, example_client, key: office.clients.api_keys.rotate(
-            RotateApiKey(key.id, 0), example_client.call()
-        ),
+        lambda office, example_client, key: office.api_keys.rotate(RotateApiKey(key.id, 0), example_client.call()),
     ),
     "stopped with its client": (
         Code.API_KEY_DISABLED,
-        lambda office, example_client, key: office.clients.clients.set_active(example_client.id, False, OPERATOR),
+        lambda office, example_client, key: office.clients.set_active(example_client.id, False, OPERATOR),
     ),
 }
 

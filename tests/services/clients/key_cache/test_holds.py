@@ -24,7 +24,7 @@ def test_a_process_that_dies_after_the_change_leaves_no_process_trusting_its_cac
 
     monkeypatch.setattr(Generations, "release", die)
     with pytest.raises(SystemExit):
-        office.clients.api_keys.delete(DeleteApiKey(key.id), call)
+        office.api_keys.delete(DeleteApiKey(key.id), call)
     assert outcome(web, key) is Code.INVALID_CREDENTIALS
 
 
@@ -84,7 +84,7 @@ def test_a_change_that_is_refused_lets_the_key_be_remembered_again(
 ) -> None:
     key = example_client.create_key()
     with pytest.raises(ServiceError):
-        office.clients.api_keys.delete(DeleteApiKey(example_client.id), example_client.call())
+        office.api_keys.delete(DeleteApiKey(example_client.id), example_client.call())
     remember(web, key)
     asked.clear()
     assert outcome(web, key) is None

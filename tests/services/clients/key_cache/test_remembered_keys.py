@@ -50,10 +50,10 @@ def test_calls_of_a_disabled_key_leave_its_quota_whole(
 ) -> None:
     key = example_client.create_key()
     remember(web, key)
-    office.clients.api_keys.set_active(key.id, False, OPERATOR)
+    office.api_keys.set_active(key.id, False, OPERATOR)
     assert [outcome(web, key) for _ in range(10)] == [Code.API_KEY_DISABLED] * 10
-    office.clients.api_keys.set_active(key.id, True, OPERATOR)
-    decision = web.clients.auth.authenticate_key(key.apikey, key.apisecret, ADDRESS).decision
+    office.api_keys.set_active(key.id, True, OPERATOR)
+    decision = web.auth.authenticate_key(key.apikey, key.apisecret, ADDRESS).decision
     assert tightest(decision.windows).remaining == 97
 
 
@@ -70,18 +70,14 @@ def test_a_process_that_remembers_a_key_refuses_it_right_after_the_answer(
 def test_what_is_opened_again_is_open_at_once(web: Services, office: Services, example_client: ExampleClient) -> None:
     key = example_client.create_key("balance:read")
     remember(web, key)
-    office.clients.api_keys.set_active(key.id, False, OPERATOR)
+    office.api_keys.set_active(key.id, False, OPERATOR)
     assert [outcome(web, key) for _ in range(3)] == [Code.API_KEY_DISABLED] * 3
-    office.clients.api_keys.set_active(key.id, True, OPERATOR)
+    office.api_keys.set_active(key.id, True, OPERATOR)
     assert outcome(web, key) is None
-    rotated = office.clients.api_keys.rotate(RotateApiKey(key.id, 0), example_client.call())
+    rotated = office.api_keys.rotate(RotateApiKey(key.id, 0), example_client.call())
     assert outcome(web, key, rotated.apisecret) is None
-    office.clients.api_keys.import_key(
-        ImportApiKey(example_client.id, key.apikey, rotated.apisecret, ("ussd:*",)), OPERATOR
-    )
-    assert web.clients.auth.authenticate_key(key.apikey, rotated.apisecret, ADDRESS).caller.grants == frozenset(
-        {"ussd:*"}
-    )
+    office.api_keys.import_key(ImportApiKey(example_client.id, key.apikey, rotated.apisecret, ("ussd:*",)), OPERATOR)
+    assert web.auth.authenticate_key(key.apikey, rotated.apisecret, ADDRESS).caller.grants == frozenset({"ussd:*"})
 
 
 def test_of_ten_thousand_calls_after_the_answers_none_is_accepted(
@@ -105,7 +101,7 @@ def test_of_ten_thousand_calls_after_the_answers_none_is_accepted(
 
     def delete() -> int:
         for key in keys:
-            office.clients.api_keys.delete(DeleteApiKey(key.id), RequestContext(call.caller))
+            office.api_keys.delete(DeleteApiKey(key.id), RequestContext(call.caller))
             deleted[key.id].set()
         return 0
 

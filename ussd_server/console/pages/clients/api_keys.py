@@ -44,7 +44,7 @@ def list_api_keys(context: RequestContext) -> Response:
     state, text = TableFilter("state", "State", _STATES), TableFilter("q", "API key or id", placeholder="Key or id")
     keys = [
         key
-        for key in services().clients.key_reader.list(context)
+        for key in services().key_reader.list(context)
         if state.chosen in ("", key.state) and (not text.chosen or text.chosen in (key.apikey, key.id))
     ]
     table = DataTable(
@@ -71,7 +71,7 @@ def create_api_key(context: RequestContext) -> Any:
         if scopes == ():
             raise ServiceError(Code.INVALID_REQUEST, "Choose at least one scope.")
         request_message = CreateApiKey(scopes, _expiry(form.get("expires_at", "")))
-        key = services().clients.api_keys.create(request_message, context)
+        key = services().api_keys.create(request_message, context)
     except ServiceError as error:
         if error.code.http_status != Code.INVALID_REQUEST.http_status:
             raise
@@ -89,14 +89,14 @@ def show_api_key(context: RequestContext, api_key_id: str) -> str:
 @console.page("GET", "/api-keys/<api_key_id>/calls", needs="api_keys:list")
 def show_api_key_calls(context: RequestContext, api_key_id: str) -> str:
     """The part of a key's page that refreshes by itself."""
-    calls = services().clients.key_reader.calls(ShowApiKey(api_key_id), context)
+    calls = services().key_reader.calls(ShowApiKey(api_key_id), context)
     return render_template("console/api_keys/calls.html", calls=calls, api_key_id=api_key_id)
 
 
 @console.page("POST", "/api-keys/<api_key_id>/reveal", needs="api_keys:list", fresh_code=True)
 def reveal_api_key(context: RequestContext, api_key_id: str) -> str:
     """One key with its secret."""
-    return _key_page(api_key_id, context, services().clients.key_reader.reveal(ShowApiKey(api_key_id), context))
+    return _key_page(api_key_id, context, services().key_reader.reveal(ShowApiKey(api_key_id), context))
 
 
 @console.page("POST", "/api-keys/<api_key_id>/rotate", needs="api_keys:rotate", fresh_code=True)
@@ -105,7 +105,7 @@ def rotate_api_key(context: RequestContext, api_key_id: str) -> Any:
     grace = request.form.get("grace_period_seconds", "")
     if grace not in _GRACE:
         raise ServiceError(Code.INVALID_REQUEST, "Choose how long the old secret stays valid.")
-    services().clients.api_keys.rotate(RotateApiKey(api_key_id, int(grace)), context)
+    services().api_keys.rotate(RotateApiKey(api_key_id, int(grace)), context)
     flash("The key has a new secret. Reveal it and give it to your program.", "good")
     return redirect(url_for("console.show_api_key", api_key_id=api_key_id), 303)
 
@@ -113,7 +113,7 @@ def rotate_api_key(context: RequestContext, api_key_id: str) -> Any:
 @console.page("POST", "/api-keys/<api_key_id>/delete", needs="api_keys:delete", fresh_code=True)
 def delete_api_key(context: RequestContext, api_key_id: str) -> Any:
     """Delete a key for ever."""
-    services().clients.api_keys.delete(DeleteApiKey(api_key_id), context)
+    services().api_keys.delete(DeleteApiKey(api_key_id), context)
     flash("The API key is deleted. Calls with it are refused from now on.", "good")
     return redirect(url_for("console.list_api_keys"), 303)
 
@@ -125,13 +125,13 @@ def delete_api_keys(context: RequestContext) -> Any:
     if not chosen:
         flash("No key was deleted: choose one or more keys first.", "warn")
     else:
-        outcome = services().clients.api_keys.delete_many(DeleteApiKeys(chosen[:100]), context)
+        outcome = services().api_keys.delete_many(DeleteApiKeys(chosen[:100]), context)
         flash(f"{outcome.deleted_count} of {outcome.requested} API keys deleted.", "warn" if outcome.failed else "good")
     return redirect(url_for("console.list_api_keys"), 303)
 
 
 def _key_page(api_key_id: str, context: RequestContext, secret: str | None = None) -> str:
-    reader, wanted = services().clients.key_reader, ShowApiKey(api_key_id)
+    reader, wanted = services().key_reader, ShowApiKey(api_key_id)
     key: ApiKeySummary = reader.show(wanted, context)
     return render_template(
         "console/api_keys/key.html", key=key, secret=secret, calls=reader.calls(wanted, context),

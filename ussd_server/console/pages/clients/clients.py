@@ -42,7 +42,7 @@ _CHANNELS = (
 @console.page("GET", "/operator/clients", who="operator")
 def list_clients(context: RequestContext) -> Response:
     """Every client."""
-    name, clients = TableFilter("q", "Name or id", placeholder="The whole name"), services().clients.clients
+    name, clients = TableFilter("q", "Name or id", placeholder="The whole name"), services().clients
     try:
         page = (
             ClientPage((clients.find(name.chosen, context),), None)
@@ -82,7 +82,7 @@ def enable_client(context: RequestContext, client_id: str) -> Any:
 def assign_code(context: RequestContext, client_id: str) -> Any:
     """Give a service code to a client."""
     try:
-        given = services().ussd.channels.assign_code(
+        given = services().channels.assign_code(
             AssignCode(request.form.get("service_code", "").strip(), client_id), context
         )
     except ServiceError as error:
@@ -97,7 +97,7 @@ def assign_code(context: RequestContext, client_id: str) -> Any:
 def list_channels(context: RequestContext) -> Response:
     """Every channel, without its secret path."""
     table = DataTable(
-        "Channels, oldest first", _CHANNELS, services().ussd.channels.list(context),
+        "Channels, oldest first", _CHANNELS, services().channels.list(context),
         empty_title="No channel yet", empty_text="A channel gives a gateway a secret path to send phones' steps to.",
     )  # fmt: skip
     return show_table("console/system/channels.html", table)
@@ -115,9 +115,9 @@ def create_channel(context: RequestContext) -> Any:
     form = request.form
     try:
         client = form.get("client", "").strip()
-        client_id = services().clients.clients.find(client, context).client_id if client else None
+        client_id = services().clients.find(client, context).client_id if client else None
         codes = tuple(form.get("codes", "").split())
-        channel = services().ussd.channels.create(
+        channel = services().channels.create(
             CreateChannel(form.get("adapter", ""), client_id, form.get("name", "").strip()[:100], codes), context
         )
     except ServiceError as error:
@@ -130,7 +130,7 @@ def create_channel(context: RequestContext) -> Any:
 @console.page("GET", "/operator/channels/<channel_id>", who="operator")
 def show_channel(context: RequestContext, channel_id: str) -> str:
     """One channel, without its secret path."""
-    channel = next((one for one in services().ussd.channels.list(context) if one.channel_id == channel_id), None)
+    channel = next((one for one in services().channels.list(context) if one.channel_id == channel_id), None)
     if channel is None:
         raise ServiceError(Code.NOT_FOUND, "Channel not found")
     return render_template("console/system/channel.html", channel=channel, path=None)
@@ -139,33 +139,33 @@ def show_channel(context: RequestContext, channel_id: str) -> str:
 @console.page("POST", "/operator/channels/<channel_id>/reveal", who="operator")
 def reveal_channel(context: RequestContext, channel_id: str) -> str:
     """Show the path of a channel; the audit trail keeps it."""
-    channel = services().ussd.channels.reveal(channel_id, context)
+    channel = services().channels.reveal(channel_id, context)
     return render_template("console/system/channel.html", channel=channel, path=channel.gateway_path)
 
 
 @console.page("POST", "/operator/channels/<channel_id>/<any(open,close):action>", who="operator")
 def set_channel(context: RequestContext, channel_id: str, action: str) -> Any:
     """Open or close a channel."""
-    services().ussd.channels.set_active(channel_id, action == "open", context)
+    services().channels.set_active(channel_id, action == "open", context)
     flash("The channel is open." if action == "open" else "The channel is closed: its path answers 404.", "good")
     return redirect(url_for("console.show_channel", channel_id=channel_id), 303)
 
 
 def _client_page(client_id: str, context: RequestContext, error: ServiceError | None) -> str:
-    clients = services().clients.clients
+    clients = services().clients
     client = clients.find(client_id, context)
     return render_template(
         "console/system/client.html", client=client, reason=clients.reason_of(client, context), error=error,
-        codes=services().menus.menus.codes(acting_for(client, context)), given=request.form.get("service_code", ""),
+        codes=services().menus.codes(acting_for(client, context)), given=request.form.get("service_code", ""),
     )  # fmt: skip
 
 
 def _set_client(client_id: str, is_active: bool, text: str, context: RequestContext) -> Any:
-    services().clients.clients.set_active(client_id, is_active, context, request.form.get("reason", ""))
+    services().clients.set_active(client_id, is_active, context, request.form.get("reason", ""))
     flash(text, "good")
     return redirect(url_for("console.show_client", client_id=client_id), 303)
 
 
 def _channel_form(given: dict[str, str], error: ServiceError | None) -> str:
-    adapters = services().ussd.channels.adapters()
+    adapters = services().channels.adapters()
     return render_template("console/system/new_channel.html", given=given, error=error, adapters=adapters)

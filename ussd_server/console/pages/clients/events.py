@@ -56,7 +56,7 @@ def list_events(context: RequestContext) -> Response:
         cursor=request.args.get("cursor"), type=kind.chosen or None,
         from_at=local_moment(begin.chosen), to_at=local_moment(end.chosen),
     )  # fmt: skip
-    page = services().webhooks.events.list(wanted, context)
+    page = services().events.list(wanted, context)
     table = DataTable(
         "Events, newest first", _COLUMNS, page.items, page.next_cursor, filters=(kind, begin, end),
         empty_title="No event yet", empty_text="Each change of a payment writes an event here.",
@@ -72,9 +72,7 @@ def redeliver_events(context: RequestContext) -> Any:
     from_at, to_at = local_moment(form.get("from", "")), local_moment(form.get("to", ""))
     if from_at is None or to_at is None:
         raise ServiceError(Code.INVALID_REQUEST, "Give the beginning and the end of the period.")
-    outcome = services().webhooks.events.redeliver_range(
-        RedeliverEvents(from_at, to_at, form.get("type") or None), context
-    )
+    outcome = services().events.redeliver_range(RedeliverEvents(from_at, to_at, form.get("type") or None), context)
     flash(f"{outcome.events:,} events are sent again.", "good" if outcome.events else "warn")
     kept = urlencode([(name, form.get(name, "")) for name in ("type", "from", "to") if form.get(name)])
     return redirect(f"{url_for('console.list_events')}?{kept}", 303)
@@ -95,7 +93,7 @@ def show_event_deliveries(context: RequestContext, event_id: str) -> str:
 @console.page("POST", "/events/<event_id>/redeliver", needs="webhooks:write")
 def redeliver_event(context: RequestContext, event_id: str) -> Any:
     """Send one event again."""
-    services().webhooks.events.redeliver(NameEvent(event_id), context)
+    services().events.redeliver(NameEvent(event_id), context)
     flash("The event is sent again to every enabled webhook that takes its type.", "good")
     return redirect(url_for("console.show_event", event_id=event_id), 303)
 
@@ -120,8 +118,8 @@ def _shown_to_operator(event_id: str, context: RequestContext) -> dict[str, Any]
 
 def _shown(event_id: str, context: RequestContext) -> dict[str, Any]:
     name = NameEvent(event_id)
-    event: EventView = services().webhooks.events.get(name, context)
-    sent = services().webhooks.attempts.of_event(name, context)
+    event: EventView = services().events.get(name, context)
+    sent = services().delivery_attempts.of_event(name, context)
     deliveries = [
         ShownDelivery(delivery, [attempt for attempt in sent.attempts if attempt.delivery_id == delivery.id])
         for delivery in reversed(event.deliveries)

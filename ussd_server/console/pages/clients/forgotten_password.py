@@ -22,7 +22,7 @@ def request_password_link(context: RequestContext) -> object:
     """Have a link mailed. The reply is the same for every address."""
     _require_mail()
     try:
-        services().clients.forgotten_passwords.request(request.form.get("email", "").strip(), context)
+        services().forgotten_passwords.request(request.form.get("email", "").strip(), context)
     except ServiceError as error:
         return _again(error)
     flash("If the address is known, a link is on its way. It works once, for an hour.", "good")
@@ -30,7 +30,7 @@ def request_password_link(context: RequestContext) -> object:
 
 
 def _require_mail() -> None:
-    if not services().mail.mails.is_on:
+    if not services().mails.is_on:
         raise ServiceError(Code.NOT_FOUND, NO_PAGE)
 
 

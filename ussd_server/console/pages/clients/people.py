@@ -34,8 +34,8 @@ _COLUMNS = (
 @console.page("GET", "/people", needs="team:read")
 def list_people(context: RequestContext) -> Response:
     """The client's people."""
-    page = services().clients.team.list(ListPeople(cursor=request.args.get("cursor")), context)
-    factors = services().clients.second_factors
+    page = services().team.list(ListPeople(cursor=request.args.get("cursor")), context)
+    factors = services().second_factors
     holders = factors.holders(context)
     shown = Column("second_factor", "Second factor", value=lambda person: "yes" if person.user_id in holders else "no")
     return show_table(
@@ -57,7 +57,7 @@ def invite_person(context: RequestContext) -> Any:
     form = request.form
     wanted = InvitePerson(form.get("email", "").strip(), form.get("role", ""), shows_link=_shows_link())
     try:
-        link = services().clients.team.invite(wanted, context)
+        link = services().team.invite(wanted, context)
     except ServiceError as error:
         if error.code not in (Code.INVALID_REQUEST, Code.INSUFFICIENT_SCOPE, Code.RATE_LIMIT_EXCEEDED):
             raise
@@ -68,18 +68,18 @@ def invite_person(context: RequestContext) -> Any:
 @console.page("GET", "/people/<user_id>", needs="team:read")
 def show_person(context: RequestContext, user_id: str) -> str:
     """One person and their open logins."""
-    person = services().clients.team.show(user_id, context)
+    person = services().team.show(user_id, context)
     return render_template(
         "console/people/person.html", shown=person, roles=ROLES, me=context.caller.user_id,
-        has_factor=user_id in services().clients.second_factors.holders(context),
-        mail=services().mail.mails.last_of_person(user_id, context), **_mail(),
+        has_factor=user_id in services().second_factors.holders(context),
+        mail=services().mails.last_of_person(user_id, context), **_mail(),
     )  # fmt: skip
 
 
 @console.page("POST", "/people/<user_id>/role", needs="team:write", fresh_code=True)
 def change_role(context: RequestContext, user_id: str) -> Any:
     """Give a person another role."""
-    changed = services().clients.team.change_role(ChangeRole(user_id, request.form.get("role", "")), context)
+    changed = services().team.change_role(ChangeRole(user_id, request.form.get("role", "")), context)
     hint = " The link of the invitation has ended: make a new one." if changed.state == "invited" else ""
     return _changed(user_id, f"{changed.email} is {changed.role} from now on.{hint}", context)
 
@@ -87,28 +87,28 @@ def change_role(context: RequestContext, user_id: str) -> Any:
 @console.page("POST", "/people/<user_id>/disable", needs="team:write", fresh_code=True)
 def disable_person(context: RequestContext, user_id: str) -> Any:
     """Refuse a person and end their logins."""
-    services().clients.team.set_active(user_id, False, context)
+    services().team.set_active(user_id, False, context)
     return _changed(user_id, "The person is disabled and signed out everywhere.", context)
 
 
 @console.page("POST", "/people/<user_id>/enable", needs="team:write", fresh_code=True)
 def enable_person(context: RequestContext, user_id: str) -> Any:
     """Let a person sign in again."""
-    services().clients.team.set_active(user_id, True, context)
+    services().team.set_active(user_id, True, context)
     return _changed(user_id, "The person may sign in again.", context)
 
 
 @console.page("POST", "/people/<user_id>/logins/end", needs="team:write", fresh_code=True)
 def end_logins_of_person(context: RequestContext, user_id: str) -> Any:
     """Sign a person out everywhere."""
-    services().clients.team.end_logins(user_id, context)
+    services().team.end_logins(user_id, context)
     return _changed(user_id, "Every login of the person has ended.", context)
 
 
 @console.page("POST", "/people/<user_id>/link", needs="team:write", fresh_code=True)
 def make_password_link(context: RequestContext, user_id: str) -> Any:
     """Make another link by which a person chooses a password."""
-    link = services().clients.team.new_link(user_id, context, shows_link=_shows_link())
+    link = services().team.new_link(user_id, context, shows_link=_shows_link())
     return _link_page("The link is ready", link)
 
 
@@ -125,7 +125,7 @@ def choose_password(context: RequestContext, token: str) -> Any:
     try:
         if password != request.form.get("password_again", ""):
             raise ServiceError(Code.INVALID_REQUEST, "The two passwords differ.")
-        services().clients.password_links.choose_password(token, password, context)
+        services().password_links.choose_password(token, password, context)
     except ServiceError as error:
         if error.code is not Code.INVALID_REQUEST:
             raise
@@ -148,7 +148,7 @@ def _form(given: dict[str, Any], error: ServiceError | None) -> str:
 
 
 def _mail() -> dict[str, bool]:
-    return {"is_mail_on": services().mail.mails.is_on}
+    return {"is_mail_on": services().mails.is_on}
 
 
 def _shows_link() -> bool:
@@ -156,7 +156,7 @@ def _shows_link() -> bool:
 
 
 def _welcome(token: str, error: ServiceError | None) -> str:
-    email = services().clients.password_links.email_of(token)
+    email = services().password_links.email_of(token)
     return render_template("console/people/welcome.html", token=token, email=email, error=error)
 
 

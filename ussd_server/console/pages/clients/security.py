@@ -17,7 +17,7 @@ from ussd_server.status import Code, ServiceError
 @console.page("GET", "/security", before_factor=True)
 def show_security(context: RequestContext) -> str:
     """The person's second factor."""
-    return render_template("console/security/security.html", factor=services().clients.second_factors.show(context))
+    return render_template("console/security/security.html", factor=services().second_factors.show(context))
 
 
 @console.page("GET", "/security/new", before_factor=True)
@@ -33,7 +33,7 @@ def add_factor(context: RequestContext) -> Any:
     try:
         if not secret:
             raise TOO_OLD
-        codes = services().clients.second_factors.add(secret, request.form.get("code", ""), context)
+        codes = services().second_factors.add(secret, request.form.get("code", ""), context)
     except ServiceError as error:
         if error.code is not Code.INVALID_REQUEST:
             raise
@@ -44,13 +44,13 @@ def add_factor(context: RequestContext) -> Any:
 @console.page("POST", "/security/recovery-codes", fresh_code=True)
 def replace_recovery_codes(context: RequestContext) -> str:
     """Show new recovery codes in place of the old ones."""
-    return _codes_page("Your new recovery codes", services().clients.second_factors.replace_recovery_codes(context))
+    return _codes_page("Your new recovery codes", services().second_factors.replace_recovery_codes(context))
 
 
 @console.page("POST", "/security/remove", fresh_code=True)
 def remove_own_factor(context: RequestContext) -> Any:
     """Sign in with the password alone from now on."""
-    services().clients.second_factors.remove_own(context)
+    services().second_factors.remove_own(context)
     flash("Your second factor is removed.", "warn")
     return redirect(url_for("console.show_security"), 303)
 
@@ -58,7 +58,7 @@ def remove_own_factor(context: RequestContext) -> Any:
 @console.page("POST", "/people/<user_id>/second-factor/remove", needs="team:write", fresh_code=True)
 def remove_factor_of_person(context: RequestContext, user_id: str) -> Any:
     """Remove the second factor of a colleague who lost it."""
-    services().clients.second_factors.remove(user_id, context)
+    services().second_factors.remove(user_id, context)
     flash("The second factor is removed, and the person is signed out everywhere.", "good")
     return redirect(url_for("console.show_person", user_id=user_id), 303)
 
@@ -66,13 +66,13 @@ def remove_factor_of_person(context: RequestContext, user_id: str) -> Any:
 @console.page("POST", "/people/second-factor/<any(required,optional):action>", needs="team:write", fresh_code=True)
 def require_factor(context: RequestContext, action: str) -> Any:
     """Require a second factor of everybody, or leave it to each person."""
-    services().clients.second_factors.require(action == "required", context)
+    services().second_factors.require(action == "required", context)
     flash("Everybody needs a second factor from now on." if action == "required" else "Each person decides.", "good")
     return redirect(url_for("console.list_people"), 303)
 
 
 def _form(context: RequestContext, secret: str = "", error: ServiceError | None = None) -> str:
-    factor = services().clients.second_factors.prepare(context, secret)
+    factor = services().second_factors.prepare(context, secret)
     qr_code = segno.make(factor.uri, micro=False).svg_data_uri(scale=4, border=4, light="white")
     return render_template(
         "console/security/new.html", factor=factor, field=encrypt_field(factor.secret), qr_code=qr_code, error=error

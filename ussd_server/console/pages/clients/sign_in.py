@@ -30,12 +30,12 @@ def sign_in(context: RequestContext) -> Any:
     """Check password and code, and go on where the person wanted to go."""
     form = request.form
     try:
-        login_id = services().clients.logins.begin_for_console(
+        login_id = services().logins.begin_for_console(
             LogIn(form.get("email", "").strip(), form.get("password", ""), form.get("code", "")), context
         )
     except ServiceError as error:
         return _refused(error)
-    remember(login=login_id, user=services().clients.auth.authenticate_login(login_id).caller.user_id or "")
+    remember(login=login_id, user=services().auth.authenticate_login(login_id).caller.user_id or "")
     return _go_on("console.show_overview")
 
 
@@ -50,7 +50,7 @@ def show_operator_sign_in(context: RequestContext) -> str:
 def sign_operator_in(context: RequestContext) -> Any:
     """Check password and code, and go on where the operator wanted to go."""
     _require_operators_address(context)
-    form, logins = request.form, services().operators.logins
+    form, logins = request.form, services().operator_logins
     wanted = OperatorSignIn(form.get("email", "").strip(), form.get("password", ""), form.get("code", ""))
     try:
         login_id = logins.begin(wanted, context)
@@ -65,7 +65,7 @@ def sign_out(context: RequestContext) -> Any:
     """End this login, or every login of the person."""
     everywhere = request.form.get("everywhere") == "1"
     is_operator = context.caller.kind is CallerKind.OPERATOR
-    logins = services().operators.logins if is_operator else services().clients.logins
+    logins = services().operator_logins if is_operator else services().logins
     logins.end(LogOut(everywhere), context)
     session.clear()
     flash("You are signed out everywhere." if everywhere else "You are signed out.", "good")
@@ -73,13 +73,13 @@ def sign_out(context: RequestContext) -> Any:
 
 
 def _require_operators_address(context: RequestContext) -> None:
-    if not services().operators.logins.is_admitted(context.address):
+    if not services().operator_logins.is_admitted(context.address):
         raise ServiceError(Code.NOT_FOUND, NO_PAGE)
 
 
 def _form(next_path: str, *, for_operators: bool = False, **shown: Any) -> str:
     return render_template(
-        "console/sign_in.html", next=next_path, for_operators=for_operators, is_mail_on=services().mail.mails.is_on,
+        "console/sign_in.html", next=next_path, for_operators=for_operators, is_mail_on=services().mails.is_on,
         **shown,
     )  # fmt: skip
 
@@ -90,7 +90,7 @@ def _fresh_form() -> Response:
 
 
 def _fresh_operators_form() -> Response:
-    if not services().operators.logins.is_admitted(request.remote_addr or ""):
+    if not services().operator_logins.is_admitted(request.remote_addr or ""):
         raise ServiceError(Code.NOT_FOUND, NO_PAGE)
     return _again(TOO_OLD, for_operators=True)
 

@@ -44,7 +44,7 @@ _COLUMNS = (
 def list_webhooks(context: RequestContext) -> Response:
     """All webhooks of the client; a client has 20 at most."""
     table = DataTable(
-        "Webhooks, oldest first", _COLUMNS, services().webhooks.subscriptions.list(context).items,
+        "Webhooks, oldest first", _COLUMNS, services().webhooks.list(context).items,
         empty_title="No webhook yet", empty_text="A webhook tells your server at once what happens to your payments.",
     )  # fmt: skip
     return show_table("console/webhooks/list.html", table, grace_periods=_GRACE)
@@ -64,7 +64,7 @@ def create_webhook(context: RequestContext) -> Any:
     try:
         if types == ():
             raise ServiceError(Code.INVALID_REQUEST, "Choose at least one type of event.")
-        created = services().webhooks.subscriptions.create(CreateWebhook(form.get("url", "").strip(), types), context)
+        created = services().webhooks.create(CreateWebhook(form.get("url", "").strip(), types), context)
     except ServiceError as error:
         if error.code is not Code.INVALID_REQUEST:
             raise
@@ -75,7 +75,7 @@ def create_webhook(context: RequestContext) -> Any:
 @console.page("GET", "/webhooks/<webhook_id>", needs="webhooks:read")
 def show_webhook(context: RequestContext, webhook_id: str) -> str:
     """One webhook: its health and what it answered lately."""
-    webhook = services().webhooks.subscriptions.get(NameWebhook(webhook_id), context)
+    webhook = services().webhooks.get(NameWebhook(webhook_id), context)
     return render_template(
         "console/webhooks/webhook.html", webhook=webhook, grace_periods=_GRACE, **_health(webhook, context)
     )
@@ -84,14 +84,14 @@ def show_webhook(context: RequestContext, webhook_id: str) -> str:
 @console.page("GET", "/webhooks/<webhook_id>/health", needs="webhooks:read")
 def show_webhook_health(context: RequestContext, webhook_id: str) -> str:
     """The live part of a webhook's page."""
-    webhook = services().webhooks.subscriptions.get(NameWebhook(webhook_id), context)
+    webhook = services().webhooks.get(NameWebhook(webhook_id), context)
     return render_template("console/webhooks/health.html", webhook=webhook, **_health(webhook, context))
 
 
 @console.page("POST", "/webhooks/<webhook_id>/test", needs="webhooks:write")
 def test_webhook(context: RequestContext, webhook_id: str) -> Any:
     """Send a test event, and show what becomes of it."""
-    event = services().webhooks.subscriptions.test(NameWebhook(webhook_id), context)
+    event = services().webhooks.test(NameWebhook(webhook_id), context)
     flash("The test event is on its way. Its attempts appear below.", "good")
     return redirect(url_for("console.show_event", event_id=event.id), 303)
 
@@ -99,7 +99,7 @@ def test_webhook(context: RequestContext, webhook_id: str) -> Any:
 @console.page("POST", "/webhooks/<webhook_id>/rotate", needs="webhooks:write")
 def rotate_webhook(context: RequestContext, webhook_id: str) -> Any:
     """Give a webhook another secret and show it this once."""
-    subscriptions = services().webhooks.subscriptions
+    subscriptions = services().webhooks
     rotated = subscriptions.rotate(RotateWebhook(webhook_id, _grace_period()), context)
     webhook = subscriptions.get(NameWebhook(webhook_id), context)
     return _secret_page("The secret is changed", rotated.secret, webhook, rotated.previous_secret_expires_at)
@@ -108,7 +108,7 @@ def rotate_webhook(context: RequestContext, webhook_id: str) -> Any:
 @console.page("POST", "/webhooks/callbacks/rotate", needs="webhooks:write")
 def rotate_callbacks(context: RequestContext) -> Any:
     """Give another secret, or the first, for the callback addresses of single transactions."""
-    rotated = services().webhooks.subscriptions.rotate_callbacks(RotateCallbacks(_grace_period()), context)
+    rotated = services().webhooks.rotate_callbacks(RotateCallbacks(_grace_period()), context)
     title = "The secret of callbacks is changed"
     return _secret_page(title, rotated.secret, None, rotated.previous_secret_expires_at)
 
@@ -116,7 +116,7 @@ def rotate_callbacks(context: RequestContext) -> Any:
 @console.page("POST", "/webhooks/<webhook_id>/enable", needs="webhooks:write")
 def enable_webhook(context: RequestContext, webhook_id: str) -> Any:
     """Switch a webhook on again."""
-    services().webhooks.subscriptions.enable(NameWebhook(webhook_id), context)
+    services().webhooks.enable(NameWebhook(webhook_id), context)
     flash("The webhook is enabled. Redeliver the events of the time when it was disabled, if you need them.", "good")
     return redirect(url_for("console.show_webhook", webhook_id=webhook_id), 303)
 
@@ -124,7 +124,7 @@ def enable_webhook(context: RequestContext, webhook_id: str) -> Any:
 @console.page("POST", "/webhooks/<webhook_id>/delete", needs="webhooks:write")
 def delete_webhook(context: RequestContext, webhook_id: str) -> Any:
     """Remove a webhook."""
-    services().webhooks.subscriptions.delete(NameWebhook(webhook_id), context)
+    services().webhooks.delete(NameWebhook(webhook_id), context)
     flash("The webhook is deleted. Nothing more is sent to it.", "good")
     return redirect(url_for("console.list_webhooks"), 303)
 
@@ -137,7 +137,7 @@ def _grace_period() -> int:
 
 
 def _health(webhook: WebhookView, context: RequestContext) -> dict[str, Any]:
-    health = services().webhooks.attempts.of_webhook(NameWebhook(webhook.id), context)
+    health = services().delivery_attempts.of_webhook(NameWebhook(webhook.id), context)
     return {"health": health, "state": state_of(webhook)}
 
 

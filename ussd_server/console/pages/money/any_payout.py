@@ -16,7 +16,7 @@ from ussd_server.context import RequestContext
 @console.page("GET", "/operator/clients/<client_id>/payouts", who="operator")
 def list_any_payouts(context: RequestContext, client_id: str) -> Response:
     """The payouts of one client, newest first."""
-    client = services().clients.clients.find(client_id, context)
+    client = services().clients.find(client_id, context)
     return payouts_page(acting_for(client, context), client)
 
 

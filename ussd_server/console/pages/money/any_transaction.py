@@ -26,7 +26,7 @@ _ACTIONS: dict[str, tuple[str, dict[str, bool]]] = {
 def show_any_transaction(context: RequestContext, transaction_id: str) -> str:
     """One transaction of any client: where its money is, and everything that happened to it."""
     shown = _about(transaction_id, context)
-    open_proposals = services().operators.proposals.list_open(context)
+    open_proposals = services().proposals.list_open(context)
     proposal = next((each for each in open_proposals if each.object_id == shown["view"].transaction_id), None)
     return render_template("console/operator/transaction.html", **shown, proposal=proposal)
 
@@ -40,7 +40,7 @@ def show_any_transaction_live(context: RequestContext, transaction_id: str) -> R
 @console.page("POST", "/operator/reviews/<transaction_id>/propose", who="operator")
 def propose_end_of_review(context: RequestContext, transaction_id: str) -> Any:
     """Propose how a review ends."""
-    services().transactions.review.show(transaction_id, context)
+    services().reviews.show(transaction_id, context)
     outcome = request.form.get("outcome")
     if outcome not in _ACTIONS:
         raise ServiceError(Code.INVALID_REQUEST, "Choose how the review ends.")
@@ -51,20 +51,20 @@ def propose_end_of_review(context: RequestContext, transaction_id: str) -> Any:
 @console.page("POST", "/operator/transactions/<transaction_id>/refund", who="operator")
 def propose_refund(context: RequestContext, transaction_id: str) -> Any:
     """Propose to give a payment back, in whole or in part."""
-    services().transactions.review.show(transaction_id, context)
+    services().reviews.show(transaction_id, context)
     parameters = {"amount_cents": forms.cents(request.form.get("amount", ""))}
     return _propose(Propose("transaction.refund", transaction_id, request.form.get("reason", ""), parameters), context)
 
 
 def _propose(proposal: Propose, context: RequestContext) -> Any:
-    services().operators.proposals.propose(proposal, context)
+    services().proposals.propose(proposal, context)
     flash("The proposal waits for another operator.", "good")
     return redirect(url_for("console.list_proposals"), 303)
 
 
 def _about(transaction_id: str, context: RequestContext) -> dict[str, Any]:
-    item = services().transactions.review.show(transaction_id, context)
-    client = services().clients.clients.find(item.client_id, context)
+    item = services().reviews.show(transaction_id, context)
+    client = services().clients.find(item.client_id, context)
     shown = about_transaction(
         item.transaction, acting_for(client, context), live_view="console.show_any_transaction_live"
     )

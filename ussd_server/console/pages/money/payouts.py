@@ -77,7 +77,7 @@ def payouts_page(context: RequestContext, client: ClientView | None = None) -> R
     status = TableFilter("status", "Status", {word.value: word.value.capitalize() for word in PayoutStatus})
     reference = TableFilter("reference", "Reference")
     first, last = TableFilter("from", "From", input_type="date"), TableFilter("to", "To", input_type="date")
-    page = services().payouts.payouts.list(
+    page = services().payouts.list(
         ListPayouts(
             cursor=request.args.get("cursor"),
             status=PayoutStatus(status.chosen) if status.chosen else None,
@@ -109,7 +109,7 @@ def create_payout(context: RequestContext) -> Any:
         if file is None or not file.filename:
             raise ServiceError(Code.INVALID_REQUEST, "Choose a file.")
         values = load(CreatePayoutQuery(), {name: value for name, value in given.items() if value})
-        created = services().payouts.payouts.create(CreatePayout(**values, file=file.read()), context)
+        created = services().payouts.create(CreatePayout(**values, file=file.read()), context)
     except ServiceError as error:
         if error.code not in (Code.INVALID_REQUEST, Code.IDEMPOTENCY_KEY_REUSED):
             raise
@@ -145,7 +145,7 @@ def approve_payout(context: RequestContext, payout_id: str) -> Any:
     """Reserve the sum and the fees of all ready rows, and send them."""
     try:
         shown = load(ApprovePayoutBody(), {name: value for name, value in request.form.items() if name == "total_fee"})
-        services().payouts.payouts.approve(ApprovePayout(payout_id, **shown), context)
+        services().payouts.approve(ApprovePayout(payout_id, **shown), context)
     except ServiceError as error:
         return _refused(payout_id, error, context, None)
     flash("The payout is approved. Its rows are being sent.", "good")
@@ -161,7 +161,7 @@ def cancel_payout(context: RequestContext, payout_id: str) -> Any:
 def cancel(payout_id: str, context: RequestContext, client: ClientView | None = None) -> Any:
     """Cancel what was not sent, and show the page of the payout. Operators name its `client`."""
     try:
-        services().payouts.payouts.cancel(NamePayout(payout_id), context)
+        services().payouts.cancel(NamePayout(payout_id), context)
     except ServiceError as error:
         return _refused(payout_id, error, context, client)
     flash("What was not sent is cancelled, and its money is free again.", "good")
@@ -170,7 +170,7 @@ def cancel(payout_id: str, context: RequestContext, client: ClientView | None = 
 
 def live_part(payout_id: str, context: RequestContext, client: ClientView | None = None) -> Response:
     """The live part of a payout's page. A new status reloads the page."""
-    payout = services().payouts.payouts.get(NamePayout(payout_id), context)
+    payout = services().payouts.get(NamePayout(payout_id), context)
     people, state = _people(payout, context), _state()
     shown = render_template(
         "console/payouts/live.html", payout=payout, people=people, state=state and state.value,
@@ -184,7 +184,7 @@ def live_part(payout_id: str, context: RequestContext, client: ClientView | None
 
 def results_file(payout_id: str, context: RequestContext) -> Response:
     """The rows of a payout with their results, of the chosen state or of all."""
-    parts = services().payouts.payouts.csv(ListPayoutItems(payout_id, state=_state()), context)
+    parts = services().payouts.csv(ListPayoutItems(payout_id, state=_state()), context)
     return send_csv(f"payout-{payout_id}.csv", parts)
 
 
@@ -201,7 +201,7 @@ def payout_page(
     payout_id: str, context: RequestContext, client: ClientView | None = None, error: ServiceError | None = None
 ) -> Response:
     """The page of a payout. Operators name its `client`, on whose behalf they look."""
-    reader = services().payouts.payouts
+    reader = services().payouts
     payout = reader.get(NamePayout(payout_id), context)
     state = TableFilter("state", "State", {word.value: word.value.capitalize() for word in ItemState})
     cursor = request.args.get("cursor")
@@ -209,7 +209,7 @@ def payout_page(
     table = DataTable(
         f"Rows of {payout.reference}", _ITEM_COLUMNS, page.items, page.next_cursor, (state,), has_filter_form=False
     )
-    main = services().accounts.balances.get(GetBalance(), context)
+    main = services().balances.get(GetBalance(), context)
     return show_table(
         "console/payouts/payout.html", table, payout=payout, error=error, state=state,
         people=_people(payout, context), version=_version_of(payout),
@@ -221,9 +221,9 @@ def payout_page(
 
 def _people(payout: PayoutView, context: RequestContext) -> dict[str, Any]:
     """The names of who made and approved a payout, and of those who may still approve it."""
-    reader = services().clients.team
+    reader = services().team
     names = reader.names((payout.created_by, payout.approved_by), context)
-    counted_as_maker = services().payouts.payouts.counted_as_maker(NamePayout(payout.payout_id), context)
+    counted_as_maker = services().payouts.counted_as_maker(NamePayout(payout.payout_id), context)
     is_open = payout.status is PayoutStatus.DRAFT and payout.ready_count > 0
     return {
         "created_by": names.get(payout.created_by, "a person or key that was deleted"),

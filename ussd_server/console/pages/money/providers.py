@@ -30,11 +30,11 @@ _COLUMNS = (
 @console.page("GET", "/operator/providers", who="operator")
 def list_providers(context: RequestContext) -> Response:
     """Every provider with its state, limits, float and figures."""
-    states = services().providers.states.list(context)
-    recent = services().transactions.recent_payments.get(context)
+    states = services().provider_states.list(context)
+    recent = services().recent_payments.get(context)
     return show_table(
         "console/operator/providers.html", DataTable("Providers", _COLUMNS, states), states=states, recent=recent,
-        last_error=last_error_in_words, changes=services().providers.states.changes(context),
+        last_error=last_error_in_words, changes=services().provider_states.changes(context),
     )  # fmt: skip
 
 
@@ -42,9 +42,7 @@ def list_providers(context: RequestContext) -> Response:
 def switch_provider(context: RequestContext, provider: str) -> Any:
     """Take a provider out of use for new payments, or into use again."""
     is_off = request.form.get("to") == "off"
-    state = services().providers.states.switch(
-        SwitchProvider(provider, is_off, request.form.get("reason", "")), context
-    )
+    state = services().provider_states.switch(SwitchProvider(provider, is_off, request.form.get("reason", "")), context)
     flash(f"{state.name} is switched {'off' if is_off else 'on'}.", "warn" if is_off else "good")
     return redirect(url_for("console.list_providers"), 303)
 

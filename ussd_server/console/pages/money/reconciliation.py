@@ -85,7 +85,7 @@ _DIFFERENCE_COLUMNS = (
 @console.page("GET", "/operator/reconciliation", who="operator")
 def list_reconciliations(context: RequestContext) -> Response:
     """Statements that were compared, newest first."""
-    page = services().reconciliation.statements.list(ListProviderStatements(request.args.get("cursor")), context)
+    page = services().provider_statements.list(ListProviderStatements(request.args.get("cursor")), context)
     table = DataTable(
         "Statements, newest first", _STATEMENT_COLUMNS, page.items, page.next_cursor,
         empty_title="No statement yet",
@@ -120,7 +120,7 @@ def create_reconciliation(context: RequestContext) -> Any:
                 is_dry_run=request.form.get("result") == "try",
                 is_confirmed=request.form.get("is_confirmed") == "yes",
             )  # fmt: skip
-            result = services().reconciliation.statements.reconcile(wanted, context)
+            result = services().provider_statements.reconcile(wanted, context)
         except ServiceError as error:
             if error.code is not Code.INVALID_REQUEST:
                 raise
@@ -142,9 +142,9 @@ def create_reconciliation(context: RequestContext) -> Any:
 @console.page("GET", "/operator/reconciliation/<statement_id>", who="operator")
 def show_reconciliation(context: RequestContext, statement_id: str) -> Response:
     """The result of one comparison, with its differences."""
-    seen = services().reconciliation.statements.show(statement_id, context)
+    seen = services().provider_statements.show(statement_id, context)
     verdict = TableFilter("verdict", "Difference", {each.value: VERDICTS[each] for each in MAY_DIFFER})
-    page = services().reconciliation.differences.list(
+    page = services().differences.list(
         ListDifferences(
             statement_id, request.args.get("cursor"), verdict=Verdict(verdict.chosen) if verdict.chosen else None
         ),
@@ -154,7 +154,7 @@ def show_reconciliation(context: RequestContext, statement_id: str) -> Response:
         f"Differences of {seen.file_name}", _DIFFERENCE_COLUMNS, page.items, page.next_cursor, (verdict,),
         empty_title="The books agree", empty_text="Every line matches a transaction of ours.",
     )  # fmt: skip
-    proposals = services().operators.proposals.list_open(context)
+    proposals = services().proposals.list_open(context)
     is_proposed = any(proposal.object_id == statement_id for proposal in proposals)
     return show_table(
         "console/reconciliation/statement.html", table, seen=seen, verdicts=VERDICTS, is_proposed=is_proposed
@@ -164,10 +164,8 @@ def show_reconciliation(context: RequestContext, statement_id: str) -> Response:
 @console.page("POST", "/operator/reconciliation/<statement_id>/undo", who="operator")
 def propose_undo(context: RequestContext, statement_id: str) -> Any:
     """Propose to take the import of a statement back."""
-    services().reconciliation.statements.show(statement_id, context)
-    services().operators.proposals.propose(
-        Propose("statement.undo", statement_id, request.form.get("reason", "")), context
-    )
+    services().provider_statements.show(statement_id, context)
+    services().proposals.propose(Propose("statement.undo", statement_id, request.form.get("reason", "")), context)
     flash("The proposal waits for another operator.", "good")
     return redirect(url_for("console.list_proposals"), 303)
 
@@ -175,7 +173,7 @@ def propose_undo(context: RequestContext, statement_id: str) -> Any:
 @console.page("GET", "/operator/differences", who="operator")
 def list_differences(context: RequestContext) -> Response:
     """Differences whose review is open, newest first."""
-    page = services().reconciliation.differences.list(ListDifferences(cursor=request.args.get("cursor")), context)
+    page = services().differences.list(ListDifferences(cursor=request.args.get("cursor")), context)
     provider = Column("provider", "Provider", value=lambda each: provider_name(each.provider))
     table = DataTable(
         "Open differences, newest first", (provider, *_DIFFERENCE_COLUMNS), page.items, page.next_cursor,
@@ -195,7 +193,7 @@ def end_difference(context: RequestContext, difference_id: str) -> Any:
     """End the review of a difference that is explained. No money moves."""
     wanted = EndDifference(difference_id, request.form.get("reason", ""), context.caller.operator or "")
     try:
-        services().reconciliation.differences.end(wanted, context)
+        services().differences.end(wanted, context)
     except ServiceError as error:
         return _refused(difference_id, error, context)
     flash("The review of the difference has ended.", "good")
@@ -205,10 +203,10 @@ def end_difference(context: RequestContext, difference_id: str) -> Any:
 @console.page("POST", "/operator/differences/<difference_id>/conclude", who="operator")
 def propose_conclusion(context: RequestContext, difference_id: str) -> Any:
     """Propose to set the payment to succeeded, as the provider's statement says."""
-    if not _may_conclude(services().reconciliation.differences.show(difference_id, context)):
+    if not _may_conclude(services().differences.show(difference_id, context)):
         raise ServiceError(Code.INVALID_REQUEST, "Only an open difference with a success of the provider is concluded.")
     try:
-        services().operators.proposals.propose(
+        services().proposals.propose(
             Propose("difference.conclude", difference_id, request.form.get("reason", ""), {}), context
         )
     except ServiceError as error:
@@ -229,8 +227,8 @@ def _refused(difference_id: str, error: ServiceError, context: RequestContext) -
 
 
 def _difference_page(difference_id: str, context: RequestContext, error: ServiceError | None = None) -> str:
-    each = services().reconciliation.differences.show(difference_id, context)
-    proposals = services().operators.proposals.list_open(context)
+    each = services().differences.show(difference_id, context)
+    proposals = services().proposals.list_open(context)
     return render_template(
         "console/reconciliation/difference.html", each=each, error=error, verdicts=VERDICTS, side=side,
         is_proposed=any(proposal.object_id == difference_id for proposal in proposals),
@@ -246,7 +244,7 @@ def _form(context: RequestContext, error: ServiceError | None = None, tried: Rec
     return render_template(
         "console/reconciliation/new.html", error=error, provider=request.form.get("provider"), tried=tried,
         differences=list(islice(tried.differences(), _MOST_SHOWN)) if tried else (), verdicts=VERDICTS, side=side,
-        providers=services().reconciliation.statements.providers(context),
+        providers=services().provider_statements.providers(context),
     )  # fmt: skip
 
 

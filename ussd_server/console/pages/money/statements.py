@@ -47,7 +47,7 @@ def show_statement(context: RequestContext) -> Response:
     """The statement of an account for a period, with its balance over time."""
     first, last = _period()
     wanted = _request_for(first, last)
-    reader = services().accounts.statements
+    reader = services().statements
     page = reader.get(wanted, context)
     table = DataTable(
         f"Statement of {wanted.account}, oldest first", _LINE_COLUMNS, page.items, page.next_cursor,
@@ -66,7 +66,7 @@ def download_statement(context: RequestContext) -> Response:
     """The whole statement as a file."""
     first, last = _period()
     wanted = _request_for(first, last)
-    statement = services().accounts.statements.csv(wanted, context)
+    statement = services().statements.csv(wanted, context)
     return send_csv(f"statement-{wanted.account.lstrip('+')}-{first}-{last}.csv", statement.parts)
 
 
@@ -75,7 +75,7 @@ def show_report(context: RequestContext) -> Response:
     """What became final on a day."""
     today = _today()
     day = forms.date_of(request.args.get("date", "")) or today
-    report = services().transactions.daily_reports.get(GetDailyReport(day), context)
+    report = services().daily_reports.get(GetDailyReport(day), context)
     table = DataTable(
         f"Payments that became final on {day}", _REPORT_COLUMNS, report.rows,
         empty_title="No payment", empty_text="No payment became final on this day.",

@@ -52,7 +52,7 @@ def list_transactions(context: RequestContext) -> Response:
     number = TableFilter("phone_number", "Phone number", placeholder="0772 123 456")
     reference, receipt = TableFilter("reference", "Reference"), TableFilter("receipt", "Provider's receipt")
     first, last = TableFilter("from", "From", input_type="date"), TableFilter("to", "To", input_type="date")
-    page = services().transactions.transactions.list(
+    page = services().transactions.list(
         ListTransactions(
             cursor=request.args.get("cursor"),
             status=TransactionStatus(status.chosen) if status.chosen else None,
@@ -94,7 +94,7 @@ def refund_transaction(context: RequestContext, transaction_id: str) -> Any:
         if not 0 < len(reference) <= _LONGEST_REFERENCE:
             raise ServiceError(Code.INVALID_REQUEST, "Give the refund a reference of 1 to 64 characters.")
         wanted = CreateRefund(transaction_id, reference, amount_cents, reason=form.get("reason", "").strip())
-        refund = services().transactions.refunds.create(wanted, context)
+        refund = services().refunds.create(wanted, context)
     except ServiceError as error:
         if error.code is Code.TRANSACTION_NOT_FOUND or error.code.http_status not in (400, 502):
             raise
@@ -108,11 +108,11 @@ def about_transaction(
     view: TransactionView, context: RequestContext, live_view: str = "console.show_transaction_live"
 ) -> dict[str, Any]:
     """What the page of one transaction shows, to clients and operators. `live_view` answers its live part."""
-    events = services().webhooks.events.list_of_object(view.transaction_id, context)
+    events = services().events.list_of_object(view.transaction_id, context)
     return {
         "view": view,
         "timeline": timeline_of(view),
-        "refunds": services().transactions.refunds.list(GetTransaction(view.transaction_id), context),
+        "refunds": services().refunds.list(GetTransaction(view.transaction_id), context),
         "events": events,
         "is_live": view.completed_at is None or _is_sending(events),
         "live_view": live_view,
@@ -138,7 +138,7 @@ def _is_sending(events: tuple[EventView, ...]) -> bool:
 
 
 def _get(transaction_id: str, context: RequestContext) -> TransactionView:
-    return services().transactions.transactions.get(GetTransaction(transaction_id), context)
+    return services().transactions.get(GetTransaction(transaction_id), context)
 
 
 def _page(transaction_id: str, context: RequestContext, error: ServiceError | None = None) -> str:

@@ -42,7 +42,7 @@ _COLUMNS = (
 @console.page("GET", "/menus", needs="menus:read")
 def list_menus(context: RequestContext) -> Response:
     """All menus of the client; a client has 200 at most."""
-    menus: tuple[MenuSummary, ...] = services().menus.menus.list(context)
+    menus: tuple[MenuSummary, ...] = services().menus.list(context)
     table = DataTable(
         "Menus by name", _COLUMNS, menus,
         empty_title="No menu yet", empty_text="Upload one as YAML or JSON; the check says what to mend.",
@@ -61,7 +61,7 @@ def upload_menu(context: RequestContext) -> Any:
     """Save what was uploaded or typed as the draft of a menu, new or not."""
     menu_id, text = request.form.get("menu_id", "").strip(), _text()
     try:
-        services().menus.menus.save_draft(SaveDraft(menu_id, source=_source(text)), context)
+        services().menus.save_draft(SaveDraft(menu_id, source=_source(text)), context)
     except ServiceError as error:
         if error.code.http_status != Code.INVALID_REQUEST.http_status:
             raise
@@ -74,19 +74,19 @@ def upload_menu(context: RequestContext) -> Any:
 @console.page("GET", "/menus/<menu_id>", needs="menus:read")
 def show_menu(context: RequestContext, menu_id: str) -> str:
     """One menu: its diagram with drop-offs, its check, its scripts and versions."""
-    menu = services().menus.menus.get(NameMenu(menu_id), context)
-    drop_offs = services().menus.replays.drop_offs(GetDropOffs(menu_id), context)
+    menu = services().menus.get(NameMenu(menu_id), context)
+    drop_offs = services().replays.drop_offs(GetDropOffs(menu_id), context)
     is_draft = request.args.get("of") == "draft" or menu.published_version is None
     version = None if is_draft else menu.published_version
     scripts = menu.draft.get("scripts")
     return render_template(
         "console/menus/menu.html", menu=menu, is_draft=is_draft, drop_offs=drop_offs,
-        diagram=services().menus.diagrams.draw(DrawMenu(menu_id, version, notes=_notes(drop_offs)), context),
-        report=services().menus.menus.check(CheckMenu(menu_id), context),
-        screens=services().menus.diagrams.fullest_screens(NameVersion(menu_id), context),
+        diagram=services().diagrams.draw(DrawMenu(menu_id, version, notes=_notes(drop_offs)), context),
+        report=services().menus.check(CheckMenu(menu_id), context),
+        screens=services().diagrams.fullest_screens(NameVersion(menu_id), context),
         scripts=[each for each in scripts if isinstance(each, dict)] if isinstance(scripts, list) else [],
-        versions=services().menus.menus.versions(NameMenu(menu_id), context),
-        codes=services().menus.menus.codes(context), networks=NETWORKS, languages=LANGUAGES,
+        versions=services().menus.versions(NameMenu(menu_id), context),
+        codes=services().menus.codes(context), networks=NETWORKS, languages=LANGUAGES,
         has_changed=menu.draft != menu.published,
     )  # fmt: skip
 
@@ -94,21 +94,21 @@ def show_menu(context: RequestContext, menu_id: str) -> str:
 @console.page("GET", "/menus/<menu_id>/edit", needs="menus:write")
 def edit_menu(context: RequestContext, menu_id: str) -> str:
     """The draft as text, with its check beside it."""
-    text = services().menus.diagrams.text(NameVersion(menu_id), context)
-    return _editor(menu_id, text, services().menus.menus.check(CheckMenu(menu_id), context), None)
+    text = services().diagrams.text(NameVersion(menu_id), context)
+    return _editor(menu_id, text, services().menus.check(CheckMenu(menu_id), context), None)
 
 
 @console.page("POST", "/menus/<menu_id>/edit", needs="menus:write", max_body_bytes=_MOST_BYTES)
 def save_menu(context: RequestContext, menu_id: str) -> Any:
     """Check the text, and save it as the draft unless only the check was wanted."""
-    services().menus.menus.get(NameMenu(menu_id), context)
+    services().menus.get(NameMenu(menu_id), context)
     text, report, error = _text(), None, None
     try:
         if request.form.get("do") == "save":
-            services().menus.menus.save_draft(SaveDraft(menu_id, source=_source(text)), context)
+            services().menus.save_draft(SaveDraft(menu_id, source=_source(text)), context)
             flash("The draft is saved.", "good")
             return redirect(url_for("console.edit_menu", menu_id=menu_id), 303)
-        report = services().menus.menus.check(CheckMenu(menu_id, source=_source(text)), context)
+        report = services().menus.check(CheckMenu(menu_id, source=_source(text)), context)
     except ServiceError as refusal:
         if refusal.code.http_status != Code.INVALID_REQUEST.http_status:
             raise
@@ -122,7 +122,7 @@ def save_menu(context: RequestContext, menu_id: str) -> Any:
 def publish_menu(context: RequestContext, menu_id: str) -> Any:
     """Publish the draft."""
     try:
-        published = services().menus.menus.publish(NameMenu(menu_id), context)
+        published = services().menus.publish(NameMenu(menu_id), context)
         flash(f"Version {published.version} is published. New sessions use it; open ones keep theirs.", "good")
     except ServiceError as error:
         if error.code is not Code.MENU_INVALID:
@@ -135,7 +135,7 @@ def publish_menu(context: RequestContext, menu_id: str) -> Any:
 def roll_back_menu(context: RequestContext, menu_id: str) -> Any:
     """Make another version the one in force."""
     version = _number(request.form.get("version", ""))
-    services().menus.menus.roll_back(RollBack(menu_id, version), context)
+    services().menus.roll_back(RollBack(menu_id, version), context)
     flash(f"Version {version} is in force again. The draft stays as it is.", "good")
     return redirect(url_for("console.show_menu", menu_id=menu_id), 303)
 
@@ -143,7 +143,7 @@ def roll_back_menu(context: RequestContext, menu_id: str) -> Any:
 @console.page("POST", "/menus/<menu_id>/codes", needs="menus:write")
 def bind_code(context: RequestContext, menu_id: str) -> Any:
     """Bind a code of the client to this menu."""
-    code = services().menus.menus.bind_code(BindCode(request.form.get("service_code", ""), menu_id), context)
+    code = services().menus.bind_code(BindCode(request.form.get("service_code", ""), menu_id), context)
     flash(f"{code.service_code} leads to this menu now.", "good")
     return redirect(url_for("console.show_menu", menu_id=menu_id), 303)
 
@@ -151,10 +151,10 @@ def bind_code(context: RequestContext, menu_id: str) -> Any:
 @console.page("GET", "/menus/<menu_id>/versions/<version>", needs="menus:read")
 def show_menu_version(context: RequestContext, menu_id: str, version: str) -> str:
     """What a version changed, or the draft against the version in force, and its text."""
-    menu = services().menus.menus.get(NameMenu(menu_id), context)
+    menu = services().menus.get(NameMenu(menu_id), context)
     new = None if version == "draft" else _number(version)
     old = menu.published_version if new is None else new - 1
-    diagrams = services().menus.diagrams
+    diagrams = services().diagrams
     return render_template(
         "console/menus/version.html", menu=menu, version=new, old=old,
         difference=diagrams.difference(CompareVersions(menu_id, old, new), context) if old else (),

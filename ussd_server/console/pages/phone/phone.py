@@ -76,7 +76,7 @@ def save_walk(context: RequestContext) -> Any:
         raise ServiceError(Code.INVALID_REQUEST, "Dial first: there is no walk to save.")
     name = request.form.get("name", "").strip() or "a walk from the console"
     walk = call.as_walk(target.menu_id, target.version, target.code or _WALKED_CODE)
-    script = services().menus.walks.make_script(MakeScript(walk, name[:60], save=True), context)
+    script = services().walks.make_script(MakeScript(walk, name[:60], save=True), context)
     flash(f"Saved as a script of the draft of {target.menu_id}.", "good")
     if script.left_out:
         flash("What you typed into secret entries was left out. Fill in made-up ones before you publish.", "warn")
@@ -98,7 +98,7 @@ def _after(call: Call, act: str, entry: str, targets: Sequence[_Target], context
         return replace(call, line="dropped")
     if act == "hang_up":
         if call.code:
-            services().ussd.handsets.hang_up(call.as_step(), context)
+            services().handsets.hang_up(call.as_step(), context)
         return replace(call, line="hung_up")
     return call.doing(ActKind.SEND, entry) if act == "send" else call
 
@@ -141,7 +141,7 @@ def _page(
         f"console/phone/{part}.html", call=call, target=target, targets=targets, seen=seen,
         error=error, entry=entry, diagram=diagram, keys=_KEYS, networks=NETWORKS, languages=LANGUAGES,
         menu_languages=languages, now=services().clock.now(), written=encrypt_field(call.written()),
-        is_sandbox=services().settings.is_sandbox, may_dial=services().ussd.handsets.may_dial(context),
+        is_sandbox=services().settings.is_sandbox, may_dial=services().handsets.may_dial(context),
     )  # fmt: skip
     return Response(shown, status=error.code.http_status if error and part == "page" else 200)
 
@@ -164,9 +164,9 @@ def _with_screen(
 def _seen(call: Call, target: _Target, context: RequestContext, *, sends: bool) -> HandsetView | None:
     """The screen of a call: asked of the gateway path, or walked in the draft."""
     if call.code:
-        handsets = services().ussd.handsets
+        handsets = services().handsets
         return handsets.step(call.as_step(), context) if sends else handsets.look(call.as_step(), context)
-    walked = services().menus.walks.walk(call.as_walk(target.menu_id, None, _WALKED_CODE), context)
+    walked = services().walks.walk(call.as_walk(target.menu_id, None, _WALKED_CODE), context)
     screen, visited = walked.screens[-1], tuple(screen.node for screen in walked.screens)
     return HandsetView(replace(screen, ends=walked.is_over), visited, menu_id=target.menu_id)
 
@@ -178,11 +178,11 @@ def _diagram(target: _Target, seen: HandsetView | None, context: RequestContext)
         marks = dict.fromkeys(seen.visited, "seen") | {seen.screen.node: "lit"}
         if seen.menu_id:
             menu_id, version = seen.menu_id, seen.version
-    return services().menus.diagrams.draw(DrawMenu(menu_id, version, marks), context)
+    return services().diagrams.draw(DrawMenu(menu_id, version, marks), context)
 
 
 def _languages(target: _Target, context: RequestContext) -> list[str]:
-    menu = services().menus.menus.get(NameMenu(target.menu_id), context)
+    menu = services().menus.get(NameMenu(target.menu_id), context)
     document = menu.draft if target.version is None else menu.published or {}
     languages = document.get("languages")
     return [each for each in languages if isinstance(each, str)] if isinstance(languages, list) else []
@@ -190,8 +190,8 @@ def _languages(target: _Target, context: RequestContext) -> list[str]:
 
 def _targets(context: RequestContext) -> list[_Target]:
     """What the client can dial: its codes with a published menu, where the person may, then every draft."""
-    menus = services().menus.menus.list(context)
-    may_dial = services().ussd.handsets.may_dial(context)
+    menus = services().menus.list(context)
+    may_dial = services().handsets.may_dial(context)
     coded = [
         _Target(f"code:{code}", f"{code} · {_name(menu)}", menu.menu_id, menu.published_version, code)
         for menu in menus

@@ -52,7 +52,7 @@ class ShownDifference:
 def replay_sessions(context: RequestContext, menu_id: str) -> Response:
     """The newest sessions of a period in the draft, those that would go alike together. Nothing is paid or called."""
     context.require("ussd:read", "Your role does not allow this.")
-    menu = services().menus.menus.get(NameMenu(menu_id), context)
+    menu = services().menus.get(NameMenu(menu_id), context)
     begin = TableFilter("from", "Began from", input_type="datetime-local")
     end = TableFilter("to", "Before", input_type="datetime-local")
     items: tuple[ReplayItem, ...] = ()
@@ -61,7 +61,7 @@ def replay_sessions(context: RequestContext, menu_id: str) -> Response:
         from_at = forms.local_moment(begin.chosen)
         if from_at is not None:
             wanted = ReplayMenu(menu_id, from_at=from_at, to_at=forms.local_moment(end.chosen))
-            items = services().menus.replays.replay(wanted, context)
+            items = services().replays.replay(wanted, context)
     except ServiceError as refusal:
         if refusal.code not in (Code.INVALID_REQUEST, Code.MENU_INVALID):
             raise

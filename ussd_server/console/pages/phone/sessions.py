@@ -55,7 +55,7 @@ def list_sessions(context: RequestContext) -> Response:
 @console.page("GET", "/operator/clients/<client_id>/sessions", who="operator")
 def list_any_sessions(context: RequestContext, client_id: str) -> Response:
     """The sessions of one client, newest first."""
-    client = services().clients.clients.find(client_id, context)
+    client = services().clients.find(client_id, context)
     return _sessions_page(acting_for(client, context), client)
 
 
@@ -64,7 +64,7 @@ def _sessions_page(context: RequestContext, client: ClientView | None = None) ->
     number = TableFilter("phone_number", "Phone number", placeholder="0772 123 456")
     code = TableFilter("service_code", "Code", placeholder="*165#")
     first, last = TableFilter("from", "From", input_type="date"), TableFilter("to", "To", input_type="date")
-    page = services().ussd.api_sessions.list(
+    page = services().api_sessions.list(
         ListSessions(
             cursor=request.args.get("cursor"),
             status=SessionStatus(status.chosen) if status.chosen else None,
@@ -90,7 +90,7 @@ def _sessions_page(context: RequestContext, client: ClientView | None = None) ->
 @console.page("GET", "/sessions/<session_id>", needs="ussd:read")
 def show_session(context: RequestContext, session_id: str) -> str:
     """One session. With `replay` in its address, also how it would go in the menu's draft."""
-    seen = services().ussd.api_sessions.get(NameSession(session_id), context)
+    seen = services().api_sessions.get(NameSession(session_id), context)
     replayed, error = None, None
     if "replay" in request.args:
         try:
@@ -106,12 +106,12 @@ def show_session(context: RequestContext, session_id: str) -> str:
 def show_any_session(context: RequestContext, session_id: str) -> str:
     """One session of any client."""
     client, for_client = acting_for_owner("session", session_id, context)
-    seen = services().ussd.api_sessions.get(NameSession(session_id), for_client)
+    seen = services().api_sessions.get(NameSession(session_id), for_client)
     return render_template("console/sessions/session.html", seen=seen, why=_why(seen), client=client)
 
 
 def _replayed(seen: SessionView, context: RequestContext) -> ReplayItem:
-    (item,) = services().menus.replays.replay(ReplayMenu(seen.menu_id, (seen.session_id,)), context)
+    (item,) = services().replays.replay(ReplayMenu(seen.menu_id, (seen.session_id,)), context)
     return item
 
 

@@ -51,7 +51,7 @@ def list_audit_events(context: RequestContext) -> Response:
 @console.page("GET", "/operator/audit", who="operator")
 def list_operator_actions(context: RequestContext) -> Response:
     """What operators did, for any client and at the command line, and sign-ins under unknown addresses."""
-    operators = [each.email for each in services().operators.accounts.list(context)]
+    operators = [each.email for each in services().operators.list(context)]
     chosen = TableFilter("operator", "Operator", {email: email for email in operators})
     wanted = ListOperatorActions(request.args.get("cursor"), chosen.chosen or None)
     page = services().audit.list_of_operators(wanted, context)

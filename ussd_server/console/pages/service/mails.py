@@ -53,7 +53,7 @@ def choose_operator_notifications(context: RequestContext) -> Any:
 @console.page("GET", "/operator/mails", who="operator")
 def list_mails(context: RequestContext) -> Response:
     """Every mail of the last 30 days, without its text."""
-    mails = services().mail.mails
+    mails = services().mails
     chosen = TableFilter("status", "State", {status.value: status.value for status in MailStatus})
     status = MailStatus(chosen.chosen) if chosen.chosen else None
     page = mails.list(ListMails(status, request.args.get("cursor")), context)
@@ -65,13 +65,13 @@ def list_mails(context: RequestContext) -> Response:
 
 
 def _choices(context: RequestContext, form: str) -> str:
-    mails = services().mail.mails
+    mails = services().mails
     return render_template(
         "console/mails/choices.html", choices=mails.choices(context), is_mail_on=mails.is_on, form=url_for(form)
     )
 
 
 def _choose(context: RequestContext, page: str) -> Any:
-    services().mail.mails.choose(request.form.getlist("wanted"), context)
+    services().mails.choose(request.form.getlist("wanted"), context)
     flash("Your choice is saved.", "good")
     return redirect(url_for(page), 303)

@@ -35,7 +35,7 @@ QUEUES = {
 @console.page("GET", "/operator", who="operator")
 def show_operator_overview(context: RequestContext) -> str:
     """How the service does, and what waits for an operator."""
-    gauges = {gauge.name: gauge.value for gauge in services().operations.gauges.read() if gauge.name in QUEUES}
+    gauges = {gauge.name: gauge.value for gauge in services().gauges.read() if gauge.name in QUEUES}
     return render_template(
         "console/operator/overview.html", **_waiting(context), queues=QUEUES, gauges=gauges,
     )  # fmt: skip
@@ -49,24 +49,24 @@ def show_operator_figures(context: RequestContext) -> str:
 
 def _waiting(context: RequestContext) -> dict[str, Any]:
     return {
-        "proposals": services().operators.proposals.list_open(context),
-        "review_count": services().transactions.review.count(context),
-        "recent": services().transactions.recent_payments.get(context),
-        "states": services().providers.states.list(context),
+        "proposals": services().proposals.list_open(context),
+        "review_count": services().reviews.count(context),
+        "recent": services().recent_payments.get(context),
+        "states": services().provider_states.list(context),
     }
 
 
 @console.page("GET", "/operator/operators", who="operator")
 def list_operators(context: RequestContext) -> Response:
     """Who signs in as an operator."""
-    table = DataTable("Operators, oldest first", _COLUMNS, services().operators.accounts.list(context))
+    table = DataTable("Operators, oldest first", _COLUMNS, services().operators.list(context))
     return show_table("console/operator/operators.html", table)
 
 
 @console.page("GET", "/operator/api-keys/<api_key_id>", who="operator")
 def explain_api_key(context: RequestContext, api_key_id: str) -> str:
     """What would happen to a call with a key of any client now, and why."""
-    explained = services().clients.key_explanations.explain(api_key_id, context)
+    explained = services().key_explanations.explain(api_key_id, context)
     if explained.client is None:
         raise ServiceError(Code.NOT_FOUND, "API Key not found")
     return render_template("console/operator/api_key.html", explained=explained, api_key_id=api_key_id)
@@ -76,7 +76,7 @@ def explain_api_key(context: RequestContext, api_key_id: str) -> str:
 def find_any_api_key(context: RequestContext) -> str:
     """What would happen to a call with any client's key, named by itself or its id."""
     wanted = request.args.get("q", "").strip()
-    explained = services().clients.key_explanations.explain(wanted, context) if wanted else None
+    explained = services().key_explanations.explain(wanted, context) if wanted else None
     return render_template("console/operator/api_keys.html", api_key_id=wanted, explained=explained)
 
 
@@ -86,6 +86,6 @@ def set_any_api_key(context: RequestContext) -> Any:
     key, action = request.form.get("key", ""), request.form.get("action")
     if action not in ("disable", "enable"):
         raise ServiceError(Code.INVALID_REQUEST, "Choose whether to disable or enable the key.")
-    services().clients.api_keys.set_active(key, action == "enable", context)
+    services().api_keys.set_active(key, action == "enable", context)
     flash(f"The key is {action}d. This holds for calls from now on.", "good")
     return redirect(url_for("console.find_any_api_key", q=key), 303)

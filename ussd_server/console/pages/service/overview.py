@@ -30,15 +30,15 @@ def show_overview_figures(context: RequestContext) -> str:
 
 
 def _figures(context: RequestContext) -> dict[str, Any]:
-    webhooks = services().webhooks.subscriptions.list(context).items
+    webhooks = services().webhooks.list(context).items
     unclear = ListTransactions(status=TransactionStatus.AMBIGUOUS, limit=100)
-    drafts = services().payouts.payouts.list(ListPayouts(status=PayoutStatus.DRAFT, limit=100), context).items
+    drafts = services().payouts.list(ListPayouts(status=PayoutStatus.DRAFT, limit=100), context).items
     return {
-        "recent": services().transactions.recent_payments.get(context),
-        "balance": services().accounts.balances.get(GetBalance(), context),
-        "open_sessions": services().ussd.api_sessions.count_open(context),
-        "states": services().providers.states.list(context),
-        "unclear_count": len(services().transactions.transactions.list(unclear, context).items),
+        "recent": services().recent_payments.get(context),
+        "balance": services().balances.get(GetBalance(), context),
+        "open_sessions": services().api_sessions.count_open(context),
+        "states": services().provider_states.list(context),
+        "unclear_count": len(services().transactions.list(unclear, context).items),
         "waiting_payouts": sum(1 for draft in drafts if draft.ready_count),
         "bad_webhooks": [each for each in webhooks if each.failing_since or not each.is_active],
     }
@@ -46,12 +46,12 @@ def _figures(context: RequestContext) -> dict[str, Any]:
 
 def _next_steps(context: RequestContext) -> dict[str, Any] | None:
     """What a client that is new here does next; None once it has a key, as far as one may know, and a payment."""
-    has_key = bool(services().clients.key_reader.list(context)) if context.may("api_keys:list") else None
-    payments = services().transactions.transactions.list(ListTransactions(limit=2), context).items
+    has_key = bool(services().key_reader.list(context)) if context.may("api_keys:list") else None
+    payments = services().transactions.list(ListTransactions(limit=2), context).items
     has_paid = any(each.type is not TransactionType.DEPOSIT for each in payments)
     if has_key is not False and has_paid:
         return None
-    codes = services().menus.menus.codes(context)
+    codes = services().menus.codes(context)
     return {"has_key": has_key, "has_paid": has_paid, "codes": codes, "is_sandbox": services().settings.is_sandbox}
 
 

@@ -20,9 +20,9 @@ from ussd_server.status import Code, ServiceError
 @console.page("GET", "/operator/reviews", who="operator")
 def list_reviews(context: RequestContext) -> Response:
     """Transactions that operators must review, the one that has waited longest first."""
-    proposed = {each.object_id: each.proposed_by for each in services().operators.proposals.list_open(context)}
-    page = services().transactions.review.page(ListReviews(after=request.args.get("cursor")), context)
-    clients = services().clients.clients.names({item.client_id for item in page.items}, context)
+    proposed = {each.object_id: each.proposed_by for each in services().proposals.list_open(context)}
+    page = services().reviews.page(ListReviews(after=request.args.get("cursor")), context)
+    clients = services().clients.names({item.client_id for item in page.items}, context)
     columns = (
         Column("opened_at", "On the list since", "moment", link=lambda item: link_to("transaction", _id(item))),
         Column("client", "Client", value=lambda item: clients.get(item.client_id, item.client_id)),
@@ -53,7 +53,7 @@ def confirm_proposal(context: RequestContext, proposal_id: str) -> Any:
     """Do what another operator proposed, if it still does what was shown."""
     wanted = ConfirmProposal(proposal_id, request.form.get("digest", ""))
     try:
-        services().operators.proposals.confirm(wanted, context)
+        services().proposals.confirm(wanted, context)
     except ServiceError as error:
         if error.code is not Code.INVALID_REQUEST:
             raise
@@ -65,13 +65,13 @@ def confirm_proposal(context: RequestContext, proposal_id: str) -> Any:
 @console.page("POST", "/operator/proposals/<proposal_id>/withdraw", who="operator")
 def withdraw_proposal(context: RequestContext, proposal_id: str) -> Any:
     """Take a proposal back."""
-    services().operators.proposals.withdraw(proposal_id, context)
+    services().proposals.withdraw(proposal_id, context)
     flash("The proposal is withdrawn. Nothing was done.", "good")
     return redirect(url_for("console.list_proposals"), 303)
 
 
 def _proposals_page(context: RequestContext, error: ServiceError | None = None) -> str:
-    shown = services().operators.proposals.show_open(context)
+    shown = services().proposals.show_open(context)
     return render_template("console/operator/proposals.html", shown=shown, me=context.caller.operator, error=error)
 
 

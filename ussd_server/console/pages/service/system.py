@@ -27,18 +27,18 @@ def show_system_parts(context: RequestContext) -> str:
 @console.page("POST", "/operator/system/doctor", who="operator")
 def run_doctor(context: RequestContext) -> Any:
     """Run the doctor; its findings stay on the page."""
-    services().operations.system.doctor(context)
+    services().system.doctor(context)
     return redirect(url_for("console.show_system"), 303)
 
 
 @console.page("POST", "/operator/system/check", who="operator")
 def check_books(context: RequestContext) -> str:
     """Check the books for some seconds and show what was found."""
-    return _page(context, checked=services().operations.system.check(request.form.get("mark") or None, context))
+    return _page(context, checked=services().system.check(request.form.get("mark") or None, context))
 
 
 def _page(context: RequestContext, **shown: Any) -> str:
-    system = services().operations.system
+    system = services().system
     return render_template(
         "console/system/system.html", **_parts(context), settings=system.settings(context),
         last=system.last(context), **shown,
@@ -46,7 +46,7 @@ def _page(context: RequestContext, **shown: Any) -> str:
 
 
 def _parts(context: RequestContext) -> dict[str, Any]:
-    system = services().operations.system.show(context)
+    system = services().system.show(context)
     values = {measure.name: measure.value for measure in system.queues}
     queues = [(title, round(values[name], 1), unit) for name, (title, unit) in QUEUES.items() if name in values]
     return {"system": system, "queues": queues}

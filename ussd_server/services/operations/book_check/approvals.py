@@ -7,14 +7,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
 import orjson
 
-from ussd_server.database.ids import new_id_floor
-from ussd_server.database.schema import migrations
 from ussd_server.services.operations.book_check.history import as_text
 from ussd_server.services.payouts.digests import ItemsDigest, PayoutDigests, judged_rows
 from ussd_server.services.payouts.messages import PayoutStatus
@@ -25,9 +22,6 @@ UNREPORTED = "was created without an event of it, or has an event that shows som
 
 APPROVAL_RULES = (OTHER_THAN_JUDGED, UNREPORTED)
 
-_MIGRATION = "0042_payout_digests"
-# A process of the version before may still make and approve payouts during the upgrade.
-_LONGEST_UPGRADE = timedelta(days=1)
 _SHOWN = (
     "reference", "description", "item_count", "ready_count", "invalid_count", "created_by", "created_at",
 )  # fmt: skip
@@ -52,13 +46,12 @@ def approval_faults(
     Without `digests`, which need the master keys, the rows alone are compared. The range is in memory, and the rows of
     one payout.
     """
-    first_with_digests = _first_with_digests()
     events = defaultdict(list)
     for payout_id, *event in run(_EVENTS.format(as_text(_OF_EVENT)), low=low, high=high):
         events[payout_id].append(tuple(event))
     for row in run(_PAYOUTS.format(as_text(_COLUMNS)), low=low, high=high):
         payout = SimpleNamespace(**dict(zip(_COLUMNS, row, strict=True)))
-        if not _is_as_judged(payout, digests, must_have=payout.id >= first_with_digests):
+        if not _is_as_judged(payout, digests):
             yield payout.id, OTHER_THAN_JUDGED
         if not _is_reported(payout, events.pop(payout.id, [])):
             yield payout.id, UNREPORTED
@@ -66,23 +59,13 @@ def approval_faults(
         yield payout_id, UNREPORTED
 
 
-def _first_with_digests() -> str:
-    applied = next((step.applied for step in migrations() if step.name == _MIGRATION), None)
-    # The time of a migration is the machine's own, without a zone.
-    return new_id_floor(applied.astimezone() + _LONGEST_UPGRADE) if applied else ""
-
-
-def _is_as_judged(payout: Any, digests: PayoutDigests | None, *, must_have: bool) -> bool:
+def _is_as_judged(payout: Any, digests: PayoutDigests | None) -> bool:
     is_cancelled = payout.status == PayoutStatus.CANCELLED
-    if must_have and (
-        payout.items_digest is None
-        or (payout.draft_digest is None and not is_cancelled)
+    if (
+        (payout.draft_digest is None and not is_cancelled)
         or (payout.approval_digest is None and payout.approved_at is not None)
+        or str(ItemsDigest(judged_rows(payout.id))) != payout.items_digest
     ):
-        return False
-    if payout.items_digest is None:
-        return payout.draft_digest is None and payout.approval_digest is None
-    if str(ItemsDigest(judged_rows(payout.id))) != payout.items_digest:
         return False
     return digests is None or digests.is_true(payout)
 

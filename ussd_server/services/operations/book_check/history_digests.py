@@ -10,10 +10,10 @@ from typing import Any
 
 import orjson
 
-from ussd_server.clock import Clock
 from ussd_server.database.ids import new_id_floor
 from ussd_server.models.history_digests import HistoryDigest
 from ussd_server.models.transactions import StatusChange, Transaction
+from ussd_server.runtime import Runtime
 from ussd_server.security.credentials import Vault
 from ussd_server.values import iso_milliseconds
 
@@ -37,9 +37,9 @@ _OF_CHANGE = (
 class HistoryDigests:
     """Writes the digest of each day once it is over."""
 
-    def __init__(self, vault: Vault, clock: Clock) -> None:
-        self._vault = vault
-        self._clock = clock
+    def __init__(self, runtime: Runtime) -> None:
+        self._vault = runtime.vault
+        self._clock = runtime.clock
 
     def write(self) -> int:
         """Write the digests of days that are over and have none; return their number. The first is yesterday's."""

@@ -1,9 +1,8 @@
-"""What the services of all areas are built on: limits, keys, connections and the providers that are switched on."""
+"""Builds the runtime: limits, keys, connections and the providers that are switched on."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from limits import (
     RateLimitItem,
@@ -24,9 +23,12 @@ from ussd_server.providers.messages import Provider
 from ussd_server.providers.registry import build_providers
 from ussd_server.redis.provider_outages import ProviderOutages
 from ussd_server.redis.wake_up import WakeUpSignal
+from ussd_server.runtime import Runtime
 from ussd_server.security.credentials import Vault
 from ussd_server.security.key_ring import Keyring
 from ussd_server.security.tokens import Tokens
+from ussd_server.services.clients.key_cache.cache import KeyCache
+from ussd_server.services.clients.last_uses import LastUses
 from ussd_server.services.menus.drop_offs import DropOffs
 from ussd_server.services.operations.heartbeat import Heartbeat
 from ussd_server.services.providers.providers import Providers
@@ -57,32 +59,7 @@ _WINDOWS: dict[str, tuple[RateLimitItem, ...]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Foundation:
-    """What the services of several areas share."""
-
-    settings: Settings
-    clock: Clock
-    keyring: Keyring
-    vault: Vault
-    tokens: Tokens
-    limiter: Limiter
-    wake_up: WakeUpSignal
-    guard: AddressGuard
-    outages: ProviderOutages
-    switches: ProviderSwitches
-    providers: Providers
-    references: ProviderReferences
-    drop_offs: DropOffs
-    heartbeat: Heartbeat
-    at_kill_point: Callable[[str], None]
-
-    def within_pace(self, provider: str) -> bool:
-        """Count one more call of a provider; False when its rate is used up."""
-        return self.limiter.hit(f"provider:{provider}", "all").accepted
-
-
-def build_foundation(settings: Settings, clock: Clock) -> Foundation:
+def build_runtime(settings: Settings, clock: Clock) -> Runtime:
     """Build it from the settings. Connects to nothing yet. Raises SettingsError for a damaged secrets file."""
     try:
         keyring = Keyring.create(settings.secrets_file) if settings.is_sandbox else Keyring(settings.secrets_file)
@@ -96,21 +73,24 @@ def build_foundation(settings: Settings, clock: Clock) -> Foundation:
     switches = ProviderSwitches(names, clock)
     providers = Providers(adapters, outages.is_away, switches.is_off)
     drop_offs = DropOffs()
-    return Foundation(
+    return Runtime(
         settings=settings,
         clock=clock,
         keyring=keyring,
         vault=Vault(keyring),
         tokens=tokens,
+        references=ProviderReferences(keyring),
         limiter=limiter,
+        key_cache=KeyCache(limiter.pipeline, limiter.circuit),
+        last_uses=LastUses(),
         wake_up=WakeUpSignal(settings.redis_url, limiter.pipeline, lambda: limiter.away),
         guard=AddressGuard(allow_private=settings.allow_private_addresses, plain_http=settings.is_sandbox),
         outages=outages,
         switches=switches,
         providers=providers,
-        references=ProviderReferences(keyring),
         drop_offs=drop_offs,
         heartbeat=Heartbeat(providers, drop_offs, clock),
+        within_pace=lambda provider: limiter.hit(f"provider:{provider}", "all").accepted,
         at_kill_point=kill_point(settings.kill_point),
     )
 

@@ -1,0 +1,117 @@
+-- Whole batches by one call. The functions find rows by whole keys, so no value would change a plan: one generic plan is
+-- kept. `enable_seqscan` keeps a table of one page from being read whole, also by foreign keys. Look-ups are subqueries,
+-- because the planner takes every list for a long one and would read whole tables for it.
+
+-- Lock names, new accounts, accounts, always in this order: no deadlock. Movements lock their accounts here;
+-- reservations lock none.
+CREATE FUNCTION ledger_post(batch jsonb) RETURNS void LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+BEGIN
+    INSERT INTO ledger_accounts (id, client_id, name, kind, currency, balance_cents, reserved_cents, created_at)
+        SELECT DISTINCT ON (client_id, name) id, client_id, name, kind, 'UGX', 0, 0, created_at
+        FROM jsonb_to_recordset(batch -> 'accounts')
+            AS wanted (id uuid, client_id uuid, name text, kind text, created_at timestamptz)
+        WHERE (
+            SELECT id FROM ledger_accounts AS known
+            WHERE known.client_id = wanted.client_id AND known.name = wanted.name) IS NULL
+        ORDER BY client_id, name
+        ON CONFLICT DO NOTHING;
+    IF EXISTS (
+        SELECT 1 FROM jsonb_to_recordset(batch -> 'legs') AS leg (kind text) WHERE kind IN ('move', 'post')
+    ) THEN
+        PERFORM 1 FROM ledger_accounts
+            WHERE id = ANY (ARRAY(
+                SELECT (
+                    SELECT id FROM ledger_accounts AS known
+                    WHERE known.client_id = wanted.client_id AND known.name = wanted.name)
+                FROM jsonb_to_recordset(batch -> 'accounts') AS wanted (client_id uuid, name text)))
+            ORDER BY id FOR NO KEY UPDATE;
+    END IF;
+    INSERT INTO ledger_transfers (id, client_id, transaction_id, kind, purpose, debit_account_id, credit_account_id,
+            amount_cents, hold_id, created_at)
+        SELECT id, client_id, transaction_id, kind, purpose,
+            (SELECT id FROM ledger_accounts AS known WHERE known.client_id = leg.client_id AND known.name = leg.debit),
+            (SELECT id FROM ledger_accounts AS known WHERE known.client_id = leg.client_id AND known.name = leg.credit),
+            amount_cents, hold_id, created_at
+        FROM jsonb_to_recordset(batch -> 'legs') AS leg (id uuid, client_id uuid, transaction_id uuid, kind text,
+            purpose text, debit text, credit text, amount_cents bigint, hold_id uuid, created_at timestamptz);
+END $$;
+
+-- Transactions with their status changes, events and transfers; those in `settled` are complete at once.
+CREATE FUNCTION transactions_record(batch jsonb) RETURNS void LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+BEGIN
+    IF EXISTS (
+        SELECT 1 FROM jsonb_to_recordset(batch -> 'fees')
+            AS believed (client_id uuid, type text, fixed_cents bigint, share_basis_points integer)
+        WHERE fixed_cents <> coalesce((SELECT agreed.fixed_cents FROM fees AS agreed
+                WHERE agreed.client_id = believed.client_id AND agreed.type = believed.type), 0)
+            OR share_basis_points <> coalesce((SELECT agreed.share_basis_points FROM fees AS agreed
+                WHERE agreed.client_id = believed.client_id AND agreed.type = believed.type), 0)
+    ) THEN
+        RAISE EXCEPTION 'another_fee_was_agreed' USING ERRCODE = 'integrity_constraint_violation';
+    END IF;
+    INSERT INTO transactions SELECT * FROM jsonb_populate_recordset(NULL::transactions, batch -> 'transactions');
+    INSERT INTO transaction_events
+        SELECT * FROM jsonb_populate_recordset(NULL::transaction_events, batch -> 'changes');
+    INSERT INTO events SELECT * FROM jsonb_populate_recordset(NULL::events, batch -> 'events');
+    IF jsonb_array_length(batch -> 'legs') > 0 THEN
+        PERFORM ledger_post(batch);
+    END IF;
+    IF jsonb_array_length(batch -> 'settled') > 0 THEN
+        UPDATE transactions SET status = 'succeeded', completed_at = created_at, due_at = NULL
+            WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(batch -> 'settled')::uuid));
+    END IF;
+END $$;
+
+-- Steps of sessions, in the order of the sessions' ids: two processes with the same ones do not wait for each other.
+-- Only the key may select a row. The status stands inside the CASE, because an index of active sessions would be read
+-- for it.
+CREATE FUNCTION ussd_step(steps jsonb) RETURNS SETOF bigint LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+DECLARE
+    step record;
+    next ussd_sessions;
+BEGIN
+    FOR step IN
+        SELECT value, place, value ->> 'proof' AS proof
+        FROM jsonb_array_elements(steps) WITH ORDINALITY AS brought (value, place)
+        ORDER BY value ->> 'id', place
+    LOOP
+        next := jsonb_populate_record(NULL::ussd_sessions, step.value);
+        IF step.proof = 'new' THEN
+            INSERT INTO ussd_sessions SELECT next.* ON CONFLICT DO NOTHING;
+        ELSE
+            UPDATE ussd_sessions AS kept SET
+                turns = next.turns, turn = next.turn, state = next.state, node = next.node, language = next.language,
+                message = next.message, transaction_id = next.transaction_id, last_seen_at = next.last_seen_at,
+                expires_at = next.expires_at, status = next.status, end_reason = next.end_reason,
+                ended_at = next.ended_at, action = next.action, working_token = next.working_token,
+                working_until = next.working_until
+            WHERE kept.id = next.id
+                AND CASE
+                    WHEN kept.status <> 'active' THEN false
+                    WHEN step.proof = 'claimed' THEN kept.working_token = step.value ->> 'my_token'
+                    ELSE kept.turn = (step.value ->> 'turn_read')::integer
+                        AND (kept.working_until IS NULL OR kept.working_until <= next.last_seen_at)
+                    END
+                AND (step.proof <> 'cached' OR
+                    EXISTS (SELECT 1 FROM channels WHERE channels.id = next.channel_id AND channels.is_active)
+                    AND EXISTS (SELECT 1 FROM clients WHERE clients.id = next.client_id AND clients.is_active));
+        END IF;
+        CONTINUE WHEN NOT FOUND;
+        RETURN NEXT step.place;
+        IF step.value ? 'event' THEN
+            INSERT INTO events (id, client_id, type, object_id, sequence, payload, created_at)
+            SELECT told.id, told.client_id, told.type, told.object_id,
+                (SELECT coalesce(max(events.sequence), 0) + 1 FROM events WHERE events.object_id = told.object_id),
+                told.payload, told.created_at
+            FROM jsonb_populate_record(NULL::events, step.value -> 'event') AS told;
+        END IF;
+        IF step.value ? 'language_chosen' THEN
+            INSERT INTO subscriber_languages (client_id, phone_number, language)
+            VALUES (next.client_id, next.phone_number, step.value ->> 'language_chosen')
+            ON CONFLICT (client_id, phone_number) DO UPDATE SET language = excluded.language;
+        END IF;
+    END LOOP;
+END $$;

@@ -1,0 +1,193 @@
+-- What may happen to money and to what proves it. PostgreSQL refuses everything else, whoever asks.
+
+-- Rows that prove something are neither changed nor removed.
+CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'rows of % are never changed or removed', TG_TABLE_NAME
+        USING ERRCODE = 'integrity_constraint_violation';
+END $$;
+
+CREATE TRIGGER transactions_keep BEFORE DELETE ON transactions FOR EACH ROW EXECUTE FUNCTION refuse_change();
+
+CREATE TRIGGER transactions_keep_all BEFORE TRUNCATE ON transactions EXECUTE FUNCTION refuse_change();
+
+CREATE TRIGGER transaction_events_keep BEFORE UPDATE OR DELETE ON transaction_events
+    FOR EACH ROW EXECUTE FUNCTION refuse_change();
+
+CREATE TRIGGER transaction_events_keep_all BEFORE TRUNCATE ON transaction_events EXECUTE FUNCTION refuse_change();
+
+CREATE TRIGGER idempotency_keys_keep BEFORE UPDATE OR DELETE ON idempotency_keys
+    FOR EACH ROW EXECUTE FUNCTION refuse_change();
+
+CREATE TRIGGER idempotency_keys_keep_all BEFORE TRUNCATE ON idempotency_keys EXECUTE FUNCTION refuse_change();
+
+CREATE TRIGGER ledger_accounts_keep BEFORE DELETE ON ledger_accounts FOR EACH ROW EXECUTE FUNCTION refuse_change();
+
+CREATE TRIGGER ledger_accounts_keep_all BEFORE TRUNCATE ON ledger_accounts EXECUTE FUNCTION refuse_change();
+
+CREATE TRIGGER ledger_transfers_keep BEFORE UPDATE OR DELETE ON ledger_transfers
+    FOR EACH ROW EXECUTE FUNCTION refuse_change();
+
+CREATE TRIGGER ledger_transfers_keep_all BEFORE TRUNCATE ON ledger_transfers EXECUTE FUNCTION refuse_change();
+
+CREATE TRIGGER ledger_entries_keep BEFORE UPDATE OR DELETE ON ledger_entries
+    FOR EACH ROW EXECUTE FUNCTION refuse_change();
+
+CREATE TRIGGER ledger_entries_keep_all BEFORE TRUNCATE ON ledger_entries EXECUTE FUNCTION refuse_change();
+
+CREATE TRIGGER payouts_keep BEFORE DELETE ON payouts FOR EACH ROW EXECUTE FUNCTION refuse_change();
+
+CREATE TRIGGER payouts_keep_all BEFORE TRUNCATE ON payouts EXECUTE FUNCTION refuse_change();
+
+CREATE TRIGGER payout_items_keep BEFORE DELETE ON payout_items FOR EACH ROW EXECUTE FUNCTION refuse_change();
+
+CREATE TRIGGER payout_items_keep_all BEFORE TRUNCATE ON payout_items EXECUTE FUNCTION refuse_change();
+
+CREATE TRIGGER menu_versions_keep BEFORE UPDATE OR DELETE ON menu_versions
+    FOR EACH ROW EXECUTE FUNCTION refuse_change();
+
+CREATE TRIGGER menu_versions_keep_all BEFORE TRUNCATE ON menu_versions EXECUTE FUNCTION refuse_change();
+
+-- A digest is written again under a new master key.
+CREATE TRIGGER history_digests_unedited BEFORE UPDATE ON history_digests
+    FOR EACH ROW WHEN (NEW.clients <> OLD.clients) EXECUTE FUNCTION refuse_change();
+
+CREATE TRIGGER history_digests_keep BEFORE DELETE ON history_digests
+    FOR EACH ROW EXECUTE FUNCTION refuse_change();
+
+CREATE TRIGGER history_digests_keep_all BEFORE TRUNCATE ON history_digests EXECUTE FUNCTION refuse_change();
+
+CREATE TRIGGER events_unedited BEFORE UPDATE ON events FOR EACH ROW EXECUTE FUNCTION refuse_change();
+
+CREATE TRIGGER events_keep BEFORE DELETE ON events
+    FOR EACH ROW WHEN (OLD.type LIKE 'transaction.%') EXECUTE FUNCTION refuse_change();
+
+CREATE TRIGGER events_keep_all BEFORE TRUNCATE ON events EXECUTE FUNCTION refuse_change();
+
+-- A transaction keeps what it was recorded with: who, what, for whom, and every name that it can be found by. A final
+-- state only moves as a provider's late success or a refund allows.
+CREATE FUNCTION guard_new_transaction() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NEW.status <> 'created' THEN
+        RAISE EXCEPTION 'a transaction begins as created' USING ERRCODE = 'integrity_constraint_violation';
+    END IF;
+    RETURN NEW;
+END $$;
+
+CREATE TRIGGER transactions_begin BEFORE INSERT ON transactions
+    FOR EACH ROW WHEN (NEW.status <> 'created') EXECUTE FUNCTION guard_new_transaction();
+
+CREATE FUNCTION guard_transaction() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF (
+        NEW.id, NEW.client_id, NEW.type, NEW.phone_number, NEW.to_phone_number, NEW.amount_cents,
+        NEW.fee_cents, NEW.currency, NEW.account, NEW.provider, NEW.provider_reference, NEW.reference,
+        NEW.idempotency_key, NEW.request_digest, NEW.session_id, NEW.confirmation, NEW.refund_of,
+        NEW.created_at
+    ) IS DISTINCT FROM (
+        OLD.id, OLD.client_id, OLD.type, OLD.phone_number, OLD.to_phone_number, OLD.amount_cents,
+        OLD.fee_cents, OLD.currency, OLD.account, OLD.provider, OLD.provider_reference, OLD.reference,
+        OLD.idempotency_key, OLD.request_digest, OLD.session_id, OLD.confirmation, OLD.refund_of,
+        OLD.created_at
+    ) THEN
+        RAISE EXCEPTION 'what a transaction promised is never edited' USING ERRCODE = 'integrity_constraint_violation';
+    END IF;
+    IF NEW.status <> OLD.status AND NOT (
+        (OLD.status IN ('created', 'submitted', 'pending', 'ambiguous') AND NEW.status NOT IN ('created', 'reversed')
+            AND (NEW.status <> 'submitted' OR OLD.status = 'created'))
+        OR (OLD.status = 'failed' AND NEW.status = 'succeeded' AND NEW.late)
+        OR (OLD.status = 'succeeded' AND NEW.status = 'reversed')) THEN
+        RAISE EXCEPTION 'a final state stays final' USING ERRCODE = 'integrity_constraint_violation';
+    END IF;
+    RETURN NEW;
+END $$;
+
+CREATE TRIGGER transactions_guard BEFORE UPDATE ON transactions FOR EACH ROW EXECUTE FUNCTION guard_transaction();
+
+CREATE FUNCTION guard_payout() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'a transaction never changes its payout' USING ERRCODE = 'integrity_constraint_violation';
+END $$;
+
+CREATE TRIGGER transactions_payout BEFORE UPDATE ON transactions
+    FOR EACH ROW WHEN (NEW.payout_id IS DISTINCT FROM OLD.payout_id) EXECUTE FUNCTION guard_payout();
+
+CREATE FUNCTION guard_history() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NEW.sequence > 1 AND NOT EXISTS (
+        SELECT 1 FROM transaction_events
+        WHERE transaction_id = NEW.transaction_id AND sequence = NEW.sequence - 1) THEN
+        RAISE EXCEPTION 'a status history has no gaps' USING ERRCODE = 'integrity_constraint_violation';
+    END IF;
+    RETURN NEW;
+END $$;
+
+CREATE TRIGGER transaction_events_follow BEFORE INSERT ON transaction_events
+    FOR EACH ROW EXECUTE FUNCTION guard_history();
+
+CREATE FUNCTION bind_idempotency_key() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO idempotency_keys (client_id, key, transaction_id, created_at)
+        VALUES (NEW.client_id, NEW.idempotency_key, NEW.id, NEW.created_at);
+    RETURN NULL;
+END $$;
+
+CREATE TRIGGER transactions_bind_key AFTER INSERT ON transactions
+    FOR EACH ROW WHEN (NEW.idempotency_key IS NOT NULL) EXECUTE FUNCTION bind_idempotency_key();
+
+-- What was judged of a payout stays as the approver saw it.
+CREATE FUNCTION guard_payout_item() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'what was judged of a payout is never edited' USING ERRCODE = 'integrity_constraint_violation';
+END $$;
+
+CREATE TRIGGER payout_items_judged BEFORE UPDATE ON payout_items
+    FOR EACH ROW WHEN ((
+        NEW.payout_id, NEW.line, NEW.phone_number, NEW.amount_cents, NEW.provider, NEW.reference,
+        NEW.description, NEW.name, NEW.is_ready, NEW.problems
+    ) IS DISTINCT FROM (
+        OLD.payout_id, OLD.line, OLD.phone_number, OLD.amount_cents, OLD.provider, OLD.reference,
+        OLD.description, OLD.name, OLD.is_ready, OLD.problems
+    )
+    OR (OLD.transaction_id IS NOT NULL
+        AND (NEW.transaction_id IS DISTINCT FROM OLD.transaction_id OR NEW.fee_cents IS DISTINCT FROM OLD.fee_cents)))
+    EXECUTE FUNCTION guard_payout_item();
+
+CREATE TRIGGER payouts_judged BEFORE UPDATE ON payouts
+    FOR EACH ROW WHEN ((
+        NEW.id, NEW.client_id, NEW.reference, NEW.description, NEW.request_digest, NEW.item_count,
+        NEW.ready_count, NEW.invalid_count, NEW.total_amount_cents, NEW.created_by, NEW.people,
+        NEW.created_at
+    ) IS DISTINCT FROM (
+        OLD.id, OLD.client_id, OLD.reference, OLD.description, OLD.request_digest, OLD.item_count,
+        OLD.ready_count, OLD.invalid_count, OLD.total_amount_cents, OLD.created_by, OLD.people,
+        OLD.created_at
+    )
+    OR (OLD.items_digest IS NOT NULL AND NEW.items_digest IS DISTINCT FROM OLD.items_digest)
+    OR (OLD.approved_by IS NOT NULL AND NEW.approved_by IS DISTINCT FROM OLD.approved_by)
+    OR (OLD.approved_at IS NOT NULL AND NEW.approved_at IS DISTINCT FROM OLD.approved_at)
+    OR (OLD.cancelled_at IS NOT NULL AND NEW.cancelled_at IS DISTINCT FROM OLD.cancelled_at)
+    OR (OLD.completed_at IS NOT NULL AND NEW.completed_at IS DISTINCT FROM OLD.completed_at)
+    OR (OLD.status <> 'draft' AND NEW.total_fee_cents <> OLD.total_fee_cents))
+    EXECUTE FUNCTION guard_payout_item();
+
+CREATE FUNCTION guard_payout_status() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'the status of a payout never goes back' USING ERRCODE = 'integrity_constraint_violation';
+END $$;
+
+CREATE TRIGGER payouts_status BEFORE UPDATE ON payouts
+    FOR EACH ROW WHEN (NEW.status <> OLD.status AND NOT (
+        (OLD.status = 'draft' AND NEW.status IN ('approved', 'cancelled'))
+        OR (OLD.status = 'approved' AND NEW.status IN ('running', 'completed', 'cancelled'))
+        OR (OLD.status = 'running' AND NEW.status IN ('completed', 'cancelled'))))
+    EXECUTE FUNCTION guard_payout_status();
+
+-- Events wait for the relay in a table of their own: it is empty most of the time.
+CREATE FUNCTION queue_event() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO pending_events (event_id) VALUES (NEW.id);
+    RETURN NULL;
+END $$;
+
+CREATE TRIGGER events_queue AFTER INSERT ON events FOR EACH ROW EXECUTE FUNCTION queue_event();

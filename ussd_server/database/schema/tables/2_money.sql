@@ -1,0 +1,174 @@
+-- Transactions and the ledger.
+
+-- A change of columns without an index stays in its page, beside the row's earlier version, if the page has room.
+CREATE TABLE transactions (
+    id uuid PRIMARY KEY,
+    client_id uuid NOT NULL REFERENCES clients (id),
+    type text NOT NULL CHECK (type IN ('collection', 'disbursement', 'transfer', 'refund', 'deposit')),
+    status text NOT NULL
+        CHECK (status IN ('created', 'submitted', 'pending', 'ambiguous', 'succeeded', 'failed', 'reversed')),
+    phone_number text,
+    to_phone_number text,
+    amount_cents bigint NOT NULL CHECK (amount_cents > 0),
+    fee_cents bigint NOT NULL CHECK (fee_cents >= 0),
+    currency text NOT NULL CHECK (currency = 'UGX'),
+    account text NOT NULL,
+    provider text,
+    provider_reference uuid UNIQUE,
+    provider_transaction_id text,
+    reference text NOT NULL,
+    idempotency_key text,
+    request_digest text NOT NULL,
+    failure_code text,
+    late boolean NOT NULL,
+    session_id uuid,
+    confirmation text,
+    refund_of uuid REFERENCES transactions (id),
+    description text,
+    metadata text,
+    callback_url text,
+    created_at timestamptz NOT NULL,
+    updated_at timestamptz NOT NULL,
+    asked_at timestamptz,
+    ask_attempts integer NOT NULL,
+    checks integer NOT NULL,
+    completed_at timestamptz,
+    due_at timestamptz,
+    due_source text NOT NULL CHECK (due_source IN ('poll', 'callback')),
+    leased_until timestamptz,
+    lease_token text,
+    review_reason text,
+    review_opened_at timestamptz,
+    review_closed_at timestamptz,
+    review_note text,
+    request_id text,
+    payout_id uuid,
+    CHECK ((failure_code IS NOT NULL) = (status = 'failed')),
+    CHECK ((completed_at IS NOT NULL) = (status IN ('succeeded', 'failed', 'reversed'))),
+    CHECK (due_at IS NOT NULL OR review_opened_at IS NOT NULL OR completed_at IS NOT NULL)
+); -- by key
+ALTER TABLE transactions SET (fillfactor = 60); -- PostgreSQL
+CREATE UNIQUE INDEX transactions_idempotency_key ON transactions (client_id, idempotency_key)
+    WHERE idempotency_key IS NOT NULL;
+CREATE UNIQUE INDEX transactions_confirmation ON transactions (session_id, confirmation)
+    WHERE confirmation IS NOT NULL;
+CREATE INDEX transactions_newest ON transactions (client_id, id);
+CREATE INDEX transactions_newest_of_type ON transactions (client_id, type, id);
+CREATE INDEX transactions_newest_of_status ON transactions (client_id, status, id);
+CREATE INDEX transactions_newest_of_phone ON transactions (client_id, phone_number, id);
+CREATE INDEX transactions_due ON transactions (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX transactions_in_review ON transactions (review_opened_at)
+    WHERE review_opened_at IS NOT NULL AND review_closed_at IS NULL;
+CREATE INDEX transactions_refunds ON transactions (refund_of) WHERE refund_of IS NOT NULL;
+-- A deposit is named by the operator, everything else by its client: neither takes a name from the other.
+CREATE UNIQUE INDEX transactions_names ON transactions (client_id, reference, (type = 'deposit'));
+CREATE INDEX transactions_of_payout ON transactions (client_id, payout_id, id) WHERE payout_id IS NOT NULL;
+CREATE INDEX transactions_provider_transaction_id ON transactions (provider_transaction_id, id)
+    WHERE provider_transaction_id IS NOT NULL;
+CREATE INDEX transactions_request_id ON transactions (request_id, id) WHERE request_id IS NOT NULL;
+CREATE INDEX transactions_final ON transactions (client_id, completed_at) WHERE completed_at IS NOT NULL;
+CREATE INDEX transactions_late ON transactions (client_id, completed_at) WHERE late;
+CREATE INDEX transactions_of_payout_due ON transactions (payout_id, due_at, id) WHERE payout_id IS NOT NULL;
+CREATE INDEX transactions_of_payout_status ON transactions (payout_id, status) WHERE payout_id IS NOT NULL;
+
+CREATE TABLE transaction_events (
+    transaction_id uuid NOT NULL REFERENCES transactions (id),
+    sequence integer NOT NULL CHECK (sequence > 0),
+    client_id uuid NOT NULL,
+    status text NOT NULL,
+    source text NOT NULL CHECK (source IN ('submit', 'callback', 'poll', 'operator')),
+    detail text,
+    created_at timestamptz NOT NULL,
+    provider_call text,
+    PRIMARY KEY (transaction_id, sequence)
+); -- by key
+
+-- Keys of transactions and keys of repeats meet in one primary key: two simultaneous calls cannot bind one key twice.
+CREATE TABLE idempotency_keys (
+    client_id uuid NOT NULL REFERENCES clients (id),
+    key text NOT NULL,
+    transaction_id uuid NOT NULL REFERENCES transactions (id),
+    created_at timestamptz NOT NULL,
+    PRIMARY KEY (client_id, key)
+); -- by key
+
+CREATE TABLE fees (
+    client_id uuid NOT NULL REFERENCES clients (id),
+    type text NOT NULL CHECK (type IN ('collection', 'disbursement', 'transfer', 'refund')),
+    fixed_cents bigint NOT NULL CHECK (fixed_cents >= 0),
+    share_basis_points integer NOT NULL CHECK (share_basis_points BETWEEN 0 AND 10000),
+    PRIMARY KEY (client_id, type)
+); -- by key
+
+-- Every account belongs to a client, and each client's ledger balances by itself.
+CREATE TABLE ledger_accounts (
+    id uuid PRIMARY KEY,
+    client_id uuid NOT NULL REFERENCES clients (id),
+    name text NOT NULL,
+    kind text NOT NULL CHECK (kind IN ('main', 'subscriber', 'provider', 'fees', 'deposits', 'shortfall')),
+    currency text NOT NULL CHECK (currency = 'UGX'),
+    balance_cents bigint NOT NULL,
+    reserved_cents bigint NOT NULL CONSTRAINT no_negative_reservation CHECK (reserved_cents >= 0),
+    created_at timestamptz NOT NULL,
+    last_transfer integer NOT NULL DEFAULT 0, -- SQLite
+    UNIQUE (client_id, name),
+    CHECK (kind = CASE substr(name, 1, 1) WHEN '+' THEN 'subscriber' ELSE
+        CASE substr(name, 1, 9) WHEN 'provider:' THEN 'provider' ELSE name END END),
+    CONSTRAINT no_overdraft CHECK (balance_cents - reserved_cents >= 0 OR kind IN ('provider', 'deposits', 'shortfall'))
+); -- by key
+
+-- PostgreSQL has no foreign keys to accounts and holds: the triggers read both accounts, and the hold, of every
+-- transfer and refuse a missing one; these rows are never removed. A foreign key would read and lock each a second time.
+-- In SQLite `position` has no gaps: an account names the transfer that changed it last.
+CREATE TABLE ledger_transfers (
+    position integer PRIMARY KEY, -- SQLite
+    id uuid NOT NULL UNIQUE, -- SQLite
+    id uuid PRIMARY KEY, -- PostgreSQL
+    client_id uuid NOT NULL REFERENCES clients (id), -- SQLite
+    client_id uuid NOT NULL, -- PostgreSQL
+    transaction_id uuid NOT NULL REFERENCES transactions (id),
+    kind text NOT NULL CHECK (kind IN ('move', 'hold', 'post', 'void')),
+    purpose text NOT NULL CHECK (purpose IN ('amount', 'fee')),
+    debit_account_id uuid NOT NULL REFERENCES ledger_accounts (id), -- SQLite
+    debit_account_id uuid NOT NULL, -- PostgreSQL
+    credit_account_id uuid NOT NULL REFERENCES ledger_accounts (id), -- SQLite
+    credit_account_id uuid NOT NULL, -- PostgreSQL
+    amount_cents bigint NOT NULL CHECK (amount_cents > 0),
+    hold_id uuid UNIQUE REFERENCES ledger_transfers (id), -- SQLite
+    hold_id uuid, -- PostgreSQL
+    created_at timestamptz NOT NULL,
+    CHECK (debit_account_id <> credit_account_id),
+    CHECK ((hold_id IS NOT NULL) = (kind IN ('post', 'void')))
+);
+CREATE INDEX ledger_transfers_debited ON ledger_transfers (debit_account_id);
+-- A hold changes nothing on the account that it would credit.
+CREATE INDEX ledger_transfers_credited ON ledger_transfers (credit_account_id) WHERE kind IN ('move', 'post');
+-- A transaction holds, voids and moves each of its sums at most once; a post moves too.
+CREATE UNIQUE INDEX ledger_transfers_effects
+    ON ledger_transfers (transaction_id, purpose, (CASE kind WHEN 'post' THEN 'move' ELSE kind END));
+CREATE UNIQUE INDEX ledger_transfers_ends ON ledger_transfers (hold_id) WHERE hold_id IS NOT NULL; -- PostgreSQL
+
+-- No foreign keys and no checks: only triggers write rows, of a transfer and accounts that they have just read, and
+-- each reference would cost every payment a lock. `posted_us` is the service's time in microseconds since 1970.
+CREATE TABLE ledger_entries (
+    account_id uuid NOT NULL,
+    posted_us bigint NOT NULL,
+    transfer_id uuid NOT NULL,
+    balance_cents bigint NOT NULL,
+    PRIMARY KEY (account_id, posted_us)
+); -- by key
+
+-- Proves that payments are still named under the same key as before (contract 18).
+CREATE TABLE reference_key (
+    id integer PRIMARY KEY CHECK (id = 1),
+    check_value text NOT NULL
+);
+
+-- A digest for each past day of payments: a payment that is removed with its whole history is missed.
+CREATE TABLE history_digests (
+    id uuid PRIMARY KEY,
+    day text NOT NULL,
+    first_day text NOT NULL,
+    clients text NOT NULL,
+    digest text NOT NULL
+); -- by key

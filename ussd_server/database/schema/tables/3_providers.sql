@@ -1,0 +1,138 @@
+-- Payouts, providers, and the comparison with their statements.
+
+CREATE TABLE payouts (
+    id uuid PRIMARY KEY,
+    client_id uuid NOT NULL REFERENCES clients (id),
+    reference text NOT NULL,
+    description text,
+    status text NOT NULL CHECK (status IN ('draft', 'approved', 'running', 'completed', 'cancelled')),
+    request_digest text NOT NULL,
+    item_count integer NOT NULL CHECK (item_count > 0),
+    ready_count integer NOT NULL CHECK (ready_count >= 0),
+    invalid_count integer NOT NULL CHECK (invalid_count >= 0),
+    total_amount_cents bigint NOT NULL CHECK (total_amount_cents >= 0),
+    total_fee_cents bigint NOT NULL CHECK (total_fee_cents >= 0),
+    created_by uuid NOT NULL,
+    approved_by uuid,
+    request_id text,
+    created_at timestamptz NOT NULL,
+    updated_at timestamptz NOT NULL,
+    approved_at timestamptz,
+    cancelled_at timestamptz,
+    completed_at timestamptz,
+    due_at timestamptz,
+    leased_until timestamptz,
+    lease_token text,
+    people text,
+    items_digest text,
+    draft_digest text,
+    approval_digest text,
+    UNIQUE (client_id, reference),
+    CHECK (ready_count + invalid_count = item_count),
+    CHECK ((approved_by IS NULL) = (approved_at IS NULL)),
+    CHECK (approved_by IS NULL OR approved_by <> created_by),
+    CHECK (approved_at IS NULL OR status <> 'draft'),
+    CHECK (approved_at IS NOT NULL OR status IN ('draft', 'cancelled')),
+    CHECK ((cancelled_at IS NOT NULL) = (status = 'cancelled')),
+    CHECK (completed_at IS NOT NULL OR status <> 'completed'),
+    CHECK (due_at IS NOT NULL OR approved_at IS NULL OR completed_at IS NOT NULL)
+); -- by key
+CREATE INDEX payouts_newest ON payouts (client_id, id);
+CREATE INDEX payouts_due ON payouts (due_at) WHERE due_at IS NOT NULL;
+
+CREATE TABLE payout_items (
+    payout_id uuid NOT NULL REFERENCES payouts (id),
+    line integer NOT NULL CHECK (line > 0),
+    phone_number text,
+    amount_cents bigint,
+    fee_cents bigint,
+    provider text,
+    reference text,
+    description text,
+    name text,
+    name_match text CHECK (name_match IN ('same', 'similar', 'different', 'unknown')),
+    is_ready boolean NOT NULL,
+    problems text,
+    transaction_id uuid REFERENCES transactions (id),
+    PRIMARY KEY (payout_id, line),
+    CHECK ((problems IS NULL) = is_ready),
+    CHECK (NOT is_ready OR (phone_number IS NOT NULL AND amount_cents > 0 AND fee_cents >= 0
+        AND provider IS NOT NULL AND reference IS NOT NULL)),
+    CHECK (transaction_id IS NULL OR is_ready)
+); -- by key
+CREATE UNIQUE INDEX payout_items_transaction ON payout_items (transaction_id) WHERE transaction_id IS NOT NULL;
+CREATE INDEX payout_items_unmatched ON payout_items (payout_id, line) WHERE name IS NOT NULL AND name_match IS NULL;
+
+CREATE TABLE provider_switches (
+    provider text PRIMARY KEY,
+    is_off boolean NOT NULL,
+    reason text NOT NULL,
+    changed_at timestamptz NOT NULL
+);
+
+CREATE TABLE provider_floats (
+    provider text PRIMARY KEY,
+    amount_cents bigint,
+    read_at timestamptz,
+    asked_at timestamptz NOT NULL,
+    low_since timestamptz,
+    away_since timestamptz
+);
+
+CREATE TABLE subscriber_names (
+    provider text NOT NULL,
+    phone_number text NOT NULL,
+    name text,
+    asked_at timestamptz NOT NULL,
+    PRIMARY KEY (provider, phone_number)
+); -- by key
+CREATE INDEX subscriber_names_oldest ON subscriber_names (asked_at);
+
+CREATE TABLE provider_statements (
+    id uuid PRIMARY KEY,
+    provider text NOT NULL,
+    digest text NOT NULL,
+    file_name text NOT NULL,
+    first_at timestamptz NOT NULL,
+    last_at timestamptz NOT NULL,
+    counts text NOT NULL,
+    ours_cents bigint NOT NULL,
+    theirs_cents bigint NOT NULL,
+    imported_at timestamptz NOT NULL,
+    difference_count integer,
+    state text NOT NULL DEFAULT 'stored' CHECK (state IN ('importing', 'stored', 'removed')),
+    UNIQUE (provider, digest)
+);
+CREATE INDEX provider_statements_unstored ON provider_statements (id) WHERE state <> 'stored';
+
+CREATE TABLE statement_differences (
+    id uuid PRIMARY KEY,
+    key text NOT NULL UNIQUE,
+    provider text NOT NULL,
+    statement_id uuid NOT NULL REFERENCES provider_statements (id),
+    line integer,
+    verdict text NOT NULL
+        CHECK (verdict IN ('amount_differs', 'status_differs', 'not_ours', 'not_theirs', 'reversal')),
+    provider_id text,
+    reference text,
+    transaction_id uuid REFERENCES transactions (id),
+    ours text,
+    theirs text,
+    dated text,
+    party text,
+    opened_at timestamptz NOT NULL,
+    ended_at timestamptz,
+    ended_by text,
+    reason text,
+    CHECK ((ended_at IS NOT NULL) = (reason IS NOT NULL) AND (ended_at IS NOT NULL) = (ended_by IS NOT NULL))
+);
+CREATE INDEX statement_differences_open ON statement_differences (id) WHERE ended_at IS NULL;
+
+CREATE TABLE differences_in_statements (
+    id uuid PRIMARY KEY,
+    statement_id uuid NOT NULL REFERENCES provider_statements (id),
+    line integer,
+    difference_id uuid NOT NULL REFERENCES statement_differences (id)
+);
+CREATE INDEX differences_in_statements_in_order ON differences_in_statements (statement_id, id);
+CREATE INDEX differences_in_statements_of_difference ON differences_in_statements (difference_id);

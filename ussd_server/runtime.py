@@ -1,0 +1,61 @@
+"""What a process has one of, and every service is made from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ussd_server.clock import Clock
+    from ussd_server.limits.limiter import Limiter
+    from ussd_server.outbound.addresses import AddressGuard
+    from ussd_server.redis.provider_outages import ProviderOutages
+    from ussd_server.redis.wake_up import WakeUpSignal
+    from ussd_server.security.credentials import Vault
+    from ussd_server.security.key_ring import Keyring
+    from ussd_server.security.tokens import Tokens
+    from ussd_server.services.clients.key_cache.cache import KeyCache
+    from ussd_server.services.clients.last_uses import LastUses
+    from ussd_server.services.menus.drop_offs import DropOffs
+    from ussd_server.services.operations.heartbeat import Heartbeat
+    from ussd_server.services.providers.providers import Providers
+    from ussd_server.services.providers.switches import ProviderSwitches
+    from ussd_server.services.transactions.provider_references import ProviderReferences
+    from ussd_server.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """The clock, the keys, the connections and the shared state of a process. The database is open.
+
+    `within_pace` counts one more call of a provider, and returns False when its rate is used up. `at_kill_point` is
+    called with the name of every point at which fault tests may end the process.
+    """
+
+    settings: Settings
+    clock: Clock
+    keyring: Keyring
+    vault: Vault
+    tokens: Tokens
+    references: ProviderReferences
+    limiter: Limiter
+    key_cache: KeyCache
+    last_uses: LastUses
+    wake_up: WakeUpSignal
+    guard: AddressGuard
+    outages: ProviderOutages
+    switches: ProviderSwitches
+    providers: Providers
+    drop_offs: DropOffs
+    heartbeat: Heartbeat
+    within_pace: Callable[[str], bool]
+    at_kill_point: Callable[[str], None]
+
+    def close(self) -> None:
+        """Write down the last uses of keys, stop all threads, and close the connections with Redis and providers."""
+        self.last_uses.close()
+        self.limiter.close()
+        self.wake_up.close()
+        self.outages.close()
+        self.providers.close()
