@@ -96,6 +96,28 @@ class Dialect(ABC):
     def let_others_write(self, seconds: float) -> None:
         """Call after a unit of work that took `seconds`: on SQLite it kept out all other writers."""
 
+    # Migrations.
+
+    @abstractmethod
+    def only_migration(self) -> AbstractContextManager[None]:
+        """Wait until no other process migrates this database, and keep others waiting."""
+
+    @abstractmethod
+    def line_of_schema(self, line: str) -> str:
+        """Return a line of a statement, which is written in PostgreSQL's types, for this database."""
+
+    @abstractmethod
+    def without_parameters(self, statement: str) -> str:
+        """Return a statement without parameters as the driver takes it."""
+
+    @abstractmethod
+    def index(self, kind: str, name: str, definition: str) -> Sequence[str]:
+        """Return the statements that build an index; on PostgreSQL they block no writers."""
+
+    @abstractmethod
+    def without_index(self, name: str) -> str:
+        """Return the statement that removes an index; on PostgreSQL it blocks no writers."""
+
     # Expressions, and sources of rows.
 
     @abstractmethod

@@ -22,6 +22,10 @@ from ussd_server.database.dialect import Dialect, Standbys
 _OLDEST_VERSION = 15
 # Deadlock, serialization failure, lock timeout, statement timeout: the server rolled back and is available.
 _ROLLED_BACK = ("40P01", "40001", "55P03", "57014")
+# Any number works; all processes must use the same one.
+_MIGRATION_LOCK = 7_256_256_165
+_MIGRATION_LOCK_TIMEOUT_MS = 1000
+_LOOK_AGAIN_SECONDS = 0.1
 # An account with millions of transfers takes seconds, and no request waits for them. The other settings keep the time
 # of a range the same at any size of the tables. By itself, the planner reads whole tables for a range. In large tables
 # it expects one row in a range of ids, and compares each row with each; a generic plan does not depend on the range.
@@ -125,6 +129,40 @@ class Postgres(Dialect):
 
     def let_others_write(self, seconds: float) -> None:
         time.sleep(0)
+
+    @contextmanager
+    def only_migration(self) -> Iterator[None]:
+        # A second process may wait here for as long as the first one's migrations take.
+        self.pool.execute_sql("SET statement_timeout = 0")
+        with self.without_timeouts():
+            # Polls for the lock: a waiting statement would block an index that is built concurrently.
+            while not self.pool.execute_sql("SELECT pg_try_advisory_lock(%s)", (_MIGRATION_LOCK,)).fetchone()[0]:
+                time.sleep(_LOOK_AGAIN_SECONDS)
+            self.pool.execute_sql(f"SET lock_timeout = {_MIGRATION_LOCK_TIMEOUT_MS}")
+            try:
+                yield
+            finally:
+                self.pool.execute_sql("SELECT pg_advisory_unlock(%s)", (_MIGRATION_LOCK,))
+                self.pool.manual_close()
+
+    def line_of_schema(self, line: str) -> str:
+        return line.removesuffix(" -- by key")
+
+    def without_parameters(self, statement: str) -> str:
+        # The driver reads a single percent sign as the beginning of a placeholder.
+        return statement.replace("%", "%%")
+
+    def index(self, kind: str, name: str, definition: str) -> Sequence[str]:
+        return (
+            # It waits for all earlier transactions and blocks none.
+            "SET lock_timeout = 0",
+            f"DROP INDEX CONCURRENTLY IF EXISTS {name}",
+            f"CREATE {kind} CONCURRENTLY {name} ON {definition}",
+            f"SET lock_timeout = {_MIGRATION_LOCK_TIMEOUT_MS}",
+        )
+
+    def without_index(self, name: str) -> str:
+        return f"DROP INDEX CONCURRENTLY IF EXISTS {name}"
 
     def named(self, query: str) -> str:
         return _with_driver_parameters(query)

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import fcntl
+import re
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
-from peewee import IntegrityError
+from peewee import IntegrityError, OperationalError
 
 from ussd_server.database.connections import UnsupportedDatabaseError
 from ussd_server.database.dialect import Dialect
 
 # The oldest with strict tables.
 _OLDEST_VERSION = (3, 37)
+
+_TYPES = {"uuid": "text", "timestamptz": "text", "boolean": "integer", "bytea": "blob", "bigint": "integer"}
+_TYPE = re.compile(rf"\b({'|'.join(_TYPES)})\b")
+_ENDS_OF_TABLES = {");": ") STRICT;", "); -- by key": ") STRICT, WITHOUT ROWID;"}
 
 # What the functions in `schema/postgres/batches.sql` do.
 _ACCOUNT_ID = "SELECT id FROM ledger_accounts WHERE client_id = value ->> 'client_id' AND name = value ->> '{}'"
@@ -134,6 +141,30 @@ class Sqlite(Dialect):
 
     def let_others_write(self, seconds: float) -> None:
         time.sleep(seconds)
+
+    @contextmanager
+    def only_migration(self) -> Iterator[None]:
+        # The lock comes before the first connection: two that make a new file at once can fail on each other.
+        path = Path(f"{self.pool.database}.migrating")
+        try:
+            path.touch()
+        except OSError as error:
+            raise OperationalError("unable to open database file") from error
+        with path.open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def line_of_schema(self, line: str) -> str:
+        return _ENDS_OF_TABLES.get(line) or _TYPE.sub(lambda found: _TYPES[found[0]], line)
+
+    def without_parameters(self, statement: str) -> str:
+        return statement
+
+    def index(self, kind: str, name: str, definition: str) -> Sequence[str]:
+        return (f"CREATE {kind} {name} ON {definition}",)
+
+    def without_index(self, name: str) -> str:
+        return f"DROP INDEX {name}"
 
     def named(self, query: str) -> str:
         return query
