@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from marshmallow import RAISE, Schema, ValidationError, missing
 from marshmallow.fields import Field
 
-from schemas.fields import timestamp
+from ussd_server.values import iso_milliseconds
 
 # Comparing words costs time, and a caller chooses them.
 _MISTYPED, _MOST_MISTYPED = re.compile(r"[\w.-]{1,40}", re.ASCII), 5
@@ -105,4 +105,4 @@ def success_envelope(message: str, data: Any) -> dict[str, Any]:
 
 def error_envelope(error: str, message: str, now: datetime) -> dict[str, Any]:
     """The general envelope of an error: these four fields and no other."""
-    return {"success": False, "error": error, "message": message, "timestamp": timestamp(now)}
+    return {"success": False, "error": error, "message": message, "timestamp": iso_milliseconds(now)}

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, ClassVar
 
 from marshmallow import ValidationError, fields
 
-PHONE_NUMBER = re.compile(r"\+256[0-9]{9}")
-PROVIDERS = ("mtn", "airtel", "sandbox")
-_AMOUNT_TEXT = re.compile(r"[0-9]{1,12}(\.[0-9]{1,2})?")
+from ussd_server.providers.names import PROVIDER_NAMES
+from ussd_server.values import PHONE_NUMBER, cents_of, moment_of
+
 _AMOUNT_IN_BOUNDS = r"^(?!0+(\.0+)?$)0{0,6}[0-9]{1,6}(\.[0-9]{1,2})?$"
 _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})")
 _DAY = re.compile(r"20[0-9]{2}-[0-9]{2}-[0-9]{2}")
 _WHOLE = re.compile(r"[0-9]{1,9}")
-_EXACT_DIGITS = 28
 # Beyond this, JSON readers disagree about the value of a whole number (RFC 8259, section 6).
 _LARGEST_WHOLE = 2**53
 
@@ -56,20 +55,10 @@ class Amount(fields.Field[int]):
     }
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> int:
-        if isinstance(value, str) and _AMOUNT_TEXT.fullmatch(value):
-            value = Decimal(value)
-        # Check the size first: 1e999999 must not be multiplied out, and 1e-999999999 times 100 is rounded to zero.
-        # A bool is an int to Python.
-        if isinstance(value, bool) or not isinstance(value, int | Decimal):
+        cents = cents_of(value, self.lowest, self.upper_bound)
+        if cents is None:
             raise self.make_error("invalid")
-        if not self.lowest <= value < self.upper_bound:
-            raise self.make_error("invalid")
-        number = Decimal(value)
-        cents = number * 100
-        # Longer numbers would be rounded by the multiplication.
-        if len(number.as_tuple().digits) > _EXACT_DIGITS or cents != cents.to_integral_value():
-            raise self.make_error("invalid")
-        return int(cents)
+        return cents
 
     @property
     def json_schema(self) -> dict[str, Any]:
@@ -138,8 +127,8 @@ class ProviderName(Text):
     def json_schema(self) -> dict[str, Any]:
         """The JSON Schema of the field."""
         if self.allow_none:
-            return {"type": ["string", "null"], "enum": [*PROVIDERS, None]}
-        return {"type": "string", "enum": list(PROVIDERS)}
+            return {"type": ["string", "null"], "enum": [*PROVIDER_NAMES, None]}
+        return {"type": "string", "enum": list(PROVIDER_NAMES)}
 
 
 class Whole(fields.Field[int]):
@@ -185,11 +174,8 @@ class Timestamp(fields.Field[datetime]):
     """A time: read as ISO 8601 with an offset, written in UTC with milliseconds and `Z`."""
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> datetime:
-        if isinstance(value, str) and _MOMENT.fullmatch(value):
-            try:
-                return datetime.fromisoformat(value).astimezone(UTC)
-            except (ValueError, OverflowError):
-                pass
+        if isinstance(value, str) and _MOMENT.fullmatch(value) and (moment := moment_of(value)):
+            return moment
         raise ValidationError("Must be an ISO 8601 time with its offset, such as 2026-11-20T08:15:30.123Z.")
 
     @property
@@ -234,11 +220,6 @@ class JsonObject(fields.Field[dict[str, Any]]):
     def json_schema(self) -> dict[str, Any]:
         """The JSON Schema of the field. JSON Schema cannot express the length."""
         return {"type": "object"}
-
-
-def timestamp(moment: datetime) -> str:
-    """Format a time as `2026-11-20T08:15:30.123Z`."""
-    return f"{moment.astimezone(UTC).isoformat(timespec='milliseconds')[:-6]}Z"
 
 
 def _without_decimals(value: Any) -> Any:

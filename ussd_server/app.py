@@ -35,7 +35,7 @@ from ussd_server.bootstrap import Services
 from ussd_server.console.blueprint import error_page
 from ussd_server.console.pages import console
 from ussd_server.console.session import ConsoleSessions
-from ussd_server.database.unit_of_work import DATABASE_TROUBLE, close_connections, is_postgres, release_connection
+from ussd_server.database.unit_of_work import DATABASE_TROUBLE, close_connections
 from ussd_server.logs import logger, trace_of
 from ussd_server.metrics import end_request
 from ussd_server.status import Code, ServiceError
@@ -64,9 +64,6 @@ def create_app(services: Services) -> Flask:
     app.extensions[EXTENSION] = services
     app.before_request(_begin)
     app.after_request(_end)
-    if not is_postgres():
-        # With PostgreSQL each statement and each transaction returns its connection itself.
-        app.teardown_request(lambda _: release_connection())
     app.register_error_handler(ServiceError, _refuse)
     app.register_error_handler(HTTPException, _refuse_by_status)
     for trouble in DATABASE_TROUBLE:

@@ -15,8 +15,9 @@ from environs import Env, EnvValidationError, validate
 
 from ussd_server.outbound.smtp import read_sender, read_smtp_url
 from ussd_server.outbound.transport import authorities
+from ussd_server.providers.names import PROVIDER_NAMES
 from ussd_server.providers.package import ProviderAccess
-from ussd_server.providers.registry import provider_names, read_provider_settings
+from ussd_server.providers.registry import read_provider_settings
 from ussd_server.providers.settings import problems_of_address
 from ussd_server.providers.statement_format import problem_of_additions
 from ussd_server.redis.client import hosts_of, is_address
@@ -272,7 +273,7 @@ def _malformed(settings: Settings) -> list[str]:
         problems += problems_of_address("PUBLIC_URL", settings.public_url, https_only=not settings.is_sandbox)
     problems += _problems_of_mail(settings)
     if settings.statement_headings is not None:
-        problem = problem_of_additions(settings.statement_headings, provider_names())
+        problem = problem_of_additions(settings.statement_headings, PROVIDER_NAMES)
         problems += [f"USSD_STATEMENT_HEADINGS: {problem}"] if problem else []
     try:
         if settings.ca_file is not None:

@@ -1,11 +1,51 @@
-"""Values that all parts of the service write alike: amounts, which are whole cents inside, and moments."""
+"""Values that all parts of the service write alike: phone numbers, amounts (whole cents inside) and moments."""
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta, timezone
+from decimal import Decimal
 from functools import lru_cache
 
 KAMPALA = timezone(timedelta(hours=3))
+
+# ASCII classes and `fullmatch` throughout: `\d` takes the digits of every script, and `$` a trailing newline.
+PHONE_NUMBER = re.compile(r"\+256[0-9]{9}")
+"""A phone number as the service keeps and writes it."""
+
+_TYPED_PHONE_NUMBER = re.compile(r"(?:\+?256|0(?=[1-9]))([0-9]{9})")
+_AMOUNT_TEXT = re.compile(r"[0-9]{1,12}(\.[0-9]{1,2})?")
+_EXACT_DIGITS = 28
+
+
+def phone_number(typed: str) -> str | None:
+    """Return `+256` and nine digits, also of `256772123456` and `0772123456`; None for any other text."""
+    found = _TYPED_PHONE_NUMBER.fullmatch(typed)
+    return f"+256{found[1]}" if found else None
+
+
+def national_number(phone_number: str) -> str:
+    """Return the nine digits of a phone number without the code of Uganda."""
+    return phone_number.removeprefix("+256")
+
+
+def cents_of(amount: object, least: Decimal = Decimal("0.01"), below: Decimal = Decimal(1_000_000)) -> int | None:
+    """Return the cents of an amount in shillings: a whole number, a Decimal, or digits with at most two decimals.
+
+    None for anything else, and unless the amount is `least` or more and less than `below` shillings.
+    """
+    if isinstance(amount, str) and _AMOUNT_TEXT.fullmatch(amount):
+        amount = Decimal(amount)
+    # Check the size first: 1e999999 must not be multiplied out, and 1e-999999999 times 100 is rounded to zero.
+    # A bool is an int to Python.
+    if isinstance(amount, bool) or not isinstance(amount, int | Decimal) or not least <= amount < below:
+        return None
+    number = Decimal(amount)
+    cents = number * 100
+    # Longer numbers would be rounded by the multiplication.
+    if len(number.as_tuple().digits) > _EXACT_DIGITS or cents != cents.to_integral_value():
+        return None
+    return int(cents)
 
 
 def shillings(cents: int) -> int | float:
@@ -29,3 +69,12 @@ def iso_milliseconds(moment: datetime) -> str:
     """Return `2026-11-20T08:15:30.123Z`, the form of all moments on the wire."""
     in_utc = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
     return f"{in_utc.isoformat(timespec='milliseconds')[:-6]}Z"
+
+
+def moment_of(text: str) -> datetime | None:
+    """Return the moment that an ISO 8601 text with an offset names; None for any other text."""
+    try:
+        moment = datetime.fromisoformat(text)
+        return moment.astimezone(UTC) if moment.tzinfo else None
+    except (ValueError, OverflowError):
+        return None

@@ -10,10 +10,10 @@ from ussd_server.database.schema import migrate
 from ussd_server.database.unit_of_work import (
     close_connections,
     database,
+    dialect,
     is_postgres,
     open_database,
     unit_of_work,
-    without_timeouts,
 )
 
 CLIENT_ID = "00000000-0000-7000-8000-000000000000"
@@ -75,7 +75,7 @@ def fill(rows: int, page: int, *, has_movements: bool = False) -> None:
         "numbers": numbers, "id": f"({an_id})::uuid" if is_postgres() else f"({an_id})", "page": page,
         "phones": max(1, rows // 100), "first_us": FIRST_US, "step_us": STEP_US,
     }  # fmt: skip
-    with without_timeouts():
+    with dialect().without_timeouts():
         if is_postgres():
             database.execute_sql("SET statement_timeout = 0")
         with unit_of_work():

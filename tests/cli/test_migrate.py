@@ -53,8 +53,8 @@ def test_two_processes_that_migrate_at_once_both_end_well(empty_database_url: st
 def test_a_database_that_is_too_old_is_refused_before_anything_is_made(
     empty_database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ussd_server.database.schema._OLDEST_POSTGRES", 99)
-    monkeypatch.setattr("ussd_server.database.schema._OLDEST_SQLITE", (99, 0))
+    monkeypatch.setattr("ussd_server.database.postgres._OLDEST_VERSION", 99)
+    monkeypatch.setattr("ussd_server.database.sqlite._OLDEST_VERSION", (99, 0))
     open_database(empty_database_url, 2)
     with pytest.raises(UnsupportedDatabaseError, match="version 99"):
         migrate()

@@ -63,7 +63,7 @@ def test_a_deposit_is_credited_once(client_id: str) -> None:
     assert "had been credited before" in run(*deposit).output
     kept = {each["account"]: each["current"] for each in output_of("accounts", "list", "--client", client_id)}
     assert kept == {"deposits": -50_000.5, "main": 50_000.5}
-    assert "UGX -50000.50" in run("accounts", "list", "--client", "ACME").output
+    assert "−UGX 50,000.50" in run("accounts", "list", "--client", "ACME").output
 
 
 @pytest.mark.parametrize("amount", ["0", "-5", "1.001", "x", "1e3", "٣", ""])
@@ -193,7 +193,7 @@ def test_a_statement_and_a_daily_report_are_printed_as_text_json_and_csv(client_
     shown = output_of("accounts", "statement", "ACME")
     assert (shown["opening_balance"], shown["closing_balance"]) == (0, 2001)
     assert [(line["credit"], line["balance"]) for line in shown["items"]] == [(1000.5, 1000.5), (1000.5, 2001)]
-    assert "Closing balance UGX 2001.00" in run("accounts", "statement", client_id).output
+    assert "Closing balance UGX 2,001" in run("accounts", "statement", client_id).output
     lines = run("accounts", "statement", "ACME", "--csv").output.splitlines()
     assert lines[0] == "at,kind,transaction_id,reference,description,debit,credit,balance"
     assert lines[2].endswith(",'=slip 1,,,1000.5,2001")
@@ -202,5 +202,5 @@ def test_a_statement_and_a_daily_report_are_printed_as_text_json_and_csv(client_
     (row,) = output_of("report", "daily")["rows"]
     assert (row["type"], row["status"], row["count"], row["amount"]) == ("deposit", "succeeded", 2, 2001)
     assert output_of("report", "daily", "--client", "ACME", "--date", "2020-01-01")["rows"] == []
-    assert "UGX 2001.00" in run("report", "daily").output
+    assert "UGX 2,001" in run("report", "daily").output
     assert "deposit,,succeeded,2,2001,0,0.0" in run("report", "daily", "--csv").output

@@ -20,10 +20,18 @@ from tests.support.example_client import ExampleClient
 from tests.support.shop import PHONE, Shop
 from ussd_server.bootstrap import Services
 from ussd_server.cli.service.doctor_checks import losses_of_a_failover
-from ussd_server.database.connections import database_at, postgres_at
+from ussd_server.database.connections.postgres import postgres_pool
 from ussd_server.database.schema import migrate
-from ussd_server.database.unit_of_work import close_connections, database, database_fault, open_database
+from ussd_server.database.unit_of_work import (
+    close_connections,
+    database,
+    database_at,
+    database_fault,
+    dialect,
+    open_database,
+)
 from ussd_server.security.key_ring import Keyring
+from ussd_server.services.operations.messages import DoctorFinding
 from ussd_server.settings import Settings
 from ussd_server.worker import Worker
 
@@ -110,11 +118,11 @@ def test_of_several_hosts_the_one_that_takes_writes_is_used_also_after_a_failove
         open_database(url, 2)
         migrate()
         assert (database_fault(), connected_to()) == (None, primary.port)
-        assert losses_of_a_failover().mend is not None, "the standby receives commits after they were answered"
+        assert losses().mend is not None, "the standby receives commits after they were answered"
         with psycopg.connect(primary.url, autocommit=True) as hand:
             hand.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
             hand.execute("SELECT pg_reload_conf()")
-        eventually(lambda: losses_of_a_failover().mend is None)
+        eventually(lambda: losses().mend is None)
         primary.stop()
         with psycopg.connect(standby.url, autocommit=True) as hand:
             hand.execute("SELECT pg_promote()")
@@ -123,17 +131,23 @@ def test_of_several_hosts_the_one_that_takes_writes_is_used_also_after_a_failove
         close_connections()
 
 
+def losses() -> DoctorFinding:
+    standbys = dialect().standbys()
+    assert standbys is not None
+    return losses_of_a_failover(standbys)
+
+
 @pytest.mark.parametrize("address", [
     "postgresql://u:p@one,two/ussd", "postgresql:///ussd?host=one,two", "postgresql://u@one/ussd?host=one,two&user=u",
 ])  # fmt: skip
 def test_several_hosts_are_seen_wherever_the_address_names_them(address: str) -> None:
-    assert database_at(address, 1).connect_params["target_session_attrs"] == "read-write"
+    assert database_at(address, 1).pool.connect_params["target_session_attrs"] == "read-write"
     chosen = f"{address}{'&' if '?' in address else '?'}target_session_attrs=any"
-    assert "target_session_attrs" not in database_at(chosen, 1).connect_params
+    assert "target_session_attrs" not in database_at(chosen, 1).pool.connect_params
 
 
 def test_a_comma_in_a_password_makes_no_second_host() -> None:
-    assert "target_session_attrs" not in database_at("postgresql://u:a,b@one/ussd", 1).connect_params
+    assert "target_session_attrs" not in database_at("postgresql://u:a,b@one/ussd", 1).pool.connect_params
 
 
 def test_the_doctor_survives_an_address_with_an_unknown_option(tmp_path: Path) -> None:
@@ -145,7 +159,7 @@ def test_the_doctor_survives_an_address_with_an_unknown_option(tmp_path: Path) -
 
 
 def test_of_several_replicas_none_has_to_take_writes() -> None:
-    assert "target_session_attrs" not in postgres_at("postgresql://one,two/ussd", 1).connect_params
+    assert "target_session_attrs" not in postgres_pool("postgresql://one,two/ussd", 1).connect_params
 
 
 def connected_to() -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 from difflib import get_close_matches
 from http import HTTPStatus
 from pathlib import Path
@@ -16,6 +16,7 @@ from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.services.clients.messages import ClientView
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import moment_of
 
 _MOST_NAMED = 20
 _CENTURY = range(2000, 2100)
@@ -71,12 +72,8 @@ class Moment(click.DateTime):
 
     def _with_offset(self, typed: str) -> datetime | None:
         """Return a time with its offset, such as the API shows it, in UTC; None for anything else."""
-        try:
-            moment = datetime.fromisoformat(typed)
-            takes_times = len(self.formats) > 1 and moment.tzinfo is not None
-            return moment.astimezone(UTC).replace(tzinfo=None) if takes_times else None
-        except (ValueError, OverflowError):
-            return None
+        moment = moment_of(typed) if len(self.formats) > 1 else None
+        return moment and moment.replace(tzinfo=None)
 
 
 def client_named(services: Services, name_or_id: str) -> ClientView:

@@ -12,8 +12,9 @@ from typing import Any
 import orjson
 from markupsafe import Markup
 
+from ussd_server.providers.registry import short_name
 from ussd_server.services.reports.messages import HourOfPayments
-from ussd_server.values import KAMPALA, written_amount
+from ussd_server.values import KAMPALA, iso_milliseconds, written_amount
 
 _TONES = {
     "good": {
@@ -32,7 +33,6 @@ _TONES = {
         "submitted", "waiting", "invited",
     },
 }  # fmt: skip
-_PROVIDERS = {"mtn": "MTN", "airtel": "Airtel", "sandbox": "Sandbox"}
 
 
 def money(cents: int | None) -> Markup:
@@ -66,7 +66,8 @@ def status(word: str) -> Markup:
 
 def provider_name(name: str | None) -> str:
     """What people call a provider."""
-    return _PROVIDERS.get(name, name) if name else ""
+    short = short_name(name).removeprefix("the ") if name else ""
+    return f"{short[:1].upper()}{short[1:]}"
 
 
 def number(value: float | None) -> str:
@@ -93,7 +94,7 @@ def iso(value: datetime | str | None) -> str:
     """A moment as the API writes it."""
     if value is None or isinstance(value, str):
         return value or ""
-    return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return iso_milliseconds(value)
 
 
 @cache

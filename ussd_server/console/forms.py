@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from datetime import date, datetime, timedelta
 
+from ussd_server import values
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import KAMPALA
 
-_AMOUNT = re.compile(r"([0-9]{1,6}|[0-9]{1,3}(?:,[0-9]{3})+)(?:\.([0-9]{1,2}))?", re.ASCII)
-_PHONE_NUMBER = re.compile(r"(?:\+?256|0)([0-9]{9})", re.ASCII)
+_AMOUNT = re.compile(r"(?:[0-9]{1,6}|[0-9]{1,3}(?:,[0-9]{3})+)(?:\.[0-9]{1,2})?", re.ASCII)
 
 
 def cents(text: str) -> int | None:
@@ -19,17 +19,15 @@ def cents(text: str) -> int | None:
     """
     if not (text := text.strip()):
         return None
-    found = _AMOUNT.fullmatch(text)
-    amount = int(found[1].replace(",", "")) * 100 + int((found[2] or "").ljust(2, "0")) if found else 0
-    if not 0 < amount < 100_000_000:
+    amount = values.cents_of(text.replace(",", "")) if _AMOUNT.fullmatch(text) else None
+    if amount is None:
         raise ServiceError(Code.INVALID_AMOUNT, "Give the amount in shillings, such as 5000, or leave it empty.")
     return amount
 
 
 def phone_number(text: str) -> str | None:
     """A phone number as the services know it, also from `0772 123 456`. Other texts stay as they are and match none."""
-    found = _PHONE_NUMBER.fullmatch(re.sub(r"[\s()-]", "", text))
-    return f"+256{found[1]}" if found else text or None
+    return values.phone_number(re.sub(r"[\s()-]", "", text)) or text or None
 
 
 def day(text: str, *, is_last: bool = False) -> datetime | None:

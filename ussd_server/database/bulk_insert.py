@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from ussd_server.database.columns import Table
-from ussd_server.database.unit_of_work import database, is_postgres
+from ussd_server.database.unit_of_work import dialect, run_query
 
 _MOST_ROWS = 1000
 
@@ -20,11 +20,6 @@ def insert_rows(table: type[Table], rows: Sequence[dict[str, Any]]) -> None:
     """
     meta: Any = table._meta
     columns = ", ".join(meta.columns)
-    if is_postgres():
-        source = f"SELECT {columns} FROM jsonb_populate_recordset(NULL::{meta.table_name}, %s::jsonb)"  # noqa: S608
-    else:
-        values = ", ".join(f"value ->> '{column}'" for column in meta.columns)
-        source = f"SELECT {values} FROM json_each(?)"  # noqa: S608
-    statement = f"INSERT INTO {meta.table_name} ({columns}) {source}"
+    insert = f"INSERT INTO {meta.table_name} ({columns}) {dialect().rows_of(meta.table_name, meta.columns)}"
     for start in range(0, len(rows), _MOST_ROWS):
-        database.execute_sql(statement, (orjson.dumps(rows[start : start + _MOST_ROWS]).decode(),))
+        run_query(insert, rows=orjson.dumps(rows[start : start + _MOST_ROWS]).decode())

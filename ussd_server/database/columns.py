@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
-from peewee import BigIntegerField, Field, Model, TextField, fn
+from peewee import BigIntegerField, Field, Model, TextField
 
-from ussd_server.database.unit_of_work import database, is_postgres
+from ussd_server.database.unit_of_work import database, dialect
 from ussd_server.values import iso_milliseconds
 
 
@@ -96,6 +96,4 @@ def _converters(table: type[Table]) -> dict[str, Callable[[Any], Any]]:
 
 def written_moment(column: MomentField) -> Any:
     """Select a column as the text that `iso_milliseconds` returns: cheaper than by way of a datetime."""
-    if is_postgres():
-        return fn.to_char(fn.timezone("UTC", column), 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
-    return column
+    return dialect().moment_text(column)

@@ -6,19 +6,21 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
+import orjson
 from peewee import AsIs, Field, Query
 
 from ussd_server.database.columns import Table
-from ussd_server.database.unit_of_work import database, for_update
+from ussd_server.database.unit_of_work import database, dialect, for_update
 
 Row = TypeVar("Row", bound=Table)
 
 
 class _Parameter(NamedTuple):
-    """A parameter of a query; each call gives its value."""
+    """A parameter of a query; each call gives its value. `kind` is its type in PostgreSQL."""
 
     name: str
     convert: Callable[[Any], Any]
+    kind: str
 
 
 class _Column(NamedTuple):
@@ -40,9 +42,17 @@ class _Written:
         self.columns: list[_Column] = []
 
 
+class _Batch(NamedTuple):
+    """A query for several sets of values: the converters of a set's values, and what is the same for all sets."""
+
+    written: _Written
+    converters: dict[str, Callable[[Any], Any]]
+    constants: list[Any]
+
+
 def param(field: Field, name: str = "") -> Any:
     """Return a parameter with the type of `field`, named `name` or as the field."""
-    return AsIs(_Parameter(name or field.name, field.db_value), converter=False)
+    return AsIs(_Parameter(name or field.name, field.db_value, field.field_type), converter=False)
 
 
 class CompiledQuery:
@@ -51,19 +61,31 @@ class CompiledQuery:
     def __init__(self, make: Callable[[], Query]) -> None:
         self._make = make
         self._written: dict[type, _Written] = {}
+        self._batches: dict[type, _Batch | None] = {}
 
     def rows(self, model: Any, **values: Any) -> list[Any]:
         """Run a SELECT; return rows of `model`. Further selected columns are attributes with their names."""
-        written, found = self._ask(values)
-        if not written.columns:
-            fields = model._meta.fields
-            names = [column[0] for column in found.description]
-            written.columns = [_Column(name, fields[name].python_value if name in fields else None) for name in names]
-        return [_row(model, written.columns, values) for values in found.fetchall()]
+        return _rows(model, *self._ask(values))
 
     def first(self, model: Any, **values: Any) -> Any:
         """Run a SELECT; return its first row as `rows` does, or None."""
         return next(iter(self.rows(model, **values)), None)
+
+    def first_of_each(self, model: Any, each: Sequence[dict[str, Any]]) -> list[Any]:
+        """Run a SELECT of one row at most, once for each of several sets of values; on PostgreSQL in one query.
+
+        Return its row, as `first` does, for each set.
+        """
+        batch = self._batch()
+        if batch is None:
+            return [self.first(model, **values) for values in each]
+        asked = [
+            {"place": place, **{name: convert(values[name]) for name, convert in batch.converters.items()}}
+            for place, values in enumerate(each)
+        ]
+        done = database.execute_sql(batch.written.sql, [orjson.dumps(asked).decode(), *batch.constants])
+        found = {row.place: row for row in _rows(model, batch.written, done)}
+        return [found.get(place) for place in range(len(each))]
 
     def tuples(self, **values: Any) -> list[Any]:
         """Run a SELECT; return tuples of the database's own values, without conversion."""
@@ -86,6 +108,23 @@ class CompiledQuery:
         if written is None:
             written = self._written[kind] = _Written(*self._make().sql())
         return written
+
+    def _batch(self) -> _Batch | None:
+        kind = type(database.obj)
+        if kind not in self._batches:
+            self._batches[kind] = _batch_of(*self._make().sql())
+        return self._batches[kind]
+
+
+def _batch_of(sql: str, parameters: Sequence[Any]) -> _Batch | None:
+    named = {each.name: each for each in parameters if isinstance(each, _Parameter)}
+    marks = (f"asked.{each.name}" if isinstance(each, _Parameter) else "%s" for each in parameters)
+    query = sql.replace("%", "%%").replace("%%s", "{}").format(*marks)
+    for_each = dialect().for_each(query, {name: each.kind for name, each in named.items()})
+    if for_each is None:
+        return None
+    constants = [each for each in parameters if not isinstance(each, _Parameter)]
+    return _Batch(_Written(for_each, ()), {name: each.convert for name, each in named.items()}, constants)
 
 
 def find_row(table: type[Row], row_id: str) -> Row:
@@ -113,6 +152,14 @@ def _the_one(table: type[Row], rows: CompiledQuery, row_id: str) -> Row:
 
 def _filled(written: _Written, values: dict[str, Any]) -> list[Any]:
     return [each if name is None else each(values[name]) for name, each in written.parameters]
+
+
+def _rows(model: Any, written: _Written, found: Any) -> list[Any]:
+    if not written.columns:
+        fields = model._meta.fields
+        names = [column[0] for column in found.description]
+        written.columns = [_Column(name, fields[name].python_value if name in fields else None) for name in names]
+    return [_row(model, written.columns, values) for values in found.fetchall()]
 
 
 def _row(model: Any, columns: list[_Column], values: Sequence[Any]) -> Any:

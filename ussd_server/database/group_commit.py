@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from peewee import OperationalError
 
 from ussd_server.batches import Batches, BatchLostError, Item
-from ussd_server.database.unit_of_work import DATABASE_TROUBLE, was_rolled_back
+from ussd_server.database.unit_of_work import DATABASE_TROUBLE, dialect
 
 
 class GroupCommit(Batches[Item]):
@@ -26,4 +26,4 @@ class GroupCommit(Batches[Item]):
 
 
 def _was_undone(error: Exception) -> bool:
-    return not isinstance(error, DATABASE_TROUBLE) or was_rolled_back(error)
+    return not isinstance(error, DATABASE_TROUBLE) or dialect().was_rolled_back(error)

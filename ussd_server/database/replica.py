@@ -8,7 +8,7 @@ from typing import Any
 from peewee import ProgrammingError
 
 from ussd_server.cached_value import CachedValue
-from ussd_server.database.connections import postgres_at
+from ussd_server.database.connections.postgres import postgres_pool
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE
 
 _CHECK_SECONDS = 1.0
@@ -31,7 +31,7 @@ class Replica:
         self, url: str, max_connections: int, most_lag_seconds: float, on_change: Callable[[bool], None]
     ) -> None:
         """`on_change(away)` is called when it falls behind by more than `most_lag_seconds` or comes back."""
-        self._database = postgres_at(url, max_connections)
+        self._database = postgres_pool(url, max_connections)
         self._most_lag_seconds = most_lag_seconds
         self._away = CachedValue(self._is_too_far_behind, _CHECK_SECONDS, False, on_change)
 

@@ -1,13 +1,9 @@
-"""Migrations: the lock around a run, and statements that are written once for both databases."""
+"""Migrations, and statements that are written once for both databases."""
 
 from __future__ import annotations
 
-import fcntl
 import re
-import sqlite3
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,42 +11,18 @@ import psycopg
 from peewee import OperationalError
 from playhouse.migrations import Migration, Runner
 
-from ussd_server.database.connections import UnsupportedDatabaseError
-from ussd_server.database.unit_of_work import database, is_postgres, release_connection, without_timeouts
+from ussd_server.database.unit_of_work import database, dialect, release_connection
 
 _DIRECTORY = Path(__file__).parent / "migrations"
-# Any number works; all processes must use the same one.
-_ADVISORY_LOCK = 7_256_256_165
 
 SCHEMA = Path(__file__).parent / "schema"
 """The folder of the tables, and of the rules of each database."""
 
-_SQLITE_TYPES = {"uuid": "text", "timestamptz": "text", "boolean": "integer", "bytea": "blob", "bigint": "integer"}
-_TYPE = re.compile(rf"\b({'|'.join(_SQLITE_TYPES)})\b")
 _ONLY = re.compile(r" -- (PostgreSQL|SQLite)$")
 # Bodies of functions and triggers are indented.
 _BETWEEN_STATEMENTS = re.compile(r";\n(?=\n|[A-Z]+ (?:TABLE|INDEX|UNIQUE|FUNCTION|TRIGGER|INTO)\b|--)")
-_LOCK_TIMEOUT_MS = 1000
 _TRIES = 60
 _PAUSE_SECONDS = 1
-_LOOK_AGAIN_SECONDS = 0.1
-# The oldest that the tests run on, and the oldest with strict tables.
-_OLDEST_POSTGRES = 15
-_OLDEST_SQLITE = (3, 37)
-
-
-def check_version() -> None:
-    """Raise UnsupportedDatabaseError unless the database is new enough."""
-    if is_postgres():
-        (number,) = database.execute_sql("SELECT current_setting('server_version_num')::integer").fetchone()
-        if number // 10_000 < _OLDEST_POSTGRES:
-            raise UnsupportedDatabaseError(
-                f"This is PostgreSQL {number // 10_000}; version {_OLDEST_POSTGRES} or newer is needed."
-            )
-    elif sqlite3.sqlite_version_info < _OLDEST_SQLITE:
-        raise UnsupportedDatabaseError(
-            f"This is SQLite {sqlite3.sqlite_version}; version {'.'.join(map(str, _OLDEST_SQLITE))} or newer is needed."
-        )
 
 
 def migrate() -> list[str]:
@@ -60,8 +32,8 @@ def migrate() -> list[str]:
     PostgreSQL holds an advisory lock, SQLite a lock file.
     """
     try:
-        check_version()
-        with _one_at_a_time():
+        dialect().check_version()
+        with dialect().only_migration():
             return _apply()
     finally:
         release_connection()
@@ -104,19 +76,13 @@ def execute_statements(db: Any, text: str) -> None:
     """
     for statement in _BETWEEN_STATEMENTS.split(_for_this_database(text) + "\n"):
         if statement.strip():
-            # The PostgreSQL driver reads a single percent sign as the beginning of a placeholder.
-            db.execute_sql(statement.replace("%", "%%") if is_postgres() else statement)
+            db.execute_sql(dialect().without_parameters(statement))
 
 
 def _for_this_database(text: str) -> str:
-    ours = "PostgreSQL" if is_postgres() else "SQLite"
-    lines = [
-        _ONLY.sub("", line) for line in text.splitlines() if (only := _ONLY.search(line)) is None or only[1] == ours
-    ]
-    if is_postgres():
-        return "\n".join(line.removesuffix(" -- by key") for line in lines)
-    endings = {");": ") STRICT;", "); -- by key": ") STRICT, WITHOUT ROWID;"}
-    return "\n".join(endings.get(line) or _TYPE.sub(lambda found: _SQLITE_TYPES[found[0]], line) for line in lines)
+    name = dialect().name
+    lines = (line for line in text.splitlines() if (only := _ONLY.search(line)) is None or only[1] == name)
+    return "\n".join(dialect().line_of_schema(_ONLY.sub("", line)) for line in lines)
 
 
 def build_index(db: Any, name: str, definition: str, *, unique: bool = False) -> None:
@@ -124,44 +90,10 @@ def build_index(db: Any, name: str, definition: str, *, unique: bool = False) ->
 
     `definition` is the table with its columns. Removes an invalid index of an earlier attempt first.
     """
-    kind = "UNIQUE INDEX" if unique else "INDEX"
-    if not is_postgres():
-        db.execute_sql(f"CREATE {kind} {name} ON {definition}")
-        return
-    # It waits for all earlier transactions and blocks none.
-    db.execute_sql("SET lock_timeout = 0")
-    db.execute_sql(f"DROP INDEX CONCURRENTLY IF EXISTS {name}")
-    db.execute_sql(f"CREATE {kind} CONCURRENTLY {name} ON {definition}")
-    db.execute_sql(f"SET lock_timeout = {_LOCK_TIMEOUT_MS}")
+    for statement in dialect().index("UNIQUE INDEX" if unique else "INDEX", name, definition):
+        db.execute_sql(statement)
 
 
 def drop_index(db: Any, name: str) -> None:
     """Remove an index that no statement needs any more, without blocking writers."""
-    db.execute_sql(f"DROP INDEX CONCURRENTLY IF EXISTS {name}" if is_postgres() else f"DROP INDEX {name}")
-
-
-@contextmanager
-def _one_at_a_time() -> Iterator[None]:
-    if is_postgres():
-        # A second process may wait here for as long as the first one's migrations take.
-        database.execute_sql("SET statement_timeout = 0")
-        with without_timeouts():
-            # Polls for the lock: a waiting statement would block an index that is built concurrently.
-            while not database.execute_sql("SELECT pg_try_advisory_lock(%s)", (_ADVISORY_LOCK,)).fetchone()[0]:
-                time.sleep(_LOOK_AGAIN_SECONDS)
-            database.execute_sql(f"SET lock_timeout = {_LOCK_TIMEOUT_MS}")
-            try:
-                yield
-            finally:
-                database.execute_sql("SELECT pg_advisory_unlock(%s)", (_ADVISORY_LOCK,))
-                database.manual_close()
-    else:
-        # The lock comes before the first connection: two that make a new file at once can fail on each other.
-        path = Path(f"{database.obj.database}.migrating")
-        try:
-            path.touch()
-        except OSError as error:
-            raise OperationalError("unable to open database file") from error
-        with path.open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
+    db.execute_sql(dialect().without_index(name))

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from ussd_server.bootstrap import Services
-from ussd_server.database.unit_of_work import without_syncs
+from ussd_server.database.unit_of_work import dialect
 from ussd_server.services.payouts.sending import PayoutSender
 from ussd_server.services.settlement.settlement import Settlement
 
@@ -44,7 +44,7 @@ class MovingTime:
         self._unfinished.touch()
         try:
             self._timekeeper.set_time(self._services.clock.now() - _DAY)
-            with without_syncs():
+            with dialect().without_syncs():
                 yield
         finally:
             self._end()

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from urllib.parse import parse_qsl
 
 from ussd_server.gateways.messages import GatewayRequest, UnreadableError
+from ussd_server.values import phone_number
 
 MAX_REQUEST_BYTES = 16_384
 MAX_PARAMETERS = 64
@@ -16,8 +17,6 @@ MAX_TEXT = 1000
 MAX_VALUE = 40
 
 # ASCII classes and `fullmatch` throughout: `\d` takes the digits of every script, and `$` a trailing newline.
-# The space is a plus sign that its sender forgot to encode.
-PHONE_NUMBER = re.compile(r"[ +]?(?:256|0)([0-9]{9})")
 SERVICE_CODE = re.compile(r"\*?([0-9]+(?:\*[0-9]+)*)#?")
 SESSION_ID = re.compile(r"(?=.*[!-~])[ -~]{1,128}")
 NETWORK = re.compile(r"[A-Za-z0-9_. -]+")
@@ -101,10 +100,11 @@ class RequestFields:
 
     def phone_number(self, name: str) -> str:
         """Return a Ugandan number as +256 and nine digits; accepts 0772…, 256772…, +256772… and a space for `+`."""
-        found = PHONE_NUMBER.fullmatch(self.value(name))
-        if not found:
+        # The space is a plus sign that its sender forgot to encode.
+        found = phone_number(re.sub("^[ +](?=[0-9])", "", self.value(name)))
+        if found is None:
             raise UnreadableError(f"{name} is not a Ugandan phone number")
-        return f"+256{found[1]}"
+        return found
 
     def service_code(self, name: str) -> str:
         """Return a service code and add a missing star or hash; empty when absent."""

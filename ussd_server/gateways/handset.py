@@ -70,19 +70,30 @@ class _PlainJson:
 
     @staticmethod
     def _post(call: HandsetCall, kind: str, text: str, sequence: int) -> GatewayRequest:
-        return _json({
-            "session_id": call.session_id, "phone_number": call.phone_number, "service_code": call.service_code,
-            "network": call.network, "text": text, "kind": kind, "sequence": sequence,
-        })  # fmt: skip
+        return _json(
+            {
+                "session_id": call.session_id,
+                "phone_number": call.phone_number,
+                "service_code": call.service_code,
+                "network": call.network,
+                "text": text,
+                "kind": kind,
+                "sequence": sequence,
+            }
+        )
 
 
 class _Comviva:
     sends_events = False
 
     def step(self, call: HandsetCall, *, cumulative: bool | None) -> GatewayRequest:
-        return _query({
-            "SessionID": call.session_id, "MSISDN": _digits(call), "input": _newest(call, _string(call).strip("*#")),
-        })  # fmt: skip
+        return _query(
+            {
+                "SessionID": call.session_id,
+                "MSISDN": _digits(call),
+                "input": _newest(call, _string(call).strip("*#")),
+            }
+        )
 
     def hang_up(self, call: HandsetCall) -> GatewayRequest | None:
         return _query({"SessionID": call.session_id, "msisdn": _digits(call), "clean": "clean-session", "error": "0"})
@@ -96,10 +107,15 @@ class _DMark:
     sends_events = False
 
     def step(self, call: HandsetCall, *, cumulative: bool | None) -> GatewayRequest:
-        return _query({
-            "transactionId": call.session_id, "msisdn": _digits(call), "ussdServiceCode": call.service_code,
-            "ussdRequestString": _newest(call, _string(call)), "response": "true" if call.entries else "false",
-        })  # fmt: skip
+        return _query(
+            {
+                "transactionId": call.session_id,
+                "msisdn": _digits(call),
+                "ussdServiceCode": call.service_code,
+                "ussdRequestString": _newest(call, _string(call)),
+                "response": "true" if call.entries else "false",
+            }
+        )
 
     def hang_up(self, call: HandsetCall) -> GatewayRequest | None:
         return None
@@ -125,10 +141,17 @@ class _Hubtel:
 
     @staticmethod
     def _post(call: HandsetCall, kind: str, message: str, sequence: int) -> GatewayRequest:
-        return _json({
-            "Type": kind, "SessionId": call.session_id, "Mobile": _digits(call), "Message": message,
-            "ServiceCode": call.service_code.strip("*#"), "Operator": call.network, "Sequence": sequence,
-        })  # fmt: skip
+        return _json(
+            {
+                "Type": kind,
+                "SessionId": call.session_id,
+                "Mobile": _digits(call),
+                "Message": message,
+                "ServiceCode": call.service_code.strip("*#"),
+                "Operator": call.network,
+                "Sequence": sequence,
+            }
+        )
 
 
 class _Madapi:
@@ -146,10 +169,15 @@ class _Madapi:
 
     @staticmethod
     def _post(call: HandsetCall, kind: str, text: str) -> GatewayRequest:
-        return _json({
-            "sessionId": call.session_id, "messageType": kind, "msisdn": _digits(call),
-            "serviceCode": call.service_code, "ussdString": text,
-        })  # fmt: skip
+        return _json(
+            {
+                "sessionId": call.session_id,
+                "messageType": kind,
+                "msisdn": _digits(call),
+                "serviceCode": call.service_code,
+                "ussdString": text,
+            }
+        )
 
 
 HANDSET_FORMATS: Mapping[str, HandsetFormat] = {

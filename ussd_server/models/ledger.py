@@ -9,7 +9,7 @@ import orjson
 from peewee import BigIntegerField, CompositeKey, TextField
 
 from ussd_server.database.columns import CentsField, IdField, MomentField, Table
-from ussd_server.database.unit_of_work import database, is_postgres
+from ussd_server.database.unit_of_work import dialect
 
 
 class Account(Table):
@@ -85,17 +85,5 @@ class Holding:
 def read_holdings(holdings: Sequence[Holding]) -> None:
     """Fill in what accounts hold now, in one statement."""
     document = orjson.dumps([[each.client_id, each.name] for each in holdings]).decode()
-    for place, balance_cents, reserved_cents in database.execute_sql(
-        _HOLDINGS_ON_POSTGRES if is_postgres() else _HOLDINGS_ON_SQLITE, (document,)
-    ):
+    for place, balance_cents, reserved_cents in dialect().holdings(document):
         holdings[place].balance_cents, holdings[place].reserved_cents = balance_cents, reserved_cents
-
-
-# The LIMIT makes the planner use one index scan for each account.
-_HOLDINGS_ON_POSTGRES = """SELECT place - 1, balance_cents, reserved_cents
-    FROM json_array_elements(%s::json) WITH ORDINALITY AS sought (names, place), LATERAL (
-        SELECT balance_cents, reserved_cents FROM ledger_accounts
-        WHERE client_id = (names ->> 0)::uuid AND name = names ->> 1 LIMIT 1
-    ) AS held"""
-_HOLDINGS_ON_SQLITE = """SELECT key, balance_cents, reserved_cents
-    FROM json_each(?) JOIN ledger_accounts ON client_id = value ->> 0 AND name = value ->> 1"""

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from peewee import SQL, BigIntegerField, IntegerField, OperationalError, ProgrammingError
 
 from ussd_server.database.columns import MomentField, Table
-from ussd_server.database.unit_of_work import database, database_now, is_postgres
+from ussd_server.database.unit_of_work import database, database_now, dialect
 
 SLEW_SHARE = 0.01
 """The service's time goes so much slower or faster than the database's until both are the same again."""
@@ -18,8 +18,6 @@ _FURTHEST_MS = 100 * 365 * 86_400 * 1000
 
 # How far ahead the service is, in milliseconds, and the database's time when that was decided.
 Decision = tuple[int, datetime | None]
-
-_DATABASE_TIME = {True: "clock_timestamp()", False: "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')"}
 
 
 class ServiceClock(Table):
@@ -73,7 +71,7 @@ def read_service_clock() -> ClockReading:
     true. Raises one of `DATABASE_TROUBLE`.
     """
     try:
-        row = ServiceClock.select(SQL(_DATABASE_TIME[is_postgres()]), ServiceClock).where(ServiceClock.id == 1)
+        row = ServiceClock.select(SQL(dialect().clock), ServiceClock).where(ServiceClock.id == 1)
         row = row.tuples().first()
     except (ProgrammingError, OperationalError):
         if database.table_exists("service_clock"):

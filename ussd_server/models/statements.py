@@ -10,7 +10,7 @@ import orjson
 from peewee import SQL, IntegerField, TextField, fn
 
 from ussd_server.database.columns import CentsField, IdField, JsonField, MomentField, Table
-from ussd_server.database.unit_of_work import database, is_postgres
+from ussd_server.database.unit_of_work import dialect, run_query
 
 
 class StatementState(StrEnum):
@@ -108,36 +108,22 @@ def insert_differences(rows: Sequence[dict[str, Any]]) -> None:
     The rows have every column of `StatementDifference` that an open one needs, converted for the database, and
     `place_id`, the id of its `DifferenceInStatement`. Call inside a unit of work.
     """
-    document = (orjson.dumps(rows).decode(),)
-    for statement in _ON_POSTGRES if is_postgres() else _ON_SQLITE:
-        database.execute_sql(statement, document)
+    document = orjson.dumps(rows).decode()
+    table = StatementDifference._meta.table_name
+    insert = f"INSERT INTO {table} ({', '.join(_COLUMNS)}) {dialect().rows_of(table, _COLUMNS)} WHERE true"
+    run_query(f"{insert} ON CONFLICT (key) DO NOTHING", rows=document)
+    found = dialect().json_rows({"place_id": "uuid", "statement_id": "uuid", "line": "integer", "key": "text"})
+    for statement in (_TAKE_OVER, _NAME):
+        run_query(statement.format(found=found), rows=document)
 
 
 _COLUMNS = (
-    "id, key, provider, statement_id, line, verdict, provider_id, reference, transaction_id, ours, theirs, dated, "
-    "party, opened_at"
-)
-_ON_POSTGRES = (
-    f"""INSERT INTO statement_differences ({_COLUMNS})
-    SELECT {_COLUMNS} FROM jsonb_populate_recordset(NULL::statement_differences, %s::jsonb)
-    ON CONFLICT (key) DO NOTHING""",
-    """UPDATE statement_differences AS known SET statement_id = found.statement_id, line = found.line
-    FROM jsonb_to_recordset(%s::jsonb) AS found (statement_id uuid, line integer, key text)
-    WHERE known.key = found.key AND known.statement_id <> found.statement_id
-    AND known.statement_id IN (SELECT id FROM provider_statements WHERE state <> 'stored')""",
-    """INSERT INTO differences_in_statements (id, statement_id, line, difference_id)
+    "id", "key", "provider", "statement_id", "line", "verdict", "provider_id", "reference", "transaction_id", "ours",
+    "theirs", "dated", "party", "opened_at",
+)  # fmt: skip
+_TAKE_OVER = """UPDATE statement_differences AS known SET statement_id = found.statement_id, line = found.line
+    FROM {found} WHERE known.key = found.key AND known.statement_id <> found.statement_id
+    AND known.statement_id IN (SELECT id FROM provider_statements WHERE state <> 'stored')"""
+_NAME = """INSERT INTO differences_in_statements (id, statement_id, line, difference_id)
     SELECT found.place_id, found.statement_id, found.line, known.id
-    FROM jsonb_to_recordset(%s::jsonb) AS found (place_id uuid, statement_id uuid, line integer, key text)
-    JOIN statement_differences AS known USING (key)""",
-)
-_ON_SQLITE = (
-    f"""INSERT OR IGNORE INTO statement_differences ({_COLUMNS})
-    SELECT {", ".join(f"value ->> '{column}'" for column in _COLUMNS.split(", "))} FROM json_each(?)""",
-    """UPDATE statement_differences SET statement_id = value ->> 'statement_id', line = value ->> 'line'
-    FROM json_each(?) WHERE statement_differences.key = value ->> 'key'
-    AND statement_id <> value ->> 'statement_id'
-    AND statement_id IN (SELECT id FROM provider_statements WHERE state <> 'stored')""",
-    """INSERT INTO differences_in_statements (id, statement_id, line, difference_id)
-    SELECT value ->> 'place_id', value ->> 'statement_id', value ->> 'line', known.id
-    FROM json_each(?) JOIN statement_differences AS known ON known.key = value ->> 'key'""",
-)
+    FROM {found} JOIN statement_differences AS known ON known.key = found.key"""

@@ -8,10 +8,8 @@ from enum import StrEnum
 from typing import Annotated, Protocol
 
 from ussd_server.providers.failures import FailureCode
+from ussd_server.providers.names import PROVIDER_NAMES
 from ussd_server.wire import Cents, one_of
-
-PROVIDER_NAMES = ("mtn", "airtel", "sandbox")
-"""The providers that menus may ask about."""
 
 ProviderName = Annotated[str, one_of(*PROVIDER_NAMES)]
 

@@ -1,29 +1,28 @@
-"""The providers this server knows. A new provider is a new folder and one more name in `PACKAGES`."""
+"""The providers that this version has, by their folders."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from datetime import datetime
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from environs import Env
 
 from ussd_server.outbound.transport import Transport, authorities
-from ussd_server.providers import airtel, mtn, sandbox
 from ussd_server.providers.messages import Provider
-from ussd_server.providers.package import ProviderAccess
+from ussd_server.providers.names import PROVIDER_NAMES
+from ussd_server.providers.package import ProviderAccess, ProviderPackage
 from ussd_server.providers.settings import SettingsReader
+from ussd_server.values import national_number
 
 if TYPE_CHECKING:
     from ussd_server.settings import Settings
 
-PACKAGES = (mtn.PACKAGE, airtel.PACKAGE, sandbox.PACKAGE)
-
-
-def provider_names() -> list[str]:
-    """Every name that a payment may give, switched on or not."""
-    return [package.name for package in PACKAGES]
+PACKAGES: tuple[ProviderPackage, ...] = tuple(
+    import_module(f"ussd_server.providers.{name}").PACKAGE for name in PROVIDER_NAMES
+)
 
 
 def title(name: str) -> str:
@@ -42,7 +41,7 @@ def predict_provider(phone_number: str) -> str | None:
     Subscribers can keep their number when they change the provider, so this is a guess.
     """
     for package in PACKAGES:
-        if phone_number.startswith(tuple(f"+256{prefix}" for prefix in package.number_prefixes)):
+        if national_number(phone_number).startswith(package.number_prefixes):
             return package.name
     return None
 

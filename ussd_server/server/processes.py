@@ -68,8 +68,10 @@ class Child:
             self.failures += 1
             log.error(
                 "a process ended and is started again after a pause",
-                process=self.name, exit_status=self._process.returncode, pause_seconds=pause,
-            )  # fmt: skip
+                process=self.name,
+                exit_status=self._process.returncode,
+                pause_seconds=pause,
+            )
             self._process = None
             self._due_at = now + pause
         if self._process is not None:

@@ -22,6 +22,7 @@ from typing import IO
 from ussd_server.logs import logger
 from ussd_server.settings import Settings
 from ussd_server.shown_settings import hidden_settings, shown_settings
+from ussd_server.values import iso_milliseconds
 
 OF_PROCESSES_ALONE = frozenset({"USSD_BIND", "USSD_LOG_LEVEL", "USSD_THREADS", "USSD_WORKERS", "USSD_WORKER_THREADS"})
 """Settings that no command uses: a shell may have others than the service."""
@@ -75,9 +76,13 @@ class Announcement:
     def __init__(self, settings: Settings, process: str) -> None:
         folder, pid, salt = settings.data_dir / _FOLDER, os.getpid(), secrets.token_hex(16)
         document = RunningProcess(
-            process, pid, datetime.now(UTC).isoformat(timespec="seconds"), shown_settings(settings), salt,
+            process,
+            pid,
+            iso_milliseconds(datetime.now(UTC)),
+            shown_settings(settings),
+            salt,
             _digests(settings, salt),
-        )  # fmt: skip
+        )
         self._path, self._file = folder / f"{process}-{pid}.json", None
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)

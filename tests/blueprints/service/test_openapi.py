@@ -17,7 +17,7 @@ from tests.faults.seeded_client import SeededClient
 from ussd_server.api.document import api_document
 from ussd_server.api.endpoints import allow_anyone, authenticate_access_token, authenticate_api_key
 from ussd_server.bootstrap import Services
-from ussd_server.providers.messages import PROVIDER_NAMES
+from ussd_server.providers.names import PROVIDER_NAMES
 from ussd_server.status import Code
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)

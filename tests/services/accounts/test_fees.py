@@ -154,7 +154,7 @@ def test_fees_are_set_and_listed_at_the_command_line(
     assert run("list") == "No fees were agreed.\n"
     run("set", "--client", "ACME", "--type", "collection", "--fixed", "12.5", "--share-basis-points", "150")
     run("set", "--client", client_id, "--type", "collection", "--fixed", "100", "--share-basis-points", "125")
-    assert run("list") == f"{client_id}  collection    UGX 100.00 and 1.25 percent\n"
+    assert run("list") == f"{client_id}  collection    UGX 100 and 1.25 percent\n"
     agreed = {
         "client_id": client_id,
         "type": "collection",

@@ -10,7 +10,7 @@ from tests.services.operations.conftest import Scene
 from tests.services.operations.damage import ON_POSTGRES, SABOTAGE
 from tests.support.books import check_everything
 from ussd_server.bootstrap import Services
-from ussd_server.database.unit_of_work import database, is_postgres
+from ussd_server.database.unit_of_work import database, dialect, is_postgres
 from ussd_server.services.operations.book_check import check as check
 from ussd_server.services.operations.book_check import history as check_history
 from ussd_server.services.operations.book_check.approvals import APPROVAL_RULES
@@ -24,7 +24,7 @@ DELIVERED_LATE = "has a due time far ahead"
 def unguarded(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every trigger and constraint that could be in the way of a violation is switched off."""
     # The check is made within the transaction that does the harm, so that the harm can be taken back.
-    monkeypatch.setattr(check, "_snapshot", nullcontext)
+    monkeypatch.setattr(dialect(), "snapshot", nullcontext)
     run = database.execute_sql
     if is_postgres():
         for table in (

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 import pytest
 
 from ussd_server.bootstrap import Services
-from ussd_server.database.unit_of_work import database, is_postgres
+from ussd_server.database.unit_of_work import database, dialect, is_postgres
 from ussd_server.services.operations.book_check import check as check
 from ussd_server.services.operations.book_check.check import check_ranges
 
@@ -67,7 +67,7 @@ _GUARDS_ON_SQLITE = [
 
 
 def test_every_guard_that_a_hand_takes_away_is_named(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(check, "_snapshot", nullcontext)
+    monkeypatch.setattr(dialect(), "snapshot", nullcontext)
     for statements, expected in _GUARDS_ON_POSTGRES if is_postgres() else _GUARDS_ON_SQLITE:
         with database.atomic() as harm:
             for statement in statements.split(";; "):

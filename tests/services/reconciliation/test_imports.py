@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import io
 import sqlite3
-import time
 from collections.abc import Sequence
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -137,7 +137,7 @@ def test_other_writers_get_the_lock_between_the_transactions_of_an_import_and_of
         other.close()
         turns.append(seconds)
 
-    monkeypatch.setattr(imports, "time", type("Time", (), {"sleep": staticmethod(rest), "monotonic": time.monotonic}))
+    monkeypatch.setattr("ussd_server.database.sqlite.time", SimpleNamespace(sleep=rest))
     statement_id = store(services, csv_file(foreign(1500)))
     assert (len(turns), all(turns)) == (6, True), "after each transaction others have as much time as it took"
     undo(services, statement_id)

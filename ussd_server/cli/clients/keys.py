@@ -25,6 +25,7 @@ from ussd_server.services.clients.key_messages import (
     joined_scopes,
 )
 from ussd_server.settings import read_settings
+from ussd_server.values import moment_of
 
 
 def _read_scopes(_context: click.Context, _parameter: click.Parameter, given: str | None) -> tuple[str, ...] | None:
@@ -155,11 +156,8 @@ def _plant(services: Services, row: Row) -> SeededRow:
 def _moment(text: str) -> datetime | None:
     if not text:
         return None
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None:
+    moment = moment_of(text)
+    if moment is None:
         raise ValueError("expires_at: Must be an ISO 8601 time with its offset, such as 2027-01-31T00:00:00Z.")
     return moment
 

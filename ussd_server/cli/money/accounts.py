@@ -7,12 +7,12 @@ from datetime import datetime
 import click
 
 from ussd_server.cli import open_services, show, with_json
-from ussd_server.cli.money.shillings import Shillings, written_shillings
+from ussd_server.cli.money.shillings import Shillings
 from ussd_server.cli.names import client_named, client_option
 from ussd_server.context import operator_context
 from ussd_server.services.accounts.messages import GetStatement, StatementLine
 from ussd_server.services.transactions.messages import MAIN_ACCOUNT, CreateDeposit
-from ussd_server.values import KAMPALA, shillings
+from ussd_server.values import KAMPALA, shillings, written_amount
 from ussd_server.wire import writer
 
 
@@ -35,7 +35,7 @@ def credit(client: str, amount_cents: int, reference: str, description: str | No
         created = services.deposits.create(CreateDeposit(client_id, amount_cents, reference, description), context)
     made = created.transaction
     verb = "had been credited before" if created.replayed else "is credited"
-    sentence = f"{written_shillings(made.amount_cents)} {verb}, transaction {made.transaction_id}."
+    sentence = f"{written_amount(made.amount_cents)} {verb}, transaction {made.transaction_id}."
     show({"transaction": made, "replayed": created.replayed}, sentence, as_json=as_json)
 
 
@@ -62,14 +62,14 @@ def statement(client: str, account: str, from_at: str | None, to_at: str | None,
             opening, closing = map(shillings, balances)
             show({"opening_balance": opening, "closing_balance": closing, "items": lines}, "", as_json=True)
             return
-        click.echo(f"Opening balance {written_shillings(found.opening_balance_cents)}")
+        click.echo(f"Opening balance {written_amount(found.opening_balance_cents)}")
         for line in found.lines:
             cents = line.credit_cents if line.debit_cents is None else -line.debit_cents
             click.echo(
-                f"{line.at}  {line.kind:<12}  {written_shillings(cents or 0):>20}  "
-                f"{written_shillings(line.balance_cents):>20}  {line.reference}"
+                f"{line.at}  {line.kind:<12}  {written_amount(cents or 0):>20}  "
+                f"{written_amount(line.balance_cents):>20}  {line.reference}"
             )
-        click.echo(f"Closing balance {written_shillings(found.closing_balance_cents)}")
+        click.echo(f"Closing balance {written_amount(found.closing_balance_cents)}")
 
 
 def _moment(option: str, written: str | None) -> datetime | None:
@@ -93,8 +93,8 @@ def list_(client: str, as_json: bool) -> None:
         client_id = client_named(services, client).client_id
         kept = services.balances.list(operator_context(client_id))
     lines = [
-        f"{each.account:<20}  {written_shillings(each.current_cents):>20}"
-        + (f"  of which reserved {written_shillings(each.reserved_cents)}" if each.reserved_cents else "")
+        f"{each.account:<20}  {written_amount(each.current_cents):>20}"
+        + (f"  of which reserved {written_amount(each.reserved_cents)}" if each.reserved_cents else "")
         for each in kept
     ]
     show(kept, "\n".join(lines) or "The client has no account yet.", as_json=as_json)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import click
 
 from ussd_server.cli import open_services, show, with_json
-from ussd_server.cli.money.shillings import Shillings, written_shillings
+from ussd_server.cli.money.shillings import Shillings
 from ussd_server.cli.names import KnownName, client_named, client_option
 from ussd_server.context import operator_context
 from ussd_server.services.accounts.fees import list_fees, set_fee
 from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.transactions.messages import TransactionType
+from ussd_server.values import written_amount
 
 _TYPES = [kind.value for kind in TransactionType if kind is not TransactionType.DEPOSIT]
 
@@ -49,4 +50,4 @@ def list_(as_json: bool) -> None:
 
 def _line(fee: FeeTerms) -> str:
     share = f"{fee.share_basis_points / 100:g}"
-    return f"{fee.client_id}  {fee.type:<12}  {written_shillings(fee.fixed_cents)} and {share} percent"
+    return f"{fee.client_id}  {fee.type:<12}  {written_amount(fee.fixed_cents)} and {share} percent"

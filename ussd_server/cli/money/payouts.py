@@ -6,10 +6,10 @@ import click
 
 from ussd_server.bootstrap import Services
 from ussd_server.cli import open_services, show, with_json
-from ussd_server.cli.money.shillings import written_shillings
 from ussd_server.cli.names import client_named, client_option
 from ussd_server.context import RequestContext, operator_context
 from ussd_server.services.payouts.messages import ListPayouts, NamePayout, PayoutStates, PayoutStatus
+from ussd_server.values import written_amount
 
 
 @click.group()
@@ -58,14 +58,14 @@ def _context(services: Services, client: str) -> RequestContext:
 def _line(view: PayoutStates) -> str:
     return (
         f"{view.payout_id}  {view.created_at:%Y-%m-%d %H:%M}  {view.status:<9}  {view.item_count:>4} rows  "
-        f"{written_shillings(view.total_amount_cents):>16}  {view.reference}"
+        f"{written_amount(view.total_amount_cents):>16}  {view.reference}"
     )
 
 
 def _details(view: PayoutStates) -> str:
     states = (
-        f"  {state:<9}  {entry.count:>4} rows  {written_shillings(entry.amount_cents):>16}, "
-        f"fees {written_shillings(entry.fee_cents)}"
+        f"  {state:<9}  {entry.count:>4} rows  {written_amount(entry.amount_cents):>16}, "
+        f"fees {written_amount(entry.fee_cents)}"
         for state, entry in view.states.items()
     )
     return "\n".join([_line(view), *states])

@@ -5,11 +5,11 @@ from __future__ import annotations
 import click
 
 from ussd_server.cli import open_services, show, with_json
-from ussd_server.cli.money.shillings import written_shillings
 from ussd_server.cli.names import KnownName
 from ussd_server.context import operator_context
-from ussd_server.providers.registry import provider_names
+from ussd_server.providers.names import PROVIDER_NAMES
 from ussd_server.services.providers.messages import OperatorProviderState, SwitchProvider
+from ussd_server.values import written_amount
 from ussd_server.wire import writer
 
 _write = writer(OperatorProviderState)
@@ -29,7 +29,7 @@ def providers(context: click.Context, as_json: bool) -> None:
 
 
 @providers.command()
-@click.argument("name", type=KnownName(provider_names()))
+@click.argument("name", type=KnownName(PROVIDER_NAMES))
 @click.option("--reason", required=True, help="Why; clients read it.")
 @with_json
 def off(name: str, reason: str, as_json: bool) -> None:
@@ -38,7 +38,7 @@ def off(name: str, reason: str, as_json: bool) -> None:
 
 
 @providers.command()
-@click.argument("name", type=KnownName(provider_names()))
+@click.argument("name", type=KnownName(PROVIDER_NAMES))
 @click.option("--reason", required=True, help="Why.")
 @with_json
 def on(name: str, reason: str, as_json: bool) -> None:
@@ -54,7 +54,7 @@ def _switch(request: SwitchProvider, as_json: bool) -> None:
 
 def _lines(state: OperatorProviderState) -> str:
     rate = "no calls" if state.success_rate is None else f"{state.success_rate:.1%} of answered calls went well"
-    money = "not known" if state.float_amount_cents is None else written_shillings(state.float_amount_cents)
+    money = "not known" if state.float_amount_cents is None else written_amount(state.float_amount_cents)
     when = f" at {state.float_at:%Y-%m-%d %H:%M:%S} UTC" if state.float_at else ""
     if state.float_low_since:
         when += f", low since {state.float_low_since:%Y-%m-%d %H:%M:%S} UTC"
@@ -63,6 +63,6 @@ def _lines(state: OperatorProviderState) -> str:
         f"          {rate}, median {state.median_seconds or 0} s; float {money}{when}",
     ]
     for name, bounds in (("collections", state.collections), ("disbursements", state.disbursements)):
-        least, most = written_shillings(bounds.min_amount_cents), written_shillings(bounds.max_amount_cents)
+        least, most = written_amount(bounds.min_amount_cents), written_amount(bounds.max_amount_cents)
         lines.append(f"          {name}: " + (f"{least} to {most}" if bounds.enabled else "not set up"))
     return "\n".join(lines + ([f"          last error: {state.last_error}"] if state.last_error else []))

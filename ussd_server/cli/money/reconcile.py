@@ -16,10 +16,9 @@ from typing import Any, TextIO
 import click
 
 from ussd_server.cli import open_services, show, with_json
-from ussd_server.cli.money.shillings import written_shillings
 from ussd_server.cli.names import KnownFile, KnownName
 from ussd_server.context import operator_context
-from ussd_server.providers.registry import provider_names
+from ussd_server.providers.names import PROVIDER_NAMES
 from ussd_server.services.reconciliation.messages import (
     ComparedLine,
     ConcludeFromStatement,
@@ -33,7 +32,7 @@ from ussd_server.services.reconciliation.messages import (
 )
 from ussd_server.spreadsheets.cells import neutralised
 from ussd_server.status import ServiceError
-from ussd_server.values import shillings
+from ussd_server.values import shillings, written_amount
 from ussd_server.wire import keys_of, writer
 
 _HAS_DIFFERENCES = 1
@@ -82,7 +81,7 @@ def reconcile() -> None:
 
 
 @reconcile.command(hidden=True)
-@click.argument("provider", type=KnownName(provider_names()))
+@click.argument("provider", type=KnownName(PROVIDER_NAMES))
 @click.argument("file", type=KnownFile())
 @click.option("--csv", "csv_path", type=click.Path(dir_okay=False, path_type=Path), help="Write every line's result.")
 @click.option("--dry-run", "is_dry_run", is_flag=True, help="Compare, and store nothing.")
@@ -276,7 +275,7 @@ def _print_sentences(result: Reconciliation, most: int | None) -> None:
         f"{seen.provider}, {seen.first_at:%Y-%m-%d %H:%M} to {seen.last_at:%Y-%m-%d %H:%M} UTC: "
         + ", ".join(f"{count} {verdict}" for verdict, count in sorted(seen.lines.items()))
     )
-    click.echo(", ".join(f"{name} {written_shillings(cents)}" for name, cents in _sums(result).items()))
+    click.echo(", ".join(f"{name} {written_amount(cents)}" for name, cents in _sums(result).items()))
     if result.is_repeat:
         click.echo("This file was imported before; nothing was stored.")
     elif not result.is_stored:
@@ -294,7 +293,7 @@ def _sums(result: Reconciliation) -> dict[str, int]:
 def _sentence(each: ComparedLine | DifferenceView) -> str:
     place = "no line" if each.line is None else f"line {each.line}"
     ours, theirs = (
-        written_shillings(side) if isinstance(side, int) else side or "nothing" for side in (each.ours, each.theirs)
+        written_amount(side) if isinstance(side, int) else side or "nothing" for side in (each.ours, each.theirs)
     )
     names = [each.provider_id, each.reference, each.dated, each.party]
     about = f", transaction {each.transaction_id}" if each.transaction_id else ""

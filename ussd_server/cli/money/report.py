@@ -7,10 +7,10 @@ from datetime import datetime
 import click
 
 from ussd_server.cli import open_services, show, with_json
-from ussd_server.cli.money.shillings import written_shillings
 from ussd_server.cli.names import Moment, client_id_of
 from ussd_server.context import operator_context
 from ussd_server.services.reports.messages import DailyReport, GetDailyReport
+from ussd_server.values import written_amount
 from ussd_server.wire import writer
 
 
@@ -40,7 +40,7 @@ def daily(day: datetime | None, client: str | None, as_csv: bool, as_json: bool)
 def _sentences(found: DailyReport) -> str:
     lines = [
         f"{row.type:<13} {row.provider or '-':<9} {row.status:<10} {row.count:>8}  "
-        f"{written_shillings(row.amount_cents):>20}  fees {written_shillings(row.fees_cents):>16}  "
+        f"{written_amount(row.amount_cents):>20}  fees {written_amount(row.fees_cents):>16}  "
         f"median {row.median_seconds:.1f} s"
         for row in found.rows
     ]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import re
+from decimal import Decimal
 
 import click
 
-_SHILLINGS = re.compile(r"([0-9]{1,9})(?:\.([0-9]{1,2}))?")
+from ussd_server.values import cents_of
+
+_BELOW = Decimal(1_000_000_000)
 
 
 class Shillings(click.ParamType[int]):
@@ -21,15 +23,8 @@ class Shillings(click.ParamType[int]):
         """Cents of what was typed."""
         if isinstance(value, int):
             return value
-        written = _SHILLINGS.fullmatch(value)
-        cents = int(written[1]) * 100 + int((written[2] or "").ljust(2, "0")) if written else -1
-        if cents < self._least_cents:
+        cents = cents_of(value, Decimal(self._least_cents) / 100, _BELOW)
+        if cents is None:
             least = "0 shillings or more" if self._least_cents == 0 else "more than 0 shillings"
             self.fail(f"{value!r} must be {least}, such as 5000 or 5000.50", param, ctx)
         return cents
-
-
-def written_shillings(cents: int) -> str:
-    """`UGX 5000.50`, as people read it."""
-    sign, cents = ("-", -cents) if cents < 0 else ("", cents)
-    return f"UGX {sign}{cents // 100}.{cents % 100:02}"

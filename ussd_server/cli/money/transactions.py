@@ -7,11 +7,12 @@ from dataclasses import asdict
 import click
 
 from ussd_server.cli import open_services, show, with_json
-from ussd_server.cli.money.shillings import Shillings, written_shillings
+from ussd_server.cli.money.shillings import Shillings
 from ussd_server.cli.names import client_id_of
 from ussd_server.context import operator_context
 from ussd_server.services.settlement.messages import EndReview, ReviewHistory, ReviewItem
 from ussd_server.services.transactions.messages import OperatorRefund, TransactionChange
+from ussd_server.values import written_amount
 
 
 @click.group()
@@ -65,7 +66,7 @@ def refund(
         created = services.refunds.create_by_operators(wanted, operator_context())
     made = created.transaction
     verb = "had been accepted before" if created.replayed else "is accepted"
-    sentence = f"The refund of {written_shillings(made.amount_cents)} {verb}, transaction {made.transaction_id}."
+    sentence = f"The refund of {written_amount(made.amount_cents)} {verb}, transaction {made.transaction_id}."
     show({"transaction": made, "replayed": created.replayed}, sentence, as_json=as_json)
 
 
@@ -103,7 +104,7 @@ def review(
 def _line(item: ReviewItem) -> str:
     seen = item.transaction
     return (
-        f"{seen.transaction_id}  {seen.type:<12}  {written_shillings(seen.amount_cents):>16}  {seen.status:<10}  "
+        f"{seen.transaction_id}  {seen.type:<12}  {written_amount(seen.amount_cents):>16}  {seen.status:<10}  "
         f"{seen.provider or '-':<8}  since {item.opened_at:%Y-%m-%d %H:%M}  {item.reason}"
     )
 
@@ -116,7 +117,7 @@ def _detail(change: TransactionChange) -> str:
 def _details(item: ReviewHistory) -> str:
     seen = item.transaction
     lines = [
-        f"{seen.transaction_id}  {seen.type} of {written_shillings(seen.amount_cents)}, {seen.status}",
+        f"{seen.transaction_id}  {seen.type} of {written_amount(seen.amount_cents)}, {seen.status}",
         *([seen.explanation] if seen.explanation else []),
         f"client {item.client_id}, reference {seen.reference}",
         f"{seen.provider or 'no provider'}, our name there {seen.provider_reference}, "

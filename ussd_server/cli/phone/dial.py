@@ -19,13 +19,13 @@ from ussd_server.cli.examples import program
 from ussd_server.cli.names import KnownFile
 from ussd_server.cli.phone.handset import draw
 from ussd_server.cli.phone.menu import load
-from ussd_server.gateways.fields import PHONE_NUMBER
 from ussd_server.menus.document.document import DocumentError, parse
 from ussd_server.menus.document.variables import SessionFacts
 from ussd_server.menus.text.gsm7 import measure
 from ussd_server.menus.tools.simulator import Simulator, World
 from ussd_server.outbound.transport import Transport
 from ussd_server.settings import read_settings
+from ussd_server.values import phone_number
 
 _TIMEOUT_SECONDS = 10.0
 _PREFIXES = {"CON ": False, "END ": True}
@@ -144,10 +144,10 @@ class FileConversation:
 
 
 def _ugandan(_context: click.Context, _parameter: click.Parameter, typed: str) -> str:
-    found = PHONE_NUMBER.fullmatch(typed)
-    if not found:
+    found = phone_number(typed)
+    if found is None:
         raise click.BadParameter(f"{typed!r} is not a Ugandan number, such as +256772123456")
-    return f"+256{found[1]}"
+    return found
 
 
 @click.command

@@ -8,21 +8,21 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from peewee import PeeweeException
-from psycopg import ProgrammingError
-from psycopg.conninfo import conninfo_to_dict
 
 from ussd_server.cli.service.database_errors import explain
 from ussd_server.database.connections import UnsupportedDatabaseError
+from ussd_server.database.connections.postgres import connection_parts
+from ussd_server.database.dialect import Standbys
 from ussd_server.database.partitions import ends_of_partitions
 from ussd_server.database.replica import Replica
-from ussd_server.database.schema import check_version, missing_migrations
-from ussd_server.database.unit_of_work import close_connections, database, database_fault, database_now, open_database
+from ussd_server.database.schema import missing_migrations
+from ussd_server.database.unit_of_work import close_connections, database_fault, database_now, dialect, open_database
 from ussd_server.models.clients import UserFactor
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.operators import Operator
 from ussd_server.models.service_clock import read_service_clock
 from ussd_server.providers.messages import Direction
-from ussd_server.providers.registry import build_providers
+from ussd_server.providers.registry import PACKAGES, build_providers
 from ussd_server.redis.client import REDIS_TROUBLE, accepts_writes_alone, connect, hosts_of
 from ussd_server.security.credentials import master_key_of
 from ussd_server.security.key_ring import Keyring, Ring
@@ -131,7 +131,7 @@ def _database(settings: Settings, keyring: Keyring | None) -> Iterator[DoctorFin
         return
     open_database(settings.database_url, _CONNECTIONS)
     try:
-        check_version()
+        dialect().check_version()
         difference = abs((database_now() - datetime.now(UTC)).total_seconds())
         missing = missing_migrations()
         ahead = round(read_service_clock().ahead.total_seconds())
@@ -140,8 +140,8 @@ def _database(settings: Settings, keyring: Keyring | None) -> Iterator[DoctorFin
             yield _reference_key(keyring)
         yield from _partitions()
         is_read_only = database_fault() == "read-only"
-        if kind != "sqlite":
-            yield losses_of_a_failover()
+        if (standbys := dialect().standbys()) is not None:
+            yield losses_of_a_failover(standbys)
     except UnsupportedDatabaseError as refusal:
         yield DoctorFinding("database", str(refusal), "Move to one that is supported: dump this one, restore it there.")
         return
@@ -172,16 +172,11 @@ def _database(settings: Settings, keyring: Keyring | None) -> Iterator[DoctorFin
         yield examine_replica(settings.replica_url, settings.replica_lag_seconds)
 
 
-def losses_of_a_failover() -> DoctorFinding:
-    """Say what a failover to a standby of this PostgreSQL could lose now."""
-    (standbys, is_synchronous) = database.execute_sql(
-        "SELECT (SELECT count(*) FROM pg_stat_replication),"
-        " current_setting('synchronous_standby_names') <> ''"
-        " AND current_setting('synchronous_commit') NOT IN ('off', 'local')"
-    ).fetchone()
-    if is_synchronous:
+def losses_of_a_failover(standbys: Standbys) -> DoctorFinding:
+    """Say what a failover to a standby could lose now."""
+    if standbys.are_synchronous:
         return DoctorFinding("failover", "loses nothing: a standby has each commit before it is answered")
-    if standbys:
+    if standbys.number:
         mend = "Set synchronous_standby_names on the primary if no answered payment may be forgotten."
         return DoctorFinding("failover", "may lose the commits of the last moments: no standby is synchronous", mend)
     return DoctorFinding("failover", "there is no standby: without this server the last backup is what is left")
@@ -221,10 +216,7 @@ def _links_without_tls(settings: Settings) -> Iterator[DoctorFinding]:
     for setting, url in (("USSD_DATABASE_URL", settings.database_url), ("USSD_REPLICA_URL", settings.replica_url)):
         if url is None or url.startswith("sqlite"):
             continue
-        try:
-            named = conninfo_to_dict(url)
-        except ProgrammingError:
-            named = {}
+        named = connection_parts(url)
         hosts = str(named.get("host") or named.get("hostaddr") or "").split(",")
         is_elsewhere = any(not host.startswith(("/", "@")) and host not in LOCAL_HOSTS for host in hosts)
         if is_elsewhere and named.get("sslmode") not in ("require", "verify-ca", "verify-full"):
@@ -302,7 +294,8 @@ def _providers(settings: Settings) -> Iterator[DoctorFinding]:
     """Query every provider for our balance, which needs the network, its address and our credentials."""
     providers = build_providers(settings, lambda: datetime.now(UTC), lambda _: "")
     if not providers:
-        yield DoctorFinding("providers", "none is switched on", "Set those of USSD_MTN_ or USSD_AIRTEL_ that apply.")
+        known = " or ".join(f"USSD_{each.name.upper()}_" for each in PACKAGES if each.read_settings)
+        yield DoctorFinding("providers", "none is switched on", f"Set those of {known} that apply.")
     for provider in providers:
         if any(provider.balance_cents(each, _PROVIDER_TIMEOUT_SECONDS) is not None for each in Direction):
             yield DoctorFinding(provider.name, "returns our balance")

@@ -106,10 +106,8 @@ class NodeFields:
             self._rule(fields.within(raw, f"validate.{number}"))
             for number, raw in enumerate(fields.items("validate", MAX_RULES), start=1)
         )
-        return InputNode(
-            name, fields.text("text"), fields.identifier("var"), fields.identifier("goto"), rules,
-            fields.boolean("secret"), self._invalid(fields),
-        )  # fmt: skip
+        text, var, goto = fields.text("text"), fields.identifier("var"), fields.identifier("goto")
+        return InputNode(name, text, var, goto, rules, fields.boolean("secret"), self._invalid(fields))
 
     def _rule(self, fields: DocumentFields) -> Rule:
         rule = Rule(fields.string("rule", choices=RULES), error=fields.optional_text("error"))
@@ -164,11 +162,10 @@ class NodeFields:
             name,
         )
         label = inner.text("label")
-        return ListNode(
-            name, fields.text("text"), items, label, fields.identifier("goto"),
-            inner.optional_expression("value"), fields.optional_identifier("var"),
-            self._optional_branch(fields, name, "empty"), self._invalid(fields),
-        )  # fmt: skip
+        text, goto = fields.text("text"), fields.identifier("goto")
+        value, var = inner.optional_expression("value"), fields.optional_identifier("var")
+        empty = self._optional_branch(fields, name, "empty")
+        return ListNode(name, text, items, label, goto, value, var, empty, self._invalid(fields))
 
     def _items(self, fields: DocumentFields) -> tuple[Expression, dict[Name, str]]:
         """Read a literal list or the name of a list variable, with the widths of the fields of an item."""
@@ -225,16 +222,13 @@ class NodeFields:
         return LanguageNode(name, text, tuple(options), fields.identifier("goto"), self._invalid(fields))
 
     def _balance(self, fields: DocumentFields, name: str) -> Node:
-        return BalanceNode(
-            name, self._account(fields, "of") or constant("main"), fields.identifier("var"),
-            fields.identifier("goto"), self._optional_branch(fields, name, "on_error"),
-        )  # fmt: skip
+        account = self._account(fields, "of") or constant("main")
+        var, goto = fields.identifier("var"), fields.identifier("goto")
+        return BalanceNode(name, account, var, goto, self._optional_branch(fields, name, "on_error"))
 
     def _lookup_name(self, fields: DocumentFields, name: str) -> Node:
-        return LookupNameNode(
-            name, fields.expression("of"), fields.identifier("var"), fields.identifier("goto"),
-            self._optional_branch(fields, name, "on_error"),
-        )  # fmt: skip
+        phone_number, var, goto = fields.expression("of"), fields.identifier("var"), fields.identifier("goto")
+        return LookupNameNode(name, phone_number, var, goto, self._optional_branch(fields, name, "on_error"))
 
     def _http(self, fields: DocumentFields, name: str) -> Node:
         headers = fields.entries("headers")
@@ -273,17 +267,14 @@ class NodeFields:
         to_phone_number = fields.optional_expression("to_phone_number")
         if (kind == "transfer") != (to_phone_number is not None):
             fields.refuse("`to_phone_number` belongs to a transfer, and a transfer needs it", at="to_phone_number")
-        return PayNode(
-            name, kind, fields.expression("amount"), fields.expression("phone_number"),
-            self._branch(fields, name, "accepted"), self._branch(fields, name, "rejected"),
-            to_phone_number, self._account(fields, "account"),
-        )  # fmt: skip
+        amount, phone_number = fields.expression("amount"), fields.expression("phone_number")
+        accepted, rejected = self._branch(fields, name, "accepted"), self._branch(fields, name, "rejected")
+        account = self._account(fields, "account")
+        return PayNode(name, kind, amount, phone_number, accepted, rejected, to_phone_number, account)
 
     def _handover(self, fields: DocumentFields, name: str) -> Node:
-        return HandoverNode(
-            name, fields.string("url"), fields.string("protocol", "neutral", PROTOCOLS),
-            self._optional_branch(fields, name, "on_error"),
-        )  # fmt: skip
+        url, protocol = fields.string("url"), fields.string("protocol", "neutral", PROTOCOLS)
+        return HandoverNode(name, url, protocol, self._optional_branch(fields, name, "on_error"))
 
     def _end(self, fields: DocumentFields, name: str) -> Node:
         return EndNode(name, fields.text("text"))

@@ -24,10 +24,11 @@ from ussd_server.menus.document.node_fields import (
 from ussd_server.menus.document.patterns import MAX_CHARACTERS as MAX_PATTERN
 from ussd_server.menus.document.variables import MAX_ITEMS, MAX_TEXT, TYPES
 from ussd_server.menus.text.screen import MAX_SEPTETS, MAX_UCS2, MIN_SEPTETS, MIN_UCS2
+from ussd_server.values import PHONE_NUMBER
 
 Schema = dict[str, Any]
 
-_LANGUAGE, _VARIABLE, _PHONE = "^[a-z]{2,3}$", "^[a-z][a-z0-9_]{0,39}$", r"^\+256[0-9]{9}$"
+_LANGUAGE, _VARIABLE, _PHONE = "^[a-z]{2,3}$", "^[a-z][a-z0-9_]{0,39}$", f"^{PHONE_NUMBER.pattern}$"
 
 
 def _ref(name: str) -> Schema:
@@ -58,8 +59,11 @@ def _object(name: str, required: str, /, **properties: Schema) -> Schema:
     meanings = FIELD_MEANINGS[name]
     described = {field: {**schema, "description": meanings[field]} for field, schema in properties.items()}
     return {
-        "type": "object", "properties": described, "required": required.split(), "additionalProperties": False,
-    }  # fmt: skip
+        "type": "object",
+        "properties": described,
+        "required": required.split(),
+        "additionalProperties": False,
+    }
 
 
 _TEXT, _NAME, _EXPRESSION, _BRANCH = _ref("text"), _ref("name"), _ref("expression"), _ref("branch")

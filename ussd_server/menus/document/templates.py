@@ -11,8 +11,8 @@ from typing import Any
 from ussd_server.menus.document.expressions import SCOPES, ExpressionError, Name, Scope
 from ussd_server.menus.document.findings import did_you_mean
 from ussd_server.menus.document.spelling import Spelling
-from ussd_server.menus.document.variables import PHONE_NUMBER
 from ussd_server.menus.text.gsm7 import drop_controls, plain
+from ussd_server.values import PHONE_NUMBER, national_number
 
 MAX_CHARACTERS = 1600
 
@@ -151,7 +151,7 @@ def _ugx(text: str, _: str) -> str:
 
 
 def _local(text: str, _: str) -> str:
-    return "0" + text[4:] if PHONE_NUMBER.fullmatch(text) else text
+    return f"0{national_number(text)}" if PHONE_NUMBER.fullmatch(text) else text
 
 
 def _mask(text: str, _: str) -> str:

@@ -10,13 +10,13 @@ from typing import Any
 
 from ussd_server.menus.document.expressions import MAX_MAGNITUDE, Name
 from ussd_server.menus.text.gsm7 import drop_controls
-from ussd_server.providers.messages import PROVIDER_NAMES
+from ussd_server.providers.names import PROVIDER_NAMES
+from ussd_server.values import PHONE_NUMBER
 
 TYPES = ("amount", "integer", "phone", "date", "text", "list")
 MAX_TEXT = 160
 MAX_ITEMS = 50
 
-PHONE_NUMBER = re.compile(r"\+256[0-9]{9}", re.ASCII)
 _WHOLE = re.compile(r"-?[0-9]{1,15}", re.ASCII)
 _DEFAULT_MAX_LEN = {"amount": 7, "integer": 9, "phone": 13, "date": 10, "text": 30, "list": 0}
 

@@ -20,13 +20,13 @@ from ussd_server.menus.document.patterns import MAX_ENTRY
 from ussd_server.menus.document.variables import Variable
 from ussd_server.menus.engine.views import Values
 from ussd_server.menus.text.phrases import phrase
+from ussd_server.values import national_number, phone_number
 
 CheckedNode = MenuNode | InputNode | ConfirmNode | ListNode | LanguageNode
 
 _OVERLONG = Rule("length")
 _AMOUNT = re.compile(r"[0-9]{1,15}|[0-9]{1,3}(?:,[0-9]{3}){1,4}", re.ASCII)
 _INTEGER = re.compile(r"-?[0-9]{1,15}", re.ASCII)
-_PHONE_NUMBER = re.compile(r"(?:\+?256|0)(7[0-9]{8})", re.ASCII)
 _DATE = re.compile(r"([0-9]{1,2})[/.-]?([0-9]{2})[/.-]?([0-9]{4})", re.ASCII)
 _ISO_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 
@@ -92,8 +92,8 @@ def _passed(rule: Rule, value: Any, var: str, variable: Variable, scope: Scope) 
         case "integer":
             return _within(rule, int(text) if _INTEGER.fullmatch(text) else None)
         case "phone":
-            found = _PHONE_NUMBER.fullmatch(text.replace(" ", ""))
-            value = f"+256{found.group(1)}" if found else None
+            found = phone_number(text.replace(" ", ""))
+            value = found if found and national_number(found).startswith("7") else None
         case "date":
             value = _date(text)
         case "length":

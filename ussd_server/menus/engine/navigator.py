@@ -26,7 +26,7 @@ from ussd_server.menus.document.nodes import (
     SetNode,
 )
 from ussd_server.menus.document.templates import Template
-from ussd_server.menus.document.variables import PHONE_NUMBER, SessionFacts
+from ussd_server.menus.document.variables import SessionFacts
 from ussd_server.menus.engine.actions import (
     BalanceAction,
     HandoverAction,
@@ -39,6 +39,7 @@ from ussd_server.menus.engine.state import State, Turn
 from ussd_server.menus.engine.views import LiveValues, Renderer, is_constant, items_of
 from ussd_server.menus.text.phrases import phrase
 from ussd_server.menus.text.screen import MAX_SEPTETS, MAX_UCS2, Budget, Screen
+from ussd_server.values import PHONE_NUMBER
 
 MAX_HOPS = 24  # nodes without a screen in one step
 MAX_BACK = 20

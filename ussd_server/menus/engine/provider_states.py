@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from ussd_server.providers.messages import PROVIDER_NAMES
+from ussd_server.providers.names import PROVIDER_NAMES
 
 _takes_payments: Callable[[str], bool] = lambda _: True  # noqa: E731 - replaced as a whole
 

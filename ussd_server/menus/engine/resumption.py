@@ -28,9 +28,19 @@ def reopen(document: Document, dropped: State, facts: SessionFacts, channel: Dis
         return None
     name, page, back = place
     state = replace(
-        dropped, facts=facts, node=name, page=page, back=back, attempts=0, confirmation=None, hops=0,
-        handover_entries=None, secrets={}, ahead=None, interlude="resume" if document.resume == "confirm" else None,
-    )  # fmt: skip
+        dropped,
+        facts=facts,
+        node=name,
+        page=page,
+        back=back,
+        attempts=0,
+        confirmation=None,
+        hops=0,
+        handover_entries=None,
+        secrets={},
+        ahead=None,
+        interlude="resume" if document.resume == "confirm" else None,
+    )
     navigator = Navigator(document, channel)
     return navigator.show(state) if state.interlude is None else _offer(navigator, state)
 

@@ -68,10 +68,16 @@ def draw(document: Document, notes: Mapping[str, str] | None = None, marks: Mapp
     svg = Xml.Element(
         "svg",
         {
-            "xmlns": "http://www.w3.org/2000/svg", "viewBox": f"0 0 {width} {height}", "width": str(width),
-            "height": str(height), "font-family": "sans-serif", "font-size": "12", "role": "img", "class": "diagram",
+            "xmlns": "http://www.w3.org/2000/svg",
+            "viewBox": f"0 0 {width} {height}",
+            "width": str(width),
+            "height": str(height),
+            "font-family": "sans-serif",
+            "font-size": "12",
+            "role": "img",
+            "class": "diagram",
         },
-    )  # fmt: skip
+    )
     Xml.SubElement(svg, "title").text = drop_controls(document.title or document.id)
     for box in boxes.values():
         for number, edge in enumerate(box.exits):

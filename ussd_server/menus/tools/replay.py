@@ -32,6 +32,7 @@ from ussd_server.menus.engine.navigator import DisplayOptions
 from ussd_server.menus.engine.state import MASK, State, Turn
 from ussd_server.menus.text.phrases import PHRASES, phrase
 from ussd_server.menus.tools.simulator import MAX_ACTIONS
+from ussd_server.values import phone_number
 
 _INTERLUDES = ("resume", "payment_processing")
 _LONGEST_NUMBER = 15
@@ -216,8 +217,8 @@ def _read(template: Template, screen: str) -> list[tuple[str, Any]]:
 def _unfiltered(text: str, filters: tuple[str, ...]) -> Any:
     if "ugx" in filters:
         text = text.replace(",", "")
-    if "local" in filters and re.fullmatch("0[0-9]{9}", text):
-        return f"+256{text[1:]}"
+    if "local" in filters and text.startswith("0"):
+        return phone_number(text) or text
     return text
 
 

@@ -10,7 +10,7 @@ from peewee import IntegrityError
 
 from ussd_server.context import RequestContext
 from ussd_server.database.ids import is_id, new_id
-from ussd_server.database.unit_of_work import database, is_postgres, unit_of_work
+from ussd_server.database.unit_of_work import dialect, unit_of_work
 from ussd_server.models.clients import AuditEvent, Client, User
 from ussd_server.runtime import Runtime
 from ussd_server.security import passwords
@@ -68,9 +68,8 @@ class ClientService:
             raise ServiceError(Code.INVALID_REQUEST, "name: Must not be a UUID.")
         now = self._clock.now()
         with unit_of_work():
-            if is_postgres():
-                # Two commands at once must not both find a name free.
-                database.execute_sql("LOCK TABLE clients IN SHARE ROW EXCLUSIVE MODE")
+            # Two commands at once must not both find a name free.
+            dialect().lock_table("clients")
             if Client.select().where((Client.name == request.name) | (Client.id == request.client_id)).exists():
                 raise ServiceError(Code.INVALID_REQUEST, "There is a client of this name or id already")
             row = Client.create(

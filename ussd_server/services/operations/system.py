@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from ussd_server.context import RequestContext
 from ussd_server.database.schema import missing_migrations
-from ussd_server.database.unit_of_work import is_postgres
+from ussd_server.database.unit_of_work import dialect
 from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operations.book_check.check import MarkError, check_ranges
@@ -47,7 +47,7 @@ class SystemService:
         context.require_operator()
         self._limiter.peek("access-token", "system")
         return SystemView(
-            database="PostgreSQL" if is_postgres() else "SQLite",
+            database=dialect().name,
             redis="away" if self._limiter.away else "up",
             missing_migrations=tuple(missing_migrations()),
             workers=self._heartbeat.workers(),

@@ -12,7 +12,7 @@ from peewee import IntegrityError
 
 from ussd_server.context import CallerKind, RequestContext
 from ussd_server.database.compiled_queries import lock_row
-from ussd_server.database.unit_of_work import database, is_postgres
+from ussd_server.database.unit_of_work import dialect, run_query
 from ussd_server.logs import logger
 from ussd_server.models.ledger import Holding, read_holdings
 from ussd_server.models.payouts import Payout
@@ -188,10 +188,9 @@ def _show_fees(payout: Payout, fees: Mapping[int, int], now: datetime) -> None:
 def _write_by_line(payout_id: str, column: str, values: Mapping[int, str | int]) -> None:
     """Write a column of every ready row, by its line."""
     # A join would compare every row with every line where the planner takes the payout for a short one.
-    value = f"(%s::jsonb ->> ('line' || line))::{_TYPES[column]}" if is_postgres() else "? ->> ('line' || line)"
-    statement = (
-        f"UPDATE payout_items SET {column} = {value} WHERE payout_id = {'%s' if is_postgres() else '?'} AND is_ready"  # noqa: S608
-    )
-    database.execute_sql(
-        statement, (orjson.dumps({f"line{line}": value for line, value in values.items()}).decode(), payout_id)
+    value = dialect().json_value(":values", "'line' || line", _TYPES[column])
+    run_query(
+        f"UPDATE payout_items SET {column} = {value} WHERE payout_id = :payout_id AND is_ready",  # noqa: S608
+        values=orjson.dumps({f"line{line}": value for line, value in values.items()}).decode(),
+        payout_id=payout_id,
     )

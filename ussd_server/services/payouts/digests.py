@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from ussd_server.database.unit_of_work import database, is_postgres
+from ussd_server.database.unit_of_work import run_query
 from ussd_server.models.payouts import Payout
 from ussd_server.security.credentials import Vault
 from ussd_server.values import iso_milliseconds
@@ -36,13 +36,12 @@ class JudgedRow(NamedTuple):
     problems: str | None
 
 
-_ROWS = f"SELECT {', '.join(JudgedRow._fields)} FROM payout_items WHERE payout_id = {{}} ORDER BY line"  # noqa: S608
+_ROWS = f"SELECT {', '.join(JudgedRow._fields)} FROM payout_items WHERE payout_id = :payout_id ORDER BY line"  # noqa: S608
 
 
 def judged_rows(payout_id: str) -> Iterator[JudgedRow]:
     """The rows of a payout in the order of their lines."""
-    found = database.execute_sql(_ROWS.format("%s" if is_postgres() else "?"), (payout_id,))
-    return map(JudgedRow._make, found.fetchall())
+    return map(JudgedRow._make, run_query(_ROWS, payout_id=payout_id).fetchall())
 
 
 class ItemsDigest:

@@ -13,6 +13,7 @@ from ussd_server.spreadsheets.headings import Headings, find_columns
 from ussd_server.spreadsheets.reader import read_rows
 from ussd_server.spreadsheets.rows import FileBounds, Row, SpreadsheetError
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import phone_number
 
 _BOUNDS = FileBounds(
     most_bytes=LARGEST_FILE_BYTES,
@@ -33,8 +34,8 @@ _HEADINGS = {
 _REQUIRED = (("phone_number",), ("amount",), ("reference",))
 
 _DROPPED_FROM_NUMBERS = str.maketrans("", "", " \u00a0-()")
-_WITHOUT_COUNTRY = re.compile(r"0?([1-9][0-9]{8})")
-_WITH_COUNTRY = re.compile(r"(?:00|\+)?256([0-9]{9})")
+_WITHOUT_ZERO = re.compile(r"[1-9][0-9]{8}", re.ASCII)
+_ZEROS_BEFORE_COUNTRY = re.compile("00(?=256)")
 _SHORTENED = re.compile(r"[0-9]+([.,][0-9]+)?[eE]\+?[0-9]+")
 _WITH_THOUSANDS = re.compile(r"[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?")
 _WITH_DECIMALS = re.compile(r"\+?[0-9]+\.[0-9]+")
@@ -128,10 +129,10 @@ def _number(cell: str) -> tuple[str, str | None]:
             f"phone_number: The spreadsheet shortened the number to {cell[:32]}; "
             "format the column as text, enter the number again and save."
         )
-    for form in (_WITH_COUNTRY, _WITHOUT_COUNTRY):
-        if plain.isascii() and (match := form.fullmatch(plain)):
-            return f"+256{match[1]}", None
-    return cell, None
+    typed = f"0{plain}" if _WITHOUT_ZERO.fullmatch(plain) else plain
+    if _ZEROS_BEFORE_COUNTRY.match(typed):
+        typed = typed[2:]
+    return phone_number(typed) or cell, None
 
 
 def _amount(cell: str) -> tuple[str, str | None]:

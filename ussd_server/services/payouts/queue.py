@@ -15,7 +15,7 @@ from peewee import fn
 
 from ussd_server.database.bulk_insert import insert_rows
 from ussd_server.database.ids import new_id
-from ussd_server.database.unit_of_work import database, for_update, is_postgres, unit_of_work, without_timeouts
+from ussd_server.database.unit_of_work import dialect, for_update, unit_of_work
 from ussd_server.models.events import Event
 from ussd_server.models.ledger import Account, Transfer
 from ussd_server.models.transactions import QUEUED_UNTIL, StatusChange, Transaction
@@ -39,9 +39,8 @@ _NEVER_SENT = Transaction.asked_at.is_null() & Transaction.status.in_(
 @contextmanager
 def long_unit_of_work() -> Iterator[None]:
     """A unit of work whose statements may take half a minute each."""
-    with without_timeouts(), unit_of_work():
-        if is_postgres():
-            database.execute_sql(f"SET LOCAL statement_timeout = {_STATEMENT_TIMEOUT_MS}")
+    with dialect().without_timeouts(), unit_of_work():
+        dialect().allow_statements(_STATEMENT_TIMEOUT_MS)
         yield
 
 

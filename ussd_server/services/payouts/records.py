@@ -28,6 +28,7 @@ from ussd_server.services.row_views import view_of_row
 from ussd_server.services.transactions.history import failure_of
 from ussd_server.services.transactions.messages import SUCCESSFUL, TransactionStatus
 from ussd_server.services.webhooks.events import write_event
+from ussd_server.values import grouped
 from ussd_server.wire import writer
 
 _NEVER_SENT = Transaction.asked_at.is_null()
@@ -122,7 +123,7 @@ def _notify(kind: MailKind, row: Payout, view: PayoutView, now: datetime) -> Non
     """Write mails about a payout; who counts as one person with its maker is not asked to approve it."""
     parameters = {
         "reference": view.reference, "status": view.status, "page": f"/console/payouts/{row.id}",
-        "rows": f"{view.ready_count:,}", "amount": f"{view.total_amount_cents // 100:,}",
+        "rows": f"{view.ready_count:,}", "amount": grouped(view.total_amount_cents),
         "succeeded": f"{view.succeeded_count:,}", "failed": f"{view.failed_count:,}",
     }  # fmt: skip
     makers = counted_as_one(row.client_id, row.people or ()) if kind is MailKind.NEEDS_APPROVAL else ()

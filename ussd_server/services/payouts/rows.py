@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
 from typing import Any
 
-_PHONE_NUMBER = re.compile(r"\+256[0-9]{9}")
-_AMOUNT_TEXT = re.compile(r"[0-9]{1,12}(\.[0-9]{1,2})?")
+from ussd_server.values import PHONE_NUMBER, cents_of
+
 _LONGEST = {"reference": 64, "description": 200, "name": 100}
 # What is kept of a cell that is not what it should be, so that its sender recognises it.
 _LONGEST_KEPT = 64
@@ -55,7 +53,7 @@ def row_of(line: int, values: Mapping[str, Any]) -> PayoutRow:
     row = PayoutRow(line)
     number, amount = values.get("phone_number"), values.get("amount")
     row.phone_number = _kept(number)
-    if not isinstance(number, str) or not _PHONE_NUMBER.fullmatch(number):
+    if not isinstance(number, str) or not PHONE_NUMBER.fullmatch(number):
         row.problems.append(PHONE_NUMBER_PROBLEM)
     row.amount_cents = cents_of(amount)
     if row.amount_cents is None:
@@ -73,20 +71,6 @@ def row_of(line: int, values: Mapping[str, Any]) -> PayoutRow:
     if row.problems:
         row.sent = dict(values)
     return row
-
-
-def cents_of(amount: object) -> int | None:
-    """Cents of an amount in shillings: a whole number, a Decimal or digits; None for anything else or out of bounds."""
-    if isinstance(amount, str) and _AMOUNT_TEXT.fullmatch(amount):
-        amount = Decimal(amount)
-    # A bool is an int to Python. The size first: 1e999999 must not be multiplied out.
-    if isinstance(amount, bool) or not isinstance(amount, int | Decimal) or not Decimal("0.01") <= amount < 1_000_000:
-        return None
-    number = Decimal(amount)
-    if len(number.as_tuple().digits) > 28:
-        return None
-    cents = number * 100
-    return int(cents) if cents == cents.to_integral_value() else None
 
 
 def judge_references(rows: Sequence[PayoutRow], payout: str, used: Callable[[Collection[str]], set[str]]) -> None:

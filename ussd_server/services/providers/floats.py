@@ -17,6 +17,7 @@ from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import notify_operators
 from ussd_server.services.operations.messages import Measure
+from ussd_server.values import grouped, shillings, written_amount
 
 log = logger(__name__)
 
@@ -52,7 +53,7 @@ class FloatService:
             if name in known:
                 yield Measure(
                     "ussd_provider_float_shillings", "The money for disbursements at a provider.",
-                    known[name] / 100, of_provider,
+                    shillings(known[name]), of_provider,
                 )  # fmt: skip
 
     def _claim(self, name: str) -> bool:
@@ -87,8 +88,8 @@ class FloatService:
     def _notify(self, row: ProviderFloat, now: datetime) -> None:
         """Write mails to operators, one an hour for a provider whose float goes up and down."""
         about = {
-            "provider": title(row.provider), "amount": f"{row.amount_cents // 100:,}",
-            "limit": f"{self._alert_cents // 100:,}", "page": "/console/operator/providers",
+            "provider": title(row.provider), "amount": grouped(row.amount_cents),
+            "limit": grouped(self._alert_cents), "page": "/console/operator/providers",
         }  # fmt: skip
         kind = MailKind.FLOAT_LOW
         notify_operators(kind, about, now, occasion=f"{kind}/{row.provider}/{now:%Y-%m-%dT%H}")
@@ -98,5 +99,5 @@ class FloatService:
         write_audit_event(
             "provider.float_low" if row.low_since else "provider.float_restored",
             RequestContext(Caller(CallerKind.NOBODY)), now, client_id=None, object_id=row.provider, is_automatic=True,
-            reason=f"UGX {row.amount_cents // 100:,}; the alert is set to UGX {self._alert_cents // 100:,}",
+            reason=f"{written_amount(row.amount_cents)}; the alert is set to {written_amount(self._alert_cents)}",
         )  # fmt: skip

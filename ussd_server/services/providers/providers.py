@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from ussd_server.providers.messages import Direction, Provider
-from ussd_server.providers.registry import predict_provider, provider_names
+from ussd_server.providers.names import PROVIDER_NAMES
+from ussd_server.providers.registry import predict_provider
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import grouped, written_amount
 
 
 class Providers:
@@ -58,8 +60,8 @@ class Providers:
         Raises INVALID_REQUEST when the name is unknown or none can be predicted, TRANSACTION_FAILED (502) when the
         provider is switched off or unavailable, INVALID_AMOUNT for an amount that it does not move in this direction.
         """
-        if name is not None and name not in provider_names():
-            raise ServiceError(Code.INVALID_REQUEST, f"provider: Must be one of: {', '.join(provider_names())}.")
+        if name is not None and name not in PROVIDER_NAMES:
+            raise ServiceError(Code.INVALID_REQUEST, f"provider: Must be one of: {', '.join(PROVIDER_NAMES)}.")
         if name is None:
             name = self.of_number(phone_number)
         if name is None:
@@ -84,6 +86,6 @@ def problems_of_amount(provider: Provider, amount_cents: int, direction: Directi
         problems.append(f"amount: {provider.name} moves whole shillings only.")
     bounds = provider.bounds(direction)
     if not bounds.min_amount_cents <= amount_cents <= bounds.max_amount_cents:
-        least, most = bounds.min_amount_cents // 100, bounds.max_amount_cents // 100
-        problems.append(f"amount: {provider.name} moves UGX {least:,} to {most:,} at a time.")
+        least, most = written_amount(bounds.min_amount_cents), grouped(bounds.max_amount_cents)
+        problems.append(f"amount: {provider.name} moves {least} to {most} at a time.")
     return problems

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 
-from ussd_server.values import KAMPALA
+from ussd_server.values import KAMPALA, phone_number
 
 _AMOUNT = re.compile(
     r"(?P<open>\()?(?P<sign>[+-])?\s*(?P<before>[A-Za-z]{3})?\.?\s*(?P<inner>[+-])?"
@@ -25,7 +25,7 @@ _YEAR_LAST = re.compile(
 _YEARS = range(2000, 2100)
 # Hour, minute, second, and AM or PM.
 _Clock = tuple[str | None, str | None, str | None, str | None]
-_PARTY = re.compile(r"(?:FRI:)?\+?(256)?([0-9]{9})(?:/MSISDN)?", re.ASCII | re.IGNORECASE)
+_PARTY = re.compile(r"(?:FRI:)?\+?([0-9]+)(?:/MSISDN)?", re.ASCII | re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +85,10 @@ def read_date(text: str, zone: tzinfo = KAMPALA) -> SlashedDate | None:
 
 def phone_number_in(text: str) -> str | None:
     """The phone number of a party such as `FRI:256772123456/MSISDN`, `0772123456` or `772123456`; None for others."""
-    found = _PARTY.fullmatch(text.removeprefix("0") if len(text) == 10 else text)
-    return f"+256{found[2]}" if found else None
+    found = _PARTY.fullmatch(text)
+    if found is None:
+        return None
+    return phone_number(f"0{found[1]}" if len(found[1]) == 9 else found[1])
 
 
 def _moment(year: str, month: str, day: str, time: _Clock, zone: tzinfo, offset: str | None = None) -> datetime | None:

@@ -17,7 +17,7 @@ from peewee import chunked
 from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.ids import is_id, new_id
-from ussd_server.database.unit_of_work import advisory_lock, is_postgres, unit_of_work
+from ussd_server.database.unit_of_work import advisory_lock, dialect, unit_of_work
 from ussd_server.models.statements import (
     DifferenceInStatement,
     ProviderStatement,
@@ -165,7 +165,7 @@ def _short_unit_of_work() -> Iterator[None]:
         began = time.monotonic()
         lock_imports()
         yield
-    time.sleep(0 if is_postgres() else time.monotonic() - began)
+    dialect().let_others_write(time.monotonic() - began)
 
 
 def _require_importing(statement: ProviderStatement) -> None:

@@ -20,6 +20,7 @@ from ussd_server.services.reconciliation.date_shift import DateShift
 from ussd_server.spreadsheets.headings import find_columns, heading_key
 from ussd_server.spreadsheets.reader import read_rows
 from ussd_server.spreadsheets.rows import Row, SpreadsheetError
+from ussd_server.values import grouped
 
 _REQUIRED = (
     (StatementField.ID, StatementField.REFERENCE),
@@ -160,7 +161,7 @@ class StatementReader:
             self._refuse(row, _MONEY[0], "the amount is missing.")
         self._sum_cents += abs(amount.cents)
         if self._sum_cents > _LARGEST_SUM_CENTS:
-            self._refuse(row, _MONEY[0], f"the amounts add up to more than {_LARGEST_SUM_CENTS // 100:,}.")
+            self._refuse(row, _MONEY[0], f"the amounts add up to more than {grouped(_LARGEST_SUM_CENTS)}.")
         self._note_date(row, date)
         kind = self._type(row)
         return ProviderLine(

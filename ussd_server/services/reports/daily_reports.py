@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import date, timedelta
 
 from ussd_server.context import RequestContext
-from ussd_server.database.unit_of_work import database, is_postgres
+from ussd_server.database.unit_of_work import dialect, run_query
 from ussd_server.runtime import Runtime
 from ussd_server.services.reports.messages import DailyReport, GetDailyReport, ReportRow, bounds_of_day
 from ussd_server.services.transactions.messages import TransactionStatus
@@ -55,21 +55,17 @@ def _cells(row: ReportRow) -> tuple[object, ...]:
 def _report(client_id: str | None, day: date) -> DailyReport:
     begin, end = map(iso_milliseconds, bounds_of_day(day))
     mine = "= :client_id" if client_id is not None else "IN (SELECT id FROM clients)"
-    query = _FINAL_ON.replace("{mine}", mine).replace("{seconds}", _SECONDS[is_postgres()])
-    if is_postgres():
-        for name in ("begin", "end", "client_id"):
-            query = query.replace(f":{name}", f"%({name})s")
+    query = _FINAL_ON.replace("{mine}", mine).replace("{seconds}", dialect().seconds_between("created_at", "final_at"))
     given = {"begin": begin, "end": end} | ({"client_id": client_id} if client_id is not None else {})
     rows = tuple(
         ReportRow(kind, provider, status, count, int(amount), int(fees), round(float(median), 3))
-        for kind, provider, status, count, amount, fees, median in database.execute_sql(query, given)
+        for kind, provider, status, count, amount, fees, median in run_query(query, **given)
     )
     total = sum(row.count for row in rows)
     failed = sum(row.count for row in rows if row.status == TransactionStatus.FAILED)
     return DailyReport(day.isoformat(), rows, round((total - failed) / total, 4) if total else None)
 
 
-_SECONDS = ("(julianday(final_at) - julianday(created_at)) * 86400", "extract(epoch FROM final_at - created_at)")
 # A success may come after a failure, and a reversal after a success: what came after the day does not count for it.
 _FINAL_ON = """
 WITH final AS (

@@ -9,7 +9,7 @@ from typing import Any
 
 from ussd_server.context import RequestContext
 from ussd_server.database.ids import new_id_floor
-from ussd_server.database.unit_of_work import database, is_postgres
+from ussd_server.database.unit_of_work import dialect, run_query
 from ussd_server.runtime import Runtime
 from ussd_server.services.reports.messages import (
     HourOfPayments,
@@ -84,16 +84,14 @@ def _read(client_id: str | None, now: datetime) -> RecentPayments:
 def _groups(client_id: str | None, now: datetime, today: datetime, hour: datetime) -> Any:
     """Counts of the payments of the last day, by all that the figures distinguish."""
     since = now - timedelta(days=1)
-    query = _GROUPS.replace("{seconds}", _SECONDS[is_postgres()]).replace("{hour}", _HOUR[is_postgres()])
+    seconds = dialect().seconds_between("created_at", "completed_at")
+    query = _GROUPS.replace("{seconds}", seconds).replace("{hour}", dialect().hour("completed_at"))
     # No index has the payments of all clients by their end: of those, one that began earlier is left out.
     query = query.replace("{rows}", _OF_ALL if client_id is None else _OF_CLIENT)
     given: dict[str, Any] = {"most": MOST_PAYMENTS}
     given |= {name: iso_milliseconds(at) for name, at in (("since", since), ("today", today), ("hour", hour))}
     given |= {"client_id": client_id} if client_id is not None else {"first_id": new_id_floor(since)}
-    if is_postgres():
-        for name in given:
-            query = query.replace(f":{name}", f"%({name})s")
-    return database.execute_sql(query, given)
+    return run_query(query, **given)
 
 
 def _hours(by_hour: Counter[tuple[str, str]], now: datetime) -> Iterator[HourOfPayments]:
@@ -117,11 +115,6 @@ def _figures(outcomes: Counter[tuple[bool, float]]) -> PaymentFigures:
     raise AssertionError("the median is among the outcomes")
 
 
-_SECONDS = (
-    "round((julianday(completed_at) - julianday(created_at)) * 86400, 1)",
-    "round(extract(epoch FROM completed_at - created_at), 1)",
-)
-_HOUR = ("substr(completed_at, 1, 13)", """to_char(completed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24')""")
 _OF_CLIENT = "client_id = :client_id AND completed_at >= :since ORDER BY completed_at DESC"
 _OF_ALL = "id >= :first_id AND completed_at >= :since ORDER BY id DESC"
 _GROUPS = """
@@ -129,7 +122,7 @@ WITH recent AS (
     SELECT provider, type, status, amount_cents, created_at, completed_at
     FROM transactions WHERE {rows} LIMIT :most
 )
-SELECT provider, type, status, {seconds}, {hour}, completed_at >= :today, completed_at >= :hour, count(*),
+SELECT provider, type, status, round({seconds}, 1), {hour}, completed_at >= :today, completed_at >= :hour, count(*),
     sum(amount_cents)
 FROM recent GROUP BY 1, 2, 3, 4, 5, 6, 7
 """

@@ -32,10 +32,10 @@ from ussd_server.services.search.hits import (
 from ussd_server.services.search.messages import MOST_HITS, Search, SearchHit, SearchReply
 from ussd_server.services.transactions.messages import TransactionType
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import phone_number
 
 _MOST_CHANGES = 500
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
-_PHONE_NUMBER = re.compile(r"(?:\+?256|0)([0-9]{9})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +201,7 @@ def _read(
         yield from _newest(kind.table, condition, is_shown)
     if changed:
         yield from _newest(kind.table, kind.table.id.in_(changed), is_shown)
-    number = _PHONE_NUMBER.fullmatch(text)
+    number = phone_number(text)
     for client_id in client_ids:
         is_theirs = kind.table.client_id == client_id
         if kind.reference is not None:
@@ -209,7 +209,7 @@ def _read(
             yield from _shown(kind.table.select().where(is_theirs, kind.reference == text), is_shown)
         if kind.phone_number is not None and number:
             # Found as people write it: +256772123456, 256772123456 or 0772123456.
-            yield from _newest(kind.table, is_theirs & (kind.phone_number == f"+256{number[1]}"), is_shown)
+            yield from _newest(kind.table, is_theirs & (kind.phone_number == number), is_shown)
 
 
 def _typed(text: str) -> str:

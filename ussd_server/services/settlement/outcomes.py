@@ -23,7 +23,7 @@ from ussd_server.services.transactions.messages import ChangeDetail, Source, Tra
 
 # These sentences are stored with transactions and compared with: they do not change.
 REVIEW_LATE = "the provider reported success after it had reported failure"
-REVIEW_AMOUNT = "the provider moved UGX {} and not what was asked"
+REVIEW_AMOUNT = "the provider moved {} and not what was asked"
 REVIEW_ANOTHER = "the provider has another payment under the name of this one"
 REVIEW_SILENT = "nobody could confirm the outcome in time"
 REVIEW_RETRACTED = "the provider reported the payment as under way after it had reported failure"

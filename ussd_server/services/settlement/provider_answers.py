@@ -20,6 +20,7 @@ from ussd_server.services.settlement.outcomes import (
 )
 from ussd_server.services.transactions.history import append_change
 from ussd_server.services.transactions.messages import ChangeDetail, Source, TransactionStatus
+from ussd_server.values import written_amount
 
 # A payment that could not be sent for this long fails: the client should not wait for a provider that is away.
 UNREACHABLE_SECONDS = 60
@@ -46,7 +47,7 @@ def apply_answer(
         case Outcome.SUCCEEDED if answer.amount_cents not in (None, row.amount_cents):
             assert answer.amount_cents is not None
             row.due_at = None
-            open_review(row, REVIEW_AMOUNT.format(answer.amount_cents / 100), now)
+            open_review(row, REVIEW_AMOUNT.format(written_amount(answer.amount_cents)), now)
         case Outcome.SUCCEEDED:
             succeed(row, source, now, detail)
         case _ if row.status == TransactionStatus.FAILED:

@@ -10,7 +10,6 @@ from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.gateways.handset import HANDSET_FORMATS
 from ussd_server.gateways.messages import Action, GatewayReply, GatewayRequest, GatewayScreen, HandsetCall
-from ussd_server.menus.document.variables import PHONE_NUMBER
 from ussd_server.menus.text.gsm7 import measure
 from ussd_server.menus.text.screen import MAX_SEPTETS, MAX_UCS2, Screen
 from ussd_server.menus.tools.walk import Act, seen_screen
@@ -29,6 +28,7 @@ from ussd_server.services.ussd.gateways import GatewayService
 from ussd_server.services.ussd.messages import CachedChannel, HandsetView
 from ussd_server.services.ussd.steps import display_of
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import PHONE_NUMBER
 
 _SESSION_ID = re.compile(r"[A-Za-z0-9-]{8,48}")
 _LONGEST_HISTORY = 1_000

@@ -19,6 +19,7 @@ from ussd_server.services.menus.messages import DrawMenu, MenuSummary, NameMenu
 from ussd_server.services.menus.walk_messages import ActKind, MakeScript
 from ussd_server.services.ussd.messages import HandsetView
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import PHONE_NUMBER
 
 NETWORKS = {"64110": "MTN", "64101": "Airtel", "64111": "UTL", "64114": "Africell"}
 LANGUAGES = {"en": "English", "lg": "Luganda", "sw": "Swahili", "fr": "French", "rw": "Kinyarwanda"}
@@ -104,7 +105,7 @@ def _after(call: Call, act: str, entry: str, targets: Sequence[_Target], context
 
 def _dial(call: Call, entry: str, targets: Sequence[_Target]) -> Call:
     """Dial what stands in the entry field: a code, with further entries behind it if there are any."""
-    if not re.fullmatch(r"\+256[0-9]{9}", call.phone_number):
+    if not PHONE_NUMBER.fullmatch(call.phone_number):
         raise ServiceError(Code.INVALID_PHONE_NUMBER, "Enter a Ugandan phone number, such as 0772 123456.")
     dialled = re.sub(r"\s", "", entry)
     codes = [target for target in targets if target.code]

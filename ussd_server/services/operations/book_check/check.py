@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -12,7 +10,7 @@ from typing import Any
 
 from ussd_server.database.ids import is_id
 from ussd_server.database.schema_differences import schema_differences
-from ussd_server.database.unit_of_work import all_prepared, database, database_now, is_postgres, without_timeouts
+from ussd_server.database.unit_of_work import database_now, dialect, run_query
 from ussd_server.models.service_clock import read_service_clock
 from ussd_server.security.credentials import Vault
 from ussd_server.services.operations.book_check.approvals import approval_faults
@@ -24,22 +22,12 @@ from ussd_server.services.operations.book_check.reviews import review_faults
 from ussd_server.services.payouts.digests import PayoutDigests
 from ussd_server.values import iso_milliseconds
 
-_BOUND = re.compile(r"(?<![:\w]):([a-z]\w*)")
 _FIRST = "00000000-0000-0000-0000-000000000000"
 _LAST = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 # Well beyond every lease and every pause between two attempts that the service itself sets.
 _LONGEST_LEASE = timedelta(minutes=10)
 _LONGEST_PAUSE = timedelta(days=2)
 _FURTHEST_AHEAD = timedelta(days=1)
-# An account with millions of transfers takes seconds, and no request waits for them. The other settings keep the time
-# of a range the same at any size of the tables. By itself, the planner reads whole tables for a range. In large tables
-# it expects one row in a range of ids, and compares each row with each; a generic plan does not depend on the range.
-_SETTINGS_OF_A_RANGE = (
-    "statement_timeout = 0", "enable_seqscan = off", "jit = off", "plan_cache_mode = force_generic_plan"
-)  # fmt: skip
-# When a transfer was made, in microseconds since 1970, as entries of statements have it.
-_MADE_US_ON_POSTGRES = "CAST(date_part('epoch', moved.created_at) * 1000000 AS bigint)"
-_MADE_US_ON_SQLITE = "CAST(strftime('%s', moved.created_at) AS integer) * 1000000"
 # So many transactions are compared with their histories and events at a time: these are in memory together.
 _COMPARED_TOGETHER = 500
 
@@ -142,7 +130,7 @@ def check_ranges(
     limits = {"latest_lease": now + _LONGEST_LEASE, "latest_due": now + _LONGEST_PAUSE}
     given = {limit: iso_milliseconds(moment) for limit, moment in limits.items()}
     while True:
-        with _snapshot():
+        with dialect().snapshot():
             # A day may have as many payments as a range of them.
             high, rows = _bounds(_PARTS[name], low, 1 if name == "past_days" else batch)
             violations = tuple(_violations(name, low, high, given, vault))
@@ -164,27 +152,13 @@ def _read_mark(mark: str) -> tuple[str, str]:
     return name, low
 
 
-@contextmanager
-def _snapshot() -> Iterator[None]:
-    """A read-only snapshot. On SQLite it must not begin as a writer, as every unit of work does."""
-    if is_postgres():
-        with without_timeouts(), all_prepared(), database.atomic():
-            database.execute_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            for setting in _SETTINGS_OF_A_RANGE:
-                database.execute_sql(f"SET LOCAL {setting}")
-            yield
-    else:
-        with database.atomic("DEFERRED"):
-            yield
-
-
 def _schema_violations() -> Iterator[Violation]:
     """What the schema lacks, and the names that are taken twice where a table is not what the migrations make."""
     differences = schema_differences()
     for table, fault in differences:
         yield Violation(_SCHEMA, table or "database", fault)
     parts = {part.table: name for name, part in _PARTS.items()}
-    with _snapshot():
+    with dialect().snapshot():
         for table in {difference.table for difference in differences} & NAME_RULES.keys():
             yield from _found(parts[table], NAME_RULES[table], {})
 
@@ -240,7 +214,5 @@ def _found(name: str, rules: Mapping[str, str], given: Mapping[str, str]) -> Ite
 
 def _run(query: str, **given: str | int) -> list[tuple[Any, ...]]:
     """What a query finds; it names what it is given as `:name`."""
-    query = query.replace("{made_us}", _MADE_US_ON_POSTGRES if is_postgres() else _MADE_US_ON_SQLITE)
-    if is_postgres():
-        query = _BOUND.sub(r"%(\1)s", query)
-    return list(database.execute_sql(query, given))
+    query = query.replace("{made_us}", dialect().microseconds("moved.created_at"))
+    return list(run_query(query, **given))

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from ussd_server.database.unit_of_work import is_postgres
+from ussd_server.database.unit_of_work import dialect
 from ussd_server.providers.failures import FAILURES
 from ussd_server.services.transactions.messages import UNFINISHED
 from ussd_server.services.webhooks.messages import EVENT_TYPES
+from ussd_server.values import shillings
 
 MISSING = "is not there, and its status history or its events are"
 BROKEN_HISTORY = "has a status history with a gap, an impossible step or another end than its status"
@@ -101,12 +102,9 @@ _EVENTS = """SELECT {} FROM events
 
 def as_text(columns: Sequence[str]) -> str:
     """Return the columns for a SELECT: times as events write them, numbers unchanged, all else as text."""
-    if not is_postgres():
-        return ", ".join(columns)
-    written = """to_char({} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')"""
+    ours = dialect()
     return ", ".join(
-        name if name in _NUMBERS else written.format(name) if name in _MOMENTS else f"CAST({name} AS text)"
-        for name in columns
+        name if name in _NUMBERS else ours.moment(name) if name in _MOMENTS else ours.text(name) for name in columns
     )
 
 
@@ -144,7 +142,7 @@ def _is_forged(row: dict[str, Any], events: Sequence[_EventRow]) -> bool:
         return True
     if not all(isinstance(each, dict) for each in stored):
         return True
-    amounts = {"amount": row["amount_cents"] / 100, "fee": row["fee_cents"] / 100}
+    amounts = {name: shillings(row[f"{name}_cents"]) for name in ("amount", "fee")}
     fixed = {"transaction_id": row["id"], "metadata": metadata} | amounts | {name: row[name] for name in _FIXED}
     outcome, payload = _Outcome(), dict[str, Any]()
     for event, changed in zip(events, stored, strict=True):

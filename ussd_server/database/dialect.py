@@ -1,0 +1,190 @@
+"""What differs by database: each method here has one implementation in `postgres.py` and its twin in `sqlite.py`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from datetime import datetime
+from typing import Any, ClassVar, NamedTuple
+
+from ussd_server.database.connections import LendingPool
+
+
+class Standbys(NamedTuple):
+    """The standbys of a server. `are_synchronous`: one of them has each commit before the client gets its reply."""
+
+    number: int
+    are_synchronous: bool
+
+
+class Dialect(ABC):
+    """The open database's way of doing what the other database does otherwise.
+
+    Texts of SQL name their parameters as `:name`; `run_query` runs them.
+    """
+
+    name: ClassVar[str]
+    clock: ClassVar[str]
+    """The expression for the time of the database's clock."""
+
+    def __init__(self, pool: LendingPool) -> None:
+        self.pool = pool
+        pool.dialect = self
+
+    # The server.
+
+    @abstractmethod
+    def check_version(self) -> None:
+        """Raise UnsupportedDatabaseError unless the database is new enough."""
+
+    @abstractmethod
+    def now(self) -> datetime:
+        """Return the time of the database's clock (UTC)."""
+
+    @abstractmethod
+    def is_read_only(self) -> bool:
+        """Ask whether the server takes no writes now."""
+
+    @abstractmethod
+    def standbys(self) -> Standbys | None:
+        """Return the standbys that the server has now; None where the database is a file."""
+
+    @abstractmethod
+    def was_rolled_back(self, error: Exception) -> bool:
+        """Return whether the database reports that it rolled back, so that the caller may retry at once."""
+
+    @abstractmethod
+    def broken_rule(self, error: Exception) -> str:
+        """Return the constraint that an IntegrityError is about, or a text with its name; `` when unknown."""
+
+    # Connections and transactions.
+
+    @abstractmethod
+    def without_timeouts(self) -> AbstractContextManager[None]:
+        """Wait for replies to this thread's statements without a limit. The timeouts of PostgreSQL itself stay."""
+
+    @abstractmethod
+    def without_syncs(self) -> AbstractContextManager[None]:
+        """Let this thread's commits on SQLite not wait for the disk. A power cut may lose them, but damages nothing."""
+
+    @abstractmethod
+    def snapshot(self) -> AbstractContextManager[None]:
+        """Begin a transaction that only reads, by ranges of ids, and sees one moment of the database."""
+
+    @abstractmethod
+    def allow_statements(self, milliseconds: int) -> None:
+        """Let each statement of this unit of work take so long."""
+
+    @abstractmethod
+    def for_update(self, rows: Any) -> Any:
+        """Lock the rows of a query until the unit of work ends; on SQLite a writer has locked the whole file."""
+
+    @abstractmethod
+    def skip_locked(self, rows: Any) -> Any:
+        """Lock the rows of a query that are not locked yet, until the unit of work ends, and leave the others out."""
+
+    @abstractmethod
+    def advisory_lock(self, number: int) -> None:
+        """Lock `number` until the unit of work ends, over all processes. On SQLite there is one writer anyway."""
+
+    @abstractmethod
+    def lock_table(self, table: str) -> None:
+        """Keep other writers from a table until the unit of work ends."""
+
+    @abstractmethod
+    def let_others_write(self, seconds: float) -> None:
+        """Call after a unit of work that took `seconds`: on SQLite it kept out all other writers."""
+
+    # Migrations.
+
+    @abstractmethod
+    def only_migration(self) -> AbstractContextManager[None]:
+        """Wait until no other process migrates this database, and keep others waiting."""
+
+    @abstractmethod
+    def line_of_schema(self, line: str) -> str:
+        """Return a line of a statement, which is written in PostgreSQL's types, for this database."""
+
+    @abstractmethod
+    def without_parameters(self, statement: str) -> str:
+        """Return a statement without parameters as the driver takes it."""
+
+    @abstractmethod
+    def index(self, kind: str, name: str, definition: str) -> Sequence[str]:
+        """Return the statements that build an index; on PostgreSQL they block no writers."""
+
+    @abstractmethod
+    def without_index(self, name: str) -> str:
+        """Return the statement that removes an index; on PostgreSQL it blocks no writers."""
+
+    # Expressions, and sources of rows.
+
+    @abstractmethod
+    def named(self, query: str) -> str:
+        """Return a query whose parameters are written `:name` as the driver takes it."""
+
+    @abstractmethod
+    def moment_text(self, column: Any) -> Any:
+        """Select a column of Peewee as the text that `iso_milliseconds` returns."""
+
+    @abstractmethod
+    def moment(self, column: str) -> str:
+        """The same in SQL."""
+
+    @abstractmethod
+    def text(self, column: str) -> str:
+        """A column as text."""
+
+    @abstractmethod
+    def seconds_between(self, began: str, ended: str) -> str:
+        """The seconds from one moment to another, with a fraction."""
+
+    @abstractmethod
+    def hour(self, moment: str) -> str:
+        """The hour of a moment as text: `2026-11-20T08`."""
+
+    @abstractmethod
+    def microseconds(self, moment: str) -> str:
+        """The microseconds of a moment since 1970; on SQLite in whole seconds."""
+
+    @abstractmethod
+    def json_value(self, document: str, key: str, kind: str) -> str:
+        """The value of a key of a JSON object, in the type that PostgreSQL calls `kind`."""
+
+    @abstractmethod
+    def json_rows(self, columns: Mapping[str, str]) -> str:
+        """A table of the JSON array `:rows`. `columns` have the types as PostgreSQL calls them."""
+
+    @abstractmethod
+    def rows_of(self, table: str, columns: Sequence[str]) -> str:
+        """A SELECT of rows for a table from the JSON array `:rows`."""
+
+    @abstractmethod
+    def for_each(self, query: str, columns: Mapping[str, str]) -> str | None:
+        """Return a query that runs `query`, which selects one row at most, for each row of a JSON array.
+
+        `columns` are the array's, which `query` names as `asked.column`, with their types. The array is the first
+        parameter. The result begins with `place`, counted from 0. None on SQLite: nothing is saved there.
+        """
+
+    # Functions of the schema on PostgreSQL. On SQLite statements do the same.
+
+    @abstractmethod
+    def post(self, document: str) -> None:
+        """Write postings: a JSON object with `accounts` and `legs`. Raises IntegrityError."""
+
+    @abstractmethod
+    def record_transactions(self, document: str, columns: Mapping[str, Sequence[str]]) -> None:
+        """Write a batch of transactions, all of it or nothing. Raises IntegrityError.
+
+        `columns` has those of the document's lists that are rows of tables.
+        """
+
+    @abstractmethod
+    def write_steps(self, steps: Sequence[Mapping[str, Any]]) -> set[int]:
+        """Write the steps whose condition holds; return their places, counted from 1."""
+
+    @abstractmethod
+    def holdings(self, document: str) -> Any:
+        """Select place, balance and reservation of the accounts that a JSON array names by client and name."""
