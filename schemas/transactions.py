@@ -126,3 +126,11 @@ class ListTransactionsQuery(Query):
     to_at = PERIOD_END
     limit = PAGE_LIMIT
     cursor = PAGE_CURSOR
+
+
+class GetBalanceQuery(Query):
+    """The account whose balance is returned: a subscriber's, or without a phone number the main account."""
+
+    phone_number = PhoneNumber(
+        metadata={"description": "The subscriber whose balance is returned. Default: the main account."}
+    )

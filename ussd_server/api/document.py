@@ -21,7 +21,7 @@ from werkzeug.routing import Rule
 
 from schemas.envelopes import is_management
 from ussd_server.api.document_models import narrowed, simplify
-from ussd_server.api.document_words import HEADERS, MEMBERS, TAGS, VARIABLES
+from ussd_server.api.document_words import HEADERS, TAGS, VARIABLES
 from ussd_server.api.endpoints import EndpointSpec, allow_anyone, authenticate_access_token, authenticate_api_key
 from ussd_server.status import Code
 from ussd_server.wire import object_schema, schema_of
@@ -109,10 +109,9 @@ def error_codes(rule: Rule, route: EndpointSpec) -> list[Code]:
     return [code for code in Code if code in codes]
 
 
-def _place(rule: Rule) -> tuple[int, bool]:
+def _place(rule: Rule) -> int:
     """Return the sort key of a route: the order of the groups. Within a group, blueprints keep their own order."""
-    place = list(TAGS).index(_tag(rule)) if _tag(rule) in TAGS else len(TAGS)
-    return place, rule.endpoint.partition(".")[0] in MEMBERS
+    return list(TAGS).index(_tag(rule)) if _tag(rule) in TAGS else len(TAGS)
 
 
 def _title(rule: Rule) -> str:
@@ -121,8 +120,7 @@ def _title(rule: Rule) -> str:
 
 
 def _tag(rule: Rule) -> str:
-    blueprint: str = rule.endpoint.partition(".")[0]
-    return MEMBERS.get(blueprint, blueprint)
+    return str(rule.endpoint.partition(".")[0])
 
 
 def _operation(spec: APISpec, rule: Rule, route: EndpointSpec, refer: _Refer) -> dict[str, Any]:

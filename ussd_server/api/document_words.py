@@ -26,9 +26,6 @@ TAGS = {
 }
 """The groups of operations in the order of their use: blueprint, title, description."""
 
-MEMBERS = {"collection": "transactions", "balances": "transactions"}
-"""Blueprints whose operations stand in the group of another."""
-
 VARIABLES = {
     "adapter": "The gateway's format.",
     "api_key_id": "The `id` of an API key.",

@@ -1,16 +1,18 @@
-"""Endpoints for transactions."""
+"""Endpoints for transactions, collected payments and balances."""
 
 from __future__ import annotations
 
 from schemas.transactions import (
     CreateRefundBody,
     CreateTransactionBody,
+    GetBalanceQuery,
     ListTransactionsQuery,
     WaitQuery,
 )
 from ussd_server.api.endpoints import ApiBlueprint, EndpointReply, authenticate_api_key
 from ussd_server.api.requests import services
 from ussd_server.context import RequestContext
+from ussd_server.services.accounts.messages import Balance, GetBalance
 from ussd_server.services.transactions.messages import (
     CreatedTransaction,
     CreateRefund,
@@ -65,6 +67,24 @@ def get_transaction(request: GetTransaction, context: RequestContext) -> Transac
 def list_transactions(request: ListTransactions, context: RequestContext) -> Page[TransactionView]:
     """The client's transactions, newest first."""
     return services().transactions.list(request, context)
+
+
+@transactions.call(
+    "GET", "/data/collection", needs="collection:read",
+    query=ListTransactionsQuery, makes=ListTransactions, message="Collected payments",
+)  # fmt: skip
+def list_collected(request: ListTransactions, context: RequestContext) -> Page[TransactionView]:
+    """The client's collected payments, newest first."""
+    return services().transactions.list_collected(request, context)
+
+
+@transactions.call(
+    "GET", "/api/balance", needs="balance:read",
+    query=GetBalanceQuery, makes=GetBalance, message="Balance",
+)  # fmt: skip
+def get_balance(request: GetBalance, context: RequestContext) -> Balance:
+    """The balance of the main account, or of the account kept for a subscriber."""
+    return services().balances.get(request, context)
 
 
 def _reply(created: CreatedTransaction) -> EndpointReply[TransactionView]:

@@ -99,7 +99,7 @@ class Login(Table):
 class AuditEvent(Table):
     """Who did what to which object, and when. Examples of `action`: `api_key.deleted`, `login.succeeded`.
 
-    `client_id` is empty for a login that failed under an e-mail address that nobody has. `key_id` is the API key that
+    `client_id` is empty for a login that failed under an unknown e-mail address. `key_id` is the API key that
     called. `operator` is the e-mail address of an operator who signed in, `reason` what the person gave as a reason.
     `amount_cents` and `phone_number` are those of a payment, `decided_by` the names of the two operators who decided.
     """

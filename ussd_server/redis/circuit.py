@@ -18,7 +18,7 @@ class RedisAwayError(Exception):
 class Circuit:
     """Opens at the first failure; a background thread probes Redis and closes the circuit when a probe succeeds.
 
-    So no caller waits to find out whether Redis is back (docs/DECISIONS.md, 11).
+    So no caller waits to find out whether Redis is back (docs/DECISIONS.md, 14).
     """
 
     def __init__(self, probe: Callable[[], bool], on_change: Callable[[bool], None], rest_seconds: float) -> None:

@@ -10,7 +10,7 @@ import os
 import time
 
 _MOST_PROCESSES = 64
-# Of those that live at the same time, at most half are later than a reload.
+# At most half of the live processes are new after a reload.
 _MOST_SUCCESSORS = _MOST_PROCESSES // 2
 _BYTES = 4
 # How long a process leaves a connection to processes that hold fewer. They may be stuck, so it is short.

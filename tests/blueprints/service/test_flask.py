@@ -21,7 +21,7 @@ API, MANAGEMENT, PAGE, DOCUMENT = "/api/balance", "/api/clients/api-keys", "/con
 UNKNOWN = "/nowhere"
 # A variable that takes one of several words: `<any(open,close):action>`.
 CHOICE = re.compile(r"<any\((\w+)[^>]*:(\w+)>")
-VIEWS = {API: "balances.get_balance", MANAGEMENT: "clients.list_api_keys", PAGE: "console.show_sign_in"}
+VIEWS = {API: "transactions.get_balance", MANAGEMENT: "clients.list_api_keys", PAGE: "console.show_sign_in"}
 
 
 class OddError(Exception):

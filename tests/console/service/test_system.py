@@ -11,7 +11,7 @@ from tests.console.conftest import ConsoleVisitor, Operators, Visit
 from tests.support.example_client import OPERATOR, ExampleClient
 from ussd_server.bootstrap import Services
 from ussd_server.models.clients import AuditEvent
-from ussd_server.models.examinations import Examination
+from ussd_server.models.operations import Examination
 
 MISSING = "019e0000-0000-7000-8000-000000000000"
 

@@ -11,7 +11,7 @@ from tests.support.money import operator
 from tests.support.unguarded import without_triggers
 from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import database
-from ussd_server.models.history_digests import HistoryDigest
+from ussd_server.models.operations import HistoryDigest
 from ussd_server.services.operations.book_check.history_digests import OTHER_DIGEST, OTHER_PAST
 
 _OF_A_FAILED_PAYMENT = (

@@ -15,8 +15,8 @@ from ussd_server.menus.document.expressions import ExpressionError, compile_expr
 from ussd_server.menus.document.variables import SessionFacts
 from ussd_server.menus.engine.state import State
 from ussd_server.models.clients import AuditEvent
+from ussd_server.models.operations import WorkerHeartbeat
 from ussd_server.models.transactions import Transaction
-from ussd_server.models.workers import WorkerHeartbeat
 from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.messages import Outcome, ProviderAnswer
 from ussd_server.services.menus.drop_offs import DropOffs

@@ -97,7 +97,7 @@ def test_accounts_that_several_name_for_the_first_time_are_opened_once(services:
 
 @pytest.fixture
 def woken_by(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The threads that ring the bell of a house which is built from now on."""
+    """The threads that send a wake-up signal of services which are built from now on."""
     threads: list[int] = []
     monkeypatch.setattr(WakeUpSignal, "send", lambda _: threads.append(threading.get_ident()))
     return threads

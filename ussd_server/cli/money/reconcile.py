@@ -131,7 +131,7 @@ def statement(
 @click.option("--and", "second", required=True, help="The name of a second person.")
 @with_json
 def undo(statement_id: str, by: str, second: str, as_json: bool) -> None:
-    """Remove an import and its differences, while nobody has ended the review of one.
+    """Remove an import and its differences, unless the review of one has ended.
 
     The same file can be imported again afterwards.
     """

@@ -15,8 +15,7 @@ MAX_DEPTH = 8
 MAX_MAGNITUDE = 10**15
 MAX_STRING = 500
 SCOPES = ("vars", "session", "item")
-# A variable may have the name of a word of Python, such as `class`. For the parser a letter is put behind it that no
-# name of a variable has.
+# Variables may be Python keywords, such as `class`: append U+A66E, which no name has, so that `ast` parses them.
 _MARK = "\ua66e"
 _RESERVED = re.compile(rf"\b(?:{'|'.join(SCOPES)})\.(?:{'|'.join(keyword.kwlist)})\b")
 

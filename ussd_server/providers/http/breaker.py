@@ -11,7 +11,7 @@ class Breaker:
     """Opens after `troubles_to_open` troubles without a good answer between them; all durations are seconds.
 
     Once `rest_seconds` are over, one call is let through as a probe: a good answer closes the breaker, trouble opens it
-    for another rest. Why it is ours: docs/DECISIONS.md, 11.
+    for another rest. Why it is ours: docs/DECISIONS.md, 14.
     """
 
     def __init__(

@@ -130,8 +130,7 @@ class StatementService:
         now_us = _microseconds(self._clock.now(), _END)
         over_us = max((bound for bound in (from_us, to_us) if bound <= now_us), default=_BEGINNING)
         if over_us > _BEGINNING and _last_posted_us(account_id) < over_us:
-            # A posting that is under way may still commit an entry of the time before. Wait for it, once: whoever posts
-            # later reads the time later.
+            # Lock the account to wait for postings that are under way; later ones get later times.
             with unit_of_work():
                 list(for_update(Account.select(Account.id).where(Account.id == account_id)))
         return _read_period(account_id, from_us, to_us)

@@ -20,7 +20,7 @@ from ussd_server.services.row_views import view_of_row
 from ussd_server.status import Code, ServiceError
 from ussd_server.wire import Page
 
-# As its index has it, without parameters: only then the databases see that the index answers it.
+# The same text as in the partial index: parameters would hide it from the planner.
 _BY_OPERATORS = SQL("(actor = 'operator' OR client_id IS NULL)")
 _WRITE = CompiledQuery(lambda: AuditEvent.insert({field: param(field) for field in AuditEvent._meta.sorted_fields}))
 

@@ -57,7 +57,7 @@ PAGE_PERMISSIONS: dict[str, frozenset[str]] = {
 }
 """What each role may do in the console: what it may do through the management API, and these.
 
-`transactions:write` refunds.
+`transactions:write` allows refunds.
 """
 
 

@@ -38,8 +38,8 @@ class LoginService:
 
         INVALID_CREDENTIALS (401) in the same words and after the same work for every cause. RATE_LIMIT_EXCEEDED (429)
         after too many failures from this address, for this e-mail address or altogether; other addresses are not held
-        up. What a guess came to is told only while there is room for one more failure, so that guesses made at once get
-        no further than guesses made one by one; right passwords use up nothing. After the right password, a person with
+        up. The result is returned only below the limit of failures, so parallel guesses gain nothing; right passwords
+        use up nothing. After the right password, a person with
         a second factor who gives no code is refused with "Second factor required"; so is a person without one, where
         the client requires it.
         """

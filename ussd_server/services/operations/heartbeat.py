@@ -19,10 +19,10 @@ from ussd_server.clock import Clock
 from ussd_server.database.unit_of_work import skip_locked, unit_of_work
 from ussd_server.logs import logger
 from ussd_server.models.mail import Mail
+from ussd_server.models.operations import WorkerHeartbeat
 from ussd_server.models.payouts import Payout
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.webhooks import Delivery
-from ussd_server.models.workers import WorkerHeartbeat
 from ussd_server.providers.messages import ProviderAnswer
 from ussd_server.services.menus.drop_offs import DropOffs
 from ussd_server.services.operations.messages import Measure, WorkerView

@@ -9,8 +9,8 @@ from typing import Any
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.clients import UserFactor
-from ussd_server.models.history_digests import HistoryDigest
 from ussd_server.models.keys import ApiKey
+from ussd_server.models.operations import HistoryDigest
 from ussd_server.models.operators import Operator
 from ussd_server.models.payouts import Payout
 from ussd_server.models.ussd import Channel

@@ -102,7 +102,7 @@ class PayoutDrafts:
         return [row_of(line, item) for line, item in enumerate(request.items, 1)]
 
     def _judge(self, rows: Sequence[PayoutRow], reference: str, client_id: str) -> None:
-        # People approve what they are shown, and no write of a draft would find an outdated fee.
+        # Read the fee afresh: a draft has no check of its fee, and approvers rely on the sum.
         self._fees.forget(client_id, TransactionType.DISBURSEMENT)
         terms = self._fees.find(client_id, TransactionType.DISBURSEMENT)
         for place, row in enumerate(rows):

@@ -30,7 +30,7 @@ log = logger(__name__)
 
 LEASE_SECONDS = 60
 _TICK_SECONDS = 0.25
-# So much of a second's payments may be released before they are sent: other payments wait no longer behind them.
+# Release at most half a second's rate, so that single payments do not queue behind payouts.
 _SHARE_OF_A_SECOND = 0.5
 # Several payouts share what a provider takes.
 _TURNS = 4
@@ -83,7 +83,7 @@ class PayoutSender:
             now = self._clock.now()
             row.leased_until = row.lease_token = None
             if row.status == PayoutStatus.CANCELLED:
-                # A request that was under way at the cancellation turned out to have never left.
+                # A row that was in flight at the cancellation was not sent: cancel it too.
                 cancel_queued(row.id, now)
             waiting = _waiting(row.id)
             ready = [name for name in waiting if self._providers.takes_payments(name)]

@@ -6,8 +6,8 @@ from datetime import datetime
 
 from ussd_server.context import RequestContext
 from ussd_server.models.clients import AuditEvent
+from ussd_server.models.operations import WorkerHeartbeat
 from ussd_server.models.providers import ProviderFloat
-from ussd_server.models.workers import WorkerHeartbeat
 from ussd_server.providers.messages import Direction
 from ussd_server.providers.registry import title
 from ussd_server.runtime import Runtime

@@ -40,7 +40,7 @@ _LONGEST_IMPORT = timedelta(days=1)
 
 
 def lock_imports() -> None:
-    """Let nobody else change imports or reviews of differences until the unit of work ends."""
+    """Keep all others from changing imports and reviews of differences until the unit of work ends."""
     advisory_lock(_LOCK)
 
 

@@ -85,7 +85,7 @@ class Matcher:
     """
 
     def __init__(self, provider: str, shifts: tuple[DateShift, DateShift]) -> None:
-        """`shifts` are told the dates of matched lines, with the day first and with the month first."""
+        """`shifts` receive the dates of matched lines, with the day first and with the month first."""
         self._provider = provider
         self._shifts = shifts
         self._matched: set[bytes] = set()

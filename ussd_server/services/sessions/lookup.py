@@ -146,7 +146,7 @@ def _select_dial() -> Any:
         Channel.select(Channel.is_active.alias("channel_is_active"), session.alias("dialled_session_id"))
         .join(ServiceCode, JOIN.LEFT_OUTER, on=ServiceCode.code == param(ServiceCode.code, "dialled_code"))
         .where(Channel.id == param(Channel.id, "channel_id"))
-        # PostgreSQL plans the query of one dial then, and runs it for each.
+        # LIMIT 1 keeps the planner from flattening the lateral query.
         .limit(1)
     )
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from itertools import count
 
 from ussd_server.logs import logger
-from ussd_server.models.reference_key import ReferenceKey
+from ussd_server.models.operations import ReferenceKey
 from ussd_server.models.transactions import Transaction
 from ussd_server.security.key_ring import Keyring
 from ussd_server.services.transactions.messages import TransactionType

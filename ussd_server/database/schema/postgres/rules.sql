@@ -1,4 +1,4 @@
--- What may happen to money and to what proves it. PostgreSQL refuses everything else, whoever asks.
+-- What may happen to money and to what proves it. PostgreSQL refuses everything else, also at its prompt.
 
 -- Rows that prove something are neither changed nor removed.
 CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$

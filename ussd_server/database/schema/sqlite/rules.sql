@@ -1,4 +1,4 @@
--- What may happen to money and to what proves it. SQLite refuses everything else, whoever asks.
+-- What may happen to money and to what proves it. SQLite refuses everything else, also at its prompt.
 -- REPLACE removes the row in its way without asking any trigger for deletions: what would be in the way is looked for
 -- before the insertion, and columns by which rows are unique cannot be edited.
 

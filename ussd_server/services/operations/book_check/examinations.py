@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from ussd_server.database.unit_of_work import unit_of_work
-from ussd_server.models.examinations import Examination
+from ussd_server.models.operations import Examination
 from ussd_server.services.operations.messages import (
     BoundedCheck,
     DoctorFinding,

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from ussd_server.database.ids import new_id_floor
-from ussd_server.models.history_digests import HistoryDigest
+from ussd_server.models.operations import HistoryDigest
 from ussd_server.models.transactions import StatusChange, Transaction
 from ussd_server.runtime import Runtime
 from ussd_server.security.credentials import Vault
