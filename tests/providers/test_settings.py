@@ -36,7 +36,7 @@ def wrong(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, **settings: str) -> s
         ({}, ["sandbox"]),
         (MTN, ["mtn", "sandbox"]),
         (AIRTEL, ["airtel", "sandbox"]),
-        (MTN | AIRTEL, ["mtn", "airtel", "sandbox"]),
+        (MTN | AIRTEL, ["airtel", "mtn", "sandbox"]),
     ],
 )
 def test_a_provider_is_enabled_by_its_settings(
@@ -88,7 +88,7 @@ def test_production_requires_tls_to_providers_and_has_no_kill_points(
     secrets.touch(0o600)
     production = {"USSD_ENV": "production", "USSD_SECRETS_FILE": str(secrets), **MTN, **AIRTEL}
     settings = read(monkeypatch, tmp_path, **production)
-    assert [provider.name for provider in build_providers(settings, Clock().now, lambda _: "")] == ["mtn", "airtel"]
+    assert [provider.name for provider in build_providers(settings, Clock().now, lambda _: "")] == ["airtel", "mtn"]
     plain = dict.fromkeys(("USSD_MTN_BASE_URL", "USSD_AIRTEL_BASE_URL", "USSD_PUBLIC_URL"), "http://127.0.0.1:1")
     given = production | plain | {"USSD_KILL_POINT": "ask.recorded"}
     assert wrong(monkeypatch, tmp_path, **given) == {*plain, "USSD_KILL_POINT"}

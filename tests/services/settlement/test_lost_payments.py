@@ -184,7 +184,7 @@ def test_a_review_is_announced_again_when_its_reason_changes(desk: Desk, provide
     desk.work(1100)
     provider.enquired = [replace(SUCCESS, amount_cents=1)]
     desk.work(4000)
-    assert desk.row.review_reason == REVIEW_AMOUNT.format(0.01)
+    assert desk.row.review_reason == REVIEW_AMOUNT.format("UGX 0.01")
     assert desk.events("transaction.needs_review") == 2
 
 
@@ -193,7 +193,7 @@ def test_another_amount_than_asked_moves_nothing_and_goes_to_review(desk: Desk, 
     desk.order()
     desk.work(60)
     row = desk.row
-    assert (row.status, row.review_reason, row.due_at) == ("pending", REVIEW_AMOUNT.format("4999.99"), None)
+    assert (row.status, row.review_reason, row.due_at) == ("pending", REVIEW_AMOUNT.format("UGX 4,999.99"), None)
     assert desk.row.provider_transaction_id == "R-1"
 
 

@@ -276,7 +276,7 @@ def lost_order(town: Town, client: RequestContext, number: str, shillings: int) 
 def test_a_lost_reference_that_comes_back_with_another_amount_is_reviewed(town: Town) -> None:
     client = a_client()
     found = lost_order(town, client, town.number, 7000)
-    assert found.review_reason == REVIEW_AMOUNT.format(5000.0)
+    assert found.review_reason == REVIEW_AMOUNT.format("UGX 5,000")
     assert (town.paid(), balances(client.client_id)) == ([500_000], {})
 
 
