@@ -8,9 +8,11 @@ from datetime import date, timedelta
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import dialect, run_query
 from ussd_server.runtime import Runtime
+from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.reports.messages import DailyReport, GetDailyReport, ReportRow, bounds_of_day
 from ussd_server.services.transactions.messages import TransactionStatus
 from ussd_server.spreadsheets.cells import csv_parts, shillings_cell
+from ussd_server.status import Code, ServiceError
 from ussd_server.values import KAMPALA, iso_milliseconds
 
 # Until then a unit of work of the day may still be committed.
@@ -25,9 +27,14 @@ class DailyReportService:
     def __init__(self, runtime: Runtime) -> None:
         self._clock = runtime.clock
         self._kept: dict[tuple[str | None, date], DailyReport] = {}
+        # A report reads a whole day. Forty at a time held payments up for seconds on SQLite.
+        self._bulkhead = Bulkhead(4, 2)
 
     def get(self, request: GetDailyReport, context: RequestContext) -> DailyReport:
-        """The report of the caller's client; of all clients together for an operator who acts for none."""
+        """The report of the caller's client; of all clients together for an operator who acts for none.
+
+        SERVICE_UNAVAILABLE while this process makes as many reports as it may, in all or for the client.
+        """
         context.require("statements:read")
         if (client_id := context.caller.client_id) is None:
             context.require_operator()
@@ -35,7 +42,10 @@ class DailyReportService:
         day = request.date or now.astimezone(KAMPALA).date()
         if (kept := self._kept.get((client_id, day))) is not None:
             return kept
-        report = _report(client_id, day)
+        with self._bulkhead.place(client_id or "") as has_place:
+            if not has_place:
+                raise ServiceError(Code.SERVICE_UNAVAILABLE, "Too many reports are being made", retry_after_seconds=1)
+            report = _report(client_id, day)
         if bounds_of_day(day)[1] + _SETTLES_WITHIN < now:
             if len(self._kept) >= _MOST_KEPT:
                 self._kept.clear()
