@@ -80,19 +80,17 @@ def _read(row: Row, headings: Headings) -> PayoutRow:
 
 
 def _cut_amount(row: Row, headings: Headings) -> str | None:
-    """The amount with its commas where a row would also be ready if the amount and the cells after it were one.
+    """The amount with its comma where a row would also be ready if the amount and the cell after it were one.
 
-    Only for an amount of up to three digits, and cells of three digits after it.
+    Only for an amount of up to three digits, and a cell of three digits after it: with a second comma it would be too
+    large.
     """
     place = headings.columns["amount"]
-    whole, end = row.cell(place), place + 1
-    if not _FIRST_THOUSANDS.fullmatch(whole):
+    if not _FIRST_THOUSANDS.fullmatch(row.cell(place)) or not _FURTHER_THOUSANDS.fullmatch(row.cell(place + 1)):
         return None
-    while _FURTHER_THOUSANDS.fullmatch(row.cell(end)):
-        whole, end = f"{whole},{row.cell(end)}", end + 1
-        if _read_cells(Row(row.line, (*row.cells[:place], whole, *row.cells[end:])), headings).is_ready:
-            return whole
-    return None
+    whole = f"{row.cell(place)},{row.cell(place + 1)}"
+    joined = Row(row.line, (*row.cells[:place], whole, *row.cells[place + 2 :]))
+    return whole if _read_cells(joined, headings).is_ready else None
 
 
 def _read_cells(row: Row, headings: Headings) -> PayoutRow:
