@@ -23,6 +23,8 @@ _YEAR_LAST = re.compile(
     re.ASCII,
 )
 _YEARS = range(2000, 2100)
+# The patterns take spaces at several places: they would try every division of a long run of them.
+_LONGEST = 64
 # Hour, minute, second, and AM or PM.
 _Clock = tuple[str | None, str | None, str | None, str | None]
 _PARTY = re.compile(r"(?:FRI:)?\+?([0-9]+)(?:/MSISDN)?", re.ASCII | re.IGNORECASE)
@@ -48,7 +50,7 @@ class SlashedDate:
 
 def read_amount(text: str) -> CellAmount | None:
     """The amount in a cell such as `1,234,567.00`, `UGX 5,000`, `(5,000)` or `-5000`; None for anything else."""
-    found = _AMOUNT.fullmatch(text)
+    found = _AMOUNT.fullmatch(text) if len(text) <= _LONGEST else None
     if found is None or bool(found["open"]) != bool(found["close"]):
         return None
     part = (found["part"] or "").rstrip("0").ljust(2, "0")
@@ -70,6 +72,8 @@ def read_date(text: str, zone: tzinfo = KAMPALA) -> SlashedDate | None:
 
     Takes `2026-11-20 14:03:12`, `20/11/2026 14:03:12`, `20/11/2026 14:03` and `11/20/2026 14:03`.
     """
+    if len(text) > _LONGEST:
+        return None
     if found := _YEAR_FIRST.fullmatch(text):
         year, month, day, hour, minute, second, offset = found.groups()
         moment = _moment(year, month, day, (hour, minute, second, None), zone, offset)
