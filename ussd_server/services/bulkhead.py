@@ -1,41 +1,72 @@
-"""A bound on the requests of a process that wait for slow servers, in all and for each client."""
+"""A bound on the requests of a process that wait, or that work for long, in all and for each client."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
 
 
-class Bulkhead:
-    """A fixed number of places. Unlike in `WaitingPlaces`, a client never holds more than its share."""
+class Place:
+    """A request's permission to wait. It is true while it is held, and may be lost to another client."""
 
-    def __init__(self, places: int, places_of_client: int) -> None:
-        """At most `places` requests wait at a time, at most `places_of_client` of them for one client."""
-        self._places = places
+    __slots__ = ("is_held",)
+
+    def __init__(self) -> None:
+        self.is_held = False
+
+    def __bool__(self) -> bool:
+        return self.is_held
+
+
+class Bulkhead:
+    """A fixed number of places, shared fairly between clients."""
+
+    def __init__(self, places: int, places_of_client: int | None = None) -> None:
+        """At most `places` requests at a time, at most `places_of_client` of them for one client.
+
+        None: one client may have all of them until other clients want some too. Then the client with the most places
+        loses its oldest one to a client with fewer.
+        """
+        self._free = places
         self._places_of_client = places_of_client
         self._lock = Lock()
-        self._held: Counter[str] = Counter()
+        self._held: dict[str, deque[Place]] = {}
 
     @contextmanager
-    def place(self, client_id: str) -> Iterator[bool]:
-        """Hold a place during the block. Yields False, without waiting, when none is free for this client."""
-        has_place = self._take(client_id)
-        try:
-            yield has_place
-        finally:
-            if has_place:
-                with self._lock:
-                    self._held[client_id] -= 1
-                    if not self._held[client_id]:
-                        del self._held[client_id]
-
-    def _take(self, client_id: str) -> bool:
+    def place(self, client_id: str) -> Iterator[Place]:
+        """Yield a place for the length of the block; it is false, without waiting, when this client can have none."""
+        place = Place()
         with self._lock:
-            is_free = self._held[client_id] < self._places_of_client and self._held.total() < self._places
-            if is_free:
-                self._held[client_id] += 1
-            elif not self._held[client_id]:
-                del self._held[client_id]
-            return is_free
+            if self._may_take(client_id):
+                self._free -= 1
+                self._held.setdefault(client_id, deque()).append(place)
+                place.is_held = True
+        try:
+            yield place
+        finally:
+            with self._lock:
+                if place.is_held:
+                    self._held[client_id].remove(place)
+                    self._give_up(client_id, place)
+
+    def _may_take(self, client_id: str) -> bool:
+        if self._places_of_client is None:
+            return self._free > 0 or self._free_place(client_id)
+        return self._free > 0 and len(self._held.get(client_id, ())) < self._places_of_client
+
+    def _free_place(self, client_id: str) -> bool:
+        """Take a place from the client that has the most, unless `client_id` would then have more than that one."""
+        largest = max(self._held, key=lambda each: len(self._held[each]), default=None)
+        if largest is None or len(self._held[largest]) <= len(self._held.get(client_id, ())) + 1:
+            return False
+        self._give_up(largest, self._held[largest].popleft())
+        return True
+
+    def _give_up(self, client_id: str, place: Place) -> None:
+        """Count a place that was removed from its client's."""
+        place.is_held = False
+        self._free += 1
+        if not self._held[client_id]:
+            del self._held[client_id]

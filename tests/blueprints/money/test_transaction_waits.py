@@ -18,7 +18,7 @@ from tests.support.money import work
 from tests.support.program import Program
 from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import release_connection
-from ussd_server.services.transactions.waiting_places import Place, WaitingPlaces
+from ussd_server.services.bulkhead import Bulkhead, Place
 
 
 @pytest.fixture
@@ -30,16 +30,16 @@ def program(services: Services, web: FlaskClient) -> Program:
 def places_taken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The clients that were given a place to wait, in order."""
     taken: list[str] = []
-    place = WaitingPlaces.place
+    place = Bulkhead.place
 
     @contextmanager
-    def note(places: WaitingPlaces, client_id: str) -> Iterator[Place]:
+    def note(places: Bulkhead, client_id: str) -> Iterator[Place]:
         with place(places, client_id) as given:
             if given.is_held:
                 taken.append(client_id)
             yield given
 
-    monkeypatch.setattr(WaitingPlaces, "place", note)
+    monkeypatch.setattr(Bulkhead, "place", note)
     return taken
 
 

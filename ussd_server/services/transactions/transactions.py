@@ -11,6 +11,7 @@ from ussd_server.database.ids import is_id
 from ussd_server.models.transactions import Transaction
 from ussd_server.polling import attempts
 from ussd_server.runtime import Runtime
+from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.pages import of_period, page_of
 from ussd_server.services.transactions.create import TransactionCreator
 from ussd_server.services.transactions.history import view_with_history, views_of
@@ -23,7 +24,6 @@ from ussd_server.services.transactions.messages import (
     TransactionType,
     TransactionView,
 )
-from ussd_server.services.transactions.waiting_places import WaitingPlaces
 from ussd_server.status import Code, ServiceError
 from ussd_server.wire import Page
 
@@ -40,7 +40,7 @@ class TransactionService:
 
     def __init__(self, runtime: Runtime, creator: TransactionCreator) -> None:
         # Half of the process's threads may wait for outcomes, shared fairly between clients.
-        self._waiting = WaitingPlaces(runtime.settings.threads // 2)
+        self._waiting = Bulkhead(runtime.settings.threads // 2)
         self._creator = creator
         self._tokens = runtime.tokens
 

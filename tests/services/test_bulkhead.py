@@ -1,4 +1,4 @@
-"""Waiting places: all for one client, and a fair share for each when several want them."""
+"""Places: all for one client, a fair share for each when several want them, or a fixed share."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from contextlib import ExitStack
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ussd_server.services.transactions.waiting_places import WaitingPlaces
+from ussd_server.services.bulkhead import Bulkhead
 
 
 @given(st.integers(1, 9), st.lists(st.sampled_from("abc")))
 def test_places_are_never_more_than_there_are_and_differ_by_one_between_clients_that_want_more(
     total: int, arrivals: list[str]
 ) -> None:
-    places = WaitingPlaces(total)
+    places = Bulkhead(total)
     with ExitStack() as calls:
         taken = [(client, calls.enter_context(places.place(client))) for client in arrivals]
         held = {client: sum(place.is_held for each, place in taken if each == client) for client in set(arrivals)}
@@ -24,3 +24,12 @@ def test_places_are_never_more_than_there_are_and_differ_by_one_between_clients_
                 assert count >= max(held.values()) - 1, "who was refused or lost a place has no less than the others"
     with ExitStack() as calls:
         assert all(calls.enter_context(places.place("d")).is_held for _ in range(total)), "all places were given back"
+
+
+def test_a_client_with_a_share_holds_no_more_while_places_are_free() -> None:
+    places = Bulkhead(4, 2)
+    with ExitStack() as calls:
+        given_to = [bool(calls.enter_context(places.place(client))) for client in "aaabbc"]
+    assert given_to == [True, True, False, True, True, False]
+    with places.place("c") as place:
+        assert place.is_held
