@@ -45,8 +45,7 @@ def _section(path: tuple[str, ...], command: click.Command) -> str:
     arguments = [
         f" {each.make_metavar(click.Context(command))}" for each in command.params if isinstance(each, click.Argument)
     ]
-    sentences = (command.help or "").split("\n\n")
-    text = " ".join(" ".join(each.split()) for each in sentences if not each.startswith("\b"))
+    text = "\n\n".join(filter(None, map(_paragraph, (command.help or "").split("\n\n"))))
     options = "".join(
         f"| `{', '.join(each.opts)}` | {'yes' if each.required else ''} | {each.help or ''} |\n"
         for each in command.params
@@ -54,6 +53,14 @@ def _section(path: tuple[str, ...], command: click.Command) -> str:
     )
     table = f"\n| option | needed | means |\n| --- | --- | --- |\n{options}" if options else ""
     return f"## `{name}{''.join(arguments)}`\n\n{text}\n\n    ussd-server {EXAMPLES.get(name, name)}\n{table}"
+
+
+def _paragraph(text: str) -> str:
+    """A paragraph of a help text; what follows a mark against wrapping is a list of names with their meanings."""
+    sentences, _, kept = text.partition("\b\n")
+    items = [line.strip().partition("  ") for line in kept.splitlines()]
+    listed = "\n".join(f"- `{name}`: {meaning.strip()}" for name, _, meaning in items if meaning)
+    return "\n\n".join(filter(None, (" ".join(sentences.split()), listed)))
 
 
 def write_commands() -> None:

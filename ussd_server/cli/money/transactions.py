@@ -83,8 +83,9 @@ def review(
 ) -> None:
     """List the transactions that an operator must review, or end the review of one.
 
+    Settling moves or releases the money. Check the provider's own statement first.
+
     \b
-    Settling moves or releases the money. Check the provider's own statement first:
     ussd-server transactions review --settle ID --as succeeded --reason "statement of 20 November" --by NAME --and NAME
     """
     if settle and close:
