@@ -16,7 +16,7 @@ _MOST_ROWS = 1000
 def insert_rows(table: type[Table], rows: Sequence[dict[str, Any]]) -> None:
     """Insert rows, each with its values by column as `values_of` returns them; a column that is missing is null.
 
-    Call inside a unit of work: many rows take several statements.
+    Call inside a unit of work, because many rows take several statements.
     """
     meta: Any = table._meta
     columns = ", ".join(meta.columns)

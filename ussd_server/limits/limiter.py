@@ -32,7 +32,7 @@ log = logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The limits of one kind of caller: any number of windows, all of which must have room."""
+    """The limits of one kind of caller: any number of windows; a call must fit into all of them."""
 
     name: str
     items: tuple[RateLimitItem, ...]
@@ -99,7 +99,7 @@ class Limiter:
     def count_if(self, proof: Proof, namespace: str, identity: str, *, consume: bool) -> RateLimitDecision | None:
         """As `hit`, or `peek` unless `consume`, checking `proof` in the same round trip.
 
-        Returns None, and counts nothing, when the proof does not hold or Redis is away.
+        Returns None, without counting, when the proof does not hold or Redis is away.
         """
         windows, name = self._windows[namespace], _account(namespace, identity)
         try:
@@ -114,7 +114,7 @@ class Limiter:
         try:
             times = [] if self.away else self._storage.last_accepted_at(names)
         except REDIS_TROUBLE:
-            # The circuit stays closed: only calls that are counted decide whether Redis is away.
+            # This failure does not open the circuit: only counted calls decide whether Redis is away.
             times = []
         times = times or [0] * len(names)
         return [datetime.fromtimestamp(time / MICROSECONDS, UTC) if time else None for time in times]

@@ -15,7 +15,7 @@ class LocalWindows:
     """Sliding windows in the memory of this process, on its monotonic clock, for the time that Redis is away."""
 
     def __init__(self, most_entries: int = 100_000, clock: Callable[[], int] = time.monotonic_ns) -> None:
-        """At most `most_entries` accept times are kept; beyond, the longest unused identities are dropped.
+        """At most `most_entries` accept times are kept; above that, the identities unused for longest are dropped.
 
         `clock` gives nanoseconds that never go back.
         """

@@ -13,7 +13,7 @@ _BEST = 3
 
 
 class Spelling:
-    """Suggests names, at most 12 different ones for a document, because each compares a word with many others."""
+    """Suggests names, for at most 12 misspelt names of a document: each is compared with many others."""
 
     def __init__(self, work: WorkBudget | None = None) -> None:
         """`work` counts the comparisons."""
