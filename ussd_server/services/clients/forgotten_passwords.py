@@ -26,9 +26,9 @@ class ForgottenPasswordService:
     def request(self, email: str, context: RequestContext) -> None:
         """Have a link mailed, if the address belongs to a person who may sign in.
 
-        Does the same for every address: the worker finds out later whether there is such a person. After three requests
-        of an hour for an address, nothing is sent. INVALID_REQUEST for a malformed address; RATE_LIMIT_EXCEEDED (429)
-        after too many requests from one network.
+        Does the same for every address, so that a caller learns nothing: the worker looks for the person later. From
+        the fourth request for an address within an hour, nothing is sent. INVALID_REQUEST for a malformed address;
+        RATE_LIMIT_EXCEEDED (429) after too many requests from one network.
         """
         email = checked_email(email)
         decision = self._limiter.hit("forgotten-network", network_of(context.address))

@@ -1,4 +1,4 @@
-"""Records since when a provider does not answer, and writes mails about it to operators."""
+"""Records provider outages, and writes mails about them to operators."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class OutageWatch:
         self._clock = runtime.clock
 
     def look(self) -> None:
-        """Record which providers went away or came back since the last look, of any worker."""
+        """Record the providers that went away or came back since the last check by any worker."""
         kept = {row.provider: row.away_since is not None for row in ProviderFloat.select()}
         for state in self._states.list(operator_context()):
             is_away = state.status is ProviderStatus.UNAVAILABLE
@@ -37,7 +37,7 @@ class OutageWatch:
         with unit_of_work():
             row, now = lock_row(ProviderFloat, state.provider), self._clock.now()
             if (row.away_since is not None) is is_away:
-                # Another worker was first.
+                # Another worker has recorded it first.
                 return
             row.away_since = now if is_away else None
             row.save()

@@ -19,7 +19,7 @@ from ussd_server.services.providers.messages import (
     SwitchProvider,
 )
 
-# Fewer calls say nothing about a provider.
+# With fewer calls, the share of failures is not used.
 _FEWEST_CALLS = 5
 _GOOD_SHARE = 0.9
 _AWAY_SHARE = 0.2

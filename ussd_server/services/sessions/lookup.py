@@ -1,4 +1,4 @@
-"""Queries that a step begins with: the session that it belongs to, and the menu that a dialled code leads to."""
+"""The first queries of a step: its session, and the menu of a dialled code."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def read_dials(dials: Sequence[Dial]) -> None:
 
 
 class DialLookups:
-    """Reads what dials begin with. The dials of simultaneous requests share one query."""
+    """Reads sessions and menus for dials. Simultaneous dials share one query."""
 
     def __init__(self) -> None:
         self._reads = GroupCommit(read_dials)

@@ -1,6 +1,7 @@
 """The key cache: `look_up` a key, and `invalidate` the keys of a client.
 
-A change of a key must hold in every process before it is answered (docs/DECISIONS.md). Two things see to it:
+A change of a key must hold in every process before the caller gets the reply (docs/DECISIONS.md). Two modules ensure
+it:
 
 `generations.py`     Redis holds a random token for each client, its generation. A cached key is used only if the Redis
                      call that counts the request finds the generation unchanged; a change ends it first.

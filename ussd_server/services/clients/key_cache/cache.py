@@ -73,7 +73,7 @@ class _Entry(NamedTuple):
 
 
 class KeyCache:
-    """Keeps keys in memory. From its third call in a process on, an unchanged key costs no query."""
+    """Caches keys in memory. From its third call in a process on, an unchanged key costs no query."""
 
     def __init__(
         self, pipeline: RedisPipeline, circuit: Circuit, monotonic: Callable[[], float] = time.monotonic
@@ -95,9 +95,9 @@ class KeyCache:
         unseen_changes = self._unseen_changes.current()
         if entry and entry.generation and entry.unseen_changes == unseen_changes and not fresh:
             return FoundKey(entry.key, entry.generation)
-        # The generation is read before the row: a change in between then makes the entry outdated, not wrongly current.
-        # At the first call the client of a key is unknown, so the key is stored without a generation, and read once
-        # more at the second call. A key never changes its client.
+        # Read the generation before the row: a change in between then makes the entry outdated, never wrongly valid. At
+        # the first call the client of a key is unknown, so the key is stored without a generation, and read once more
+        # at the second call. A key never changes its client.
         generation = self.generations.read(entry.key.client_id) if entry and unseen_changes is not None else None
         row: Any = _FIND.first(ApiKey, apikey=apikey)
         key = None if row is None else _key_of(row)
@@ -126,7 +126,8 @@ class KeyCache:
             with unit_of_work():
                 yield
                 if marker is None:
-                    # Last in the unit of work: the count is one row, locked by every such change of every client.
+                    # Last in the unit of work: the count is a single row, which every such change of every client
+                    # locks.
                     add_unseen_change()
         finally:
             is_released = self.generations.release(client_id, marker)

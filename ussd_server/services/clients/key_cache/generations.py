@@ -33,8 +33,9 @@ redis.call('DEL', KEYS[1])
 class Generations:
     """The generations of clients, shared by all processes.
 
-    A token that expired or was flushed is never made again. One that a restored or promoted server brings back belongs
-    to another server run. So a proof that holds shows that nothing changed since it was read.
+    A token that expired or was flushed never comes again, because tokens are random. A token that a restored or
+    promoted server brings back belongs to another server run. So a proof that holds shows that no key changed since it
+    was read.
     """
 
     def __init__(self, pipeline: RedisPipeline, circuit: Circuit) -> None:

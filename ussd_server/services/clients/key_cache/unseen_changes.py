@@ -25,7 +25,7 @@ class UnseenChangeCount:
         Raises one of `DATABASE_TROUBLE`.
         """
         self._count.refresh()
-        # The age first: another thread may replace both between the two.
+        # Read the age first: another thread may replace age and count between the two reads.
         return self._count.value if self._count.age_seconds < TRUST_SECONDS else None
 
 
