@@ -143,7 +143,7 @@ class DeliveryService:
             webhook = for_update(Webhook.select().where(Webhook.id == sent.webhook_id)).first()
             row = Delivery.get_or_none(Delivery.id == sent.id, Delivery.lease_token == sent.lease_token)
             if webhook is None or row is None:
-                # Deleted or switched off meanwhile, or the lease expired and another worker took it over.
+                # Deleted or switched off since it was claimed, or another worker took it over after the lease expired.
                 return
             _keep_answer(row, exchange, now)
             keep_attempt(row, headers)
