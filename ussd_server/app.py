@@ -1,4 +1,4 @@
-"""The Flask application: the blueprints, and what happens to every request before and after its view."""
+"""The Flask application: the blueprints, and the hooks before and after every view."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _CODES = {
 def create_app(services: Services) -> Flask:
     """Build the Flask application around `services`."""
     app = Flask("ussd_server", static_folder=None)
-    # An error in a hook or in an error handler is for the web server: Flask would log the path, which may be a secret.
+    # Let errors of hooks and error handlers reach the web server: Flask would log the path, which may be a secret.
     app.config.update(PROPAGATE_EXCEPTIONS=True, PROVIDE_AUTOMATIC_OPTIONS=False)
     app.url_map.merge_slashes = False
     app.session_interface = ConsoleSessions()
@@ -95,7 +95,7 @@ def _read_body(given: Request) -> None:
     try:
         body = read_body(given.environ, getattr(view, "max_body_bytes", MAX_BODY_BYTES))
     except ServiceError:
-        # A phone needs a screen, whatever its gateway sent.
+        # A gateway gets a screen even when its body is refused.
         if given.blueprint != gateways.name:
             raise
         body = b""
@@ -106,7 +106,7 @@ def _end(response: Response) -> Response:
     """Add the headers of every response; log and count the call."""
     current = current_request()
     headers, endpoint, environ = response.headers, current.request.endpoint, current.request.environ
-    # The frames of this error hold the request: only the garbage collector would free both.
+    # Break the cycle of the error, its frames and the request, which otherwise waits for the garbage collector.
     current.request.routing_exception = None
     # Responses may hold secrets: no cache stores them and no browser guesses their type. The address of a static file
     # changes with its content.
@@ -139,13 +139,13 @@ class _Stream(Iterator[bytes]):
         except StopIteration:
             raise
         except Exception as error:
-            # The status is sent. The client recognises an incomplete body by the connection that breaks.
+            # The status is sent already. Break the connection, so that the client recognises an incomplete body.
             log.error("a long body could not be sent to its end", error=trace_of(error))
             close_connections()
             raise ConnectionResetError(ECONNRESET, "the body is not whole") from None
 
     def close(self) -> None:
-        """Give up what the parts hold."""
+        """Close the parts, which frees their place."""
         self._parts.close()  # type: ignore[attr-defined]
 
 
@@ -186,6 +186,6 @@ def _refuse_after_bug(error: Exception) -> Response:
 
 
 def _refuse_for_fault(error: ServiceError) -> Response:
-    # The page then asks no service for anything: it has no navigation.
+    # This page has no navigation, so it needs no service.
     g.pop("person", None)
     return _refuse(error)

@@ -73,7 +73,7 @@ class Batches(Generic[Item]):
             return sum(len(batch.items) for batch in self._queue)
 
     def do(self, item: Item) -> Sequence[Item]:
-        """Return when `item` is done. Returns the items that this thread ran, for what one caller does for all of them.
+        """Return when `item` is done. Returns the items that this thread ran: one caller can then act for all of them.
 
         When a batch is refused, each caller runs its own item again, alone, and gets its own exception.
         When the outcome of a batch is unknown, its runner gets the exception of `run`, and every other
@@ -116,7 +116,7 @@ class Batches(Generic[Item]):
             result = _Result.DONE
         except Exception as error:
             if not self._was_undone(error):
-                # Those in the queue would only wait for the same trouble, one batch after another.
+                # Fail the queued batches too: they would probably wait for the same error, one after another.
                 self._give_up_queue()
                 raise
             if len(batch.items) == 1:

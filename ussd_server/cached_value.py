@@ -42,7 +42,7 @@ class CachedValue(Generic[Value]):
                 began_at = self._monotonic()
                 value = self._read()
                 self.set(value)
-                # Last: a young age must never be seen with the value before.
+                # Set the age last: no thread may see a new age with the old value.
                 self._began_at = began_at
             finally:
                 self._reading.release()

@@ -49,7 +49,7 @@ class Clock:
         return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
 
     def rough(self) -> datetime:
-        """As `now`, but the machine's own time while the clock is not set: for answers, not for decisions."""
+        """As `now`, but the machine's own time while the clock is not set: for display, not for decisions."""
         return self.now() if self.is_set else datetime.now(UTC)
 
     def exact(self, at: float | None = None) -> datetime:

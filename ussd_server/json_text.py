@@ -1,4 +1,4 @@
-"""Where the values of a JSON text stand: line and column of every name and value."""
+"""Positions in a JSON text: line and column of every name and value."""
 
 from __future__ import annotations
 

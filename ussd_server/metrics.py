@@ -11,7 +11,7 @@ from ussd_server.logs import log_call, logger
 _log = logger(__name__)
 _calls = Counter("ussd_calls", "Calls that were answered.", ["endpoint", "status", "code"])
 _seconds = Histogram("ussd_call_seconds", "How long the answers took.", ["endpoint"])
-# The library finds a labelled counter under a lock, after converting every label to text.
+# Labelled counters are cached, because the library looks them up under a lock and converts every label to text.
 _counter, _histogram = cache(_calls.labels), cache(_seconds.labels)
 _unshared_limits = Counter("ussd_limits_unshared", "Decisions on limits that a process took without Redis.")
 _drop_offs = Counter(

@@ -88,7 +88,7 @@ class Worker:
         self._serve(self._settlement(stop), stop, self.clean_up)
         for thread in others:
             thread.join()
-        # The claimed work is finished now. Until here its leases needed the heartbeat.
+        # The claimed work is finished, so its leases no longer need the heartbeat.
         finished.set()
         for thread in beside:
             thread.join()
@@ -200,7 +200,7 @@ class Worker:
         try:
             return work()
         except UnsupportedDatabaseError:
-            # No later attempt could succeed; the operator reads what to do.
+            # No later attempt could succeed. The operator reads in the log what to do.
             raise
         except DATABASE_TROUBLE as trouble:
             log.warning("the worker could not work: the database is away", work=what, error=type(trouble).__name__)

@@ -34,7 +34,7 @@ def has_body(request: Request) -> bool:
 def read_body(environ: dict[str, Any], largest: int = MAX_BODY_BYTES) -> bytes:
     """The whole body. REQUEST_TOO_LARGE (413) beyond `largest` bytes, whether or not a length was announced.
 
-    The stream is read here and not by Flask's own limit, which cuts a chunked body silently behind gunicorn.
+    The stream is read here, because behind gunicorn Flask's own limit silently truncates a chunked body.
     """
     announced = get_content_length(environ) or 0
     if announced > largest:
@@ -67,7 +67,7 @@ def _read_at_most(most: int, environ: dict[str, Any]) -> bytes:
     stream, body = get_input_stream(environ), b""
     while len(body) < most and (part := stream.read(min(most - len(body), MAX_BODY_BYTES + 1))):
         body += part
-        # A connection takes 64 KiB by itself (`server/connection.py`), and more as bytes come that are not framing.
+        # A connection accepts 64 KiB by itself (`server/connection.py`); this raises its limit.
         if allow := getattr(environ.get("gunicorn.socket"), "allow_body", None):
             allow(len(body) + MAX_BODY_BYTES)
     return body
@@ -78,8 +78,8 @@ def parse_object(request: Request, body: bytes) -> dict[str, Any]:
 
     UNSUPPORTED_MEDIA_TYPE (415) for a content type other than JSON in UTF-8; INVALID_REQUEST for malformed
     JSON, duplicate names, more than 32 levels, lone surrogates, NUL, and anything but an object.
-    Numbers with a point or an exponent come as Decimal; NaN, Infinity and endless integers as one that no field takes,
-    so that each is refused in the name of its field.
+    Numbers with a point or an exponent become Decimal. NaN, Infinity and endless integers become a Decimal that no
+    field accepts, so that the refusal names the field.
     """
     if not body:
         return {}
@@ -136,7 +136,7 @@ def load_query(schema: Schema, request: Request) -> dict[str, Any]:
     """The checked query; INVALID_REQUEST for a repeated parameter."""
     if not request.query_string:
         return dict(_loaded_from_nothing(schema))
-    # A plus in a query means a space, but people type numbers as they are.
+    # A plus in a query means a space, but people type phone numbers with a plus.
     request.query_string = request.query_string.replace(b"phone_number=+", b"phone_number=%2B")
     twice = [name for name, values in request.args.lists() if len(values) > 1]
     if twice:

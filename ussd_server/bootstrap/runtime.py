@@ -45,12 +45,12 @@ _WINDOWS: dict[str, tuple[RateLimitItem, ...]] = {
     "wrong-path": (RateLimitItemPerMinute(100),),
     # A console page sends several requests at once.
     "access-token": (RateLimitItemPerMinute(600), RateLimitItemPerHour(10_000)),
-    # A client must not try lists of numbers to learn names.
+    # Prevents a client from trying lists of numbers to learn names.
     "subscriber-names": (RateLimitItemPerMinute(30), RateLimitItemPerHour(500)),
     # Counts address and name together: an attacker elsewhere cannot lock a user out.
     "login-pair": (RateLimitItemPerMinute(10, 15),),
     "login-address": (RateLimitItemPerMinute(60), RateLimitItemPerHour(600)),
-    # Mails to one address are an annoyance to its reader; an office of people may share a network.
+    # Few mails to one address, to spare its reader; more from one network, which an office may share.
     "forgotten-person": (RateLimitItemPerHour(3),),
     "forgotten-network": (RateLimitItemPerHour(20),),
     # Wrong TOTP codes of a person after the right password, from all addresses together. Each guess has a chance of
@@ -97,7 +97,7 @@ def build_runtime(settings: Settings, clock: Clock) -> Runtime:
 
 def _limiter(settings: Settings, adapters: Sequence[Provider]) -> Limiter:
     policies = [Policy(name, items) for name, items in _WINDOWS.items()]
-    # A quota lease counts steps up to this many seconds before they are taken.
+    # A quota lease counts steps in advance, by up to so many seconds.
     channel_limit = RateLimitItemPerSecond(settings.channel_limit_per_minute, 60 + KEPT_SECONDS)
     policies.append(Policy("channel", (channel_limit,)))
     policies += [

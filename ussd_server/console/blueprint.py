@@ -234,7 +234,7 @@ def _admit(*, is_public: bool) -> SignedInPerson | None:
     person = _signed_in_person()
     if request.method != "GET" and request.method != "HEAD" and not has_csrf_token(request):
         if person is None and not is_public:
-            # Also a form whose cookie is gone; another site's form gets no further than this.
+            # Also a form whose cookie is missing. A form of another site is refused here.
             session.clear()
             return None
         raise StaleFormError(

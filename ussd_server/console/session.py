@@ -1,4 +1,4 @@
-"""The console's cookie, and what it remembers of a person who signed in."""
+"""The console's cookie: the session of a person who signed in, and the form that was kept over a sign-in."""
 
 from __future__ import annotations
 

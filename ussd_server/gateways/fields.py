@@ -49,7 +49,7 @@ class RequestFields:
             pairs = parse_qsl(raw.decode(), keep_blank_values=True, errors="strict", max_num_fields=MAX_PARAMETERS)
         except ValueError:
             pairs = None
-        # Raised here, because an exception raised above would keep the raw text as its context.
+        # Raised outside the handler, because an exception raised within would keep the raw text as its context.
         if pairs is None:
             raise UnreadableError("the parameters are not a form")
         return cls(pairs)

@@ -16,7 +16,7 @@ from ussd_server.gateways.messages import (
 )
 from ussd_server.gateways.replies import json_reply
 
-# 3 acknowledges a notification. We send none; an entry is the harmless meaning.
+# 3 acknowledges a notification. We send none, and treating it as an entry is harmless.
 KINDS = {
     "0": StepKind.BEGIN,
     "1": StepKind.INPUT,

@@ -35,7 +35,7 @@ class Event(Table):
 class PendingEvent(Table):
     """An event whose deliveries are not made yet.
 
-    The greatest id that was seen would not do as a mark: an event with a smaller one may be committed later.
+    A mark at the greatest id seen would not suffice: an event with a smaller id may be committed later.
     """
 
     event_id = IdField(primary_key=True)
@@ -53,7 +53,7 @@ def insert_event(event: Mapping[str, Any]) -> None:
 
 
 def queue_events(event_ids: Sequence[str]) -> None:
-    """Have deliveries made of these events, once each. Call inside a unit of work."""
+    """Queue these events for the relay, once each. Call inside a unit of work."""
     rows = [(event_id,) for event_id in event_ids]
     PendingEvent.insert_many(rows, [PendingEvent.event_id]).on_conflict_ignore().execute()
 

@@ -74,7 +74,7 @@ class AccountEntry(Table):
 
 @dataclass(slots=True)
 class Holding:
-    """What an account holds, filled in by `read_holdings`; zero for one that was never used."""
+    """Balance and reservation of an account, filled in by `read_holdings`; zero for one that was never used."""
 
     client_id: str
     name: str
@@ -83,7 +83,7 @@ class Holding:
 
 
 def read_holdings(holdings: Sequence[Holding]) -> None:
-    """Fill in what accounts hold now, in one statement."""
+    """Fill in the present balances and reservations of accounts, in one statement."""
     document = orjson.dumps([[each.client_id, each.name] for each in holdings]).decode()
     for place, balance_cents, reserved_cents in dialect().holdings(document):
         holdings[place].balance_cents, holdings[place].reserved_cents = balance_cents, reserved_cents

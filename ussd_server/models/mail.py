@@ -12,8 +12,8 @@ class Mail(Table):
 
     `person_id` is a user or an operator; null where only an address is known. `parameters` are what the text needs; it
     is made when the mail is sent, so that no link is stored. There is one mail of an `occasion` for each recipient.
-    While a worker sends it, `lease_token` is set and `due_at` is when the lease runs out. `trouble` says why the last
-    attempt failed, `answer_code` is what the mail server replied to it.
+    While a worker sends it, `lease_token` is set and `due_at` is when the lease runs out. `trouble` is why the last
+    attempt failed, `answer_code` the reply code of the mail server.
     """
 
     id = IdField(primary_key=True)

@@ -47,7 +47,7 @@ class ReferenceKey(Table):
 
 
 class HistoryDigest(Table):
-    """What one day (UTC) had when it was over: by client, the digest of its payments and their status changes, as JSON.
+    """A past day (UTC): by client, the digest of its payments and their status changes, as JSON.
 
     `id` is the smallest id that a payment of the day can have. `first_day` is the day with which digests began, so that
     a missing row between is noticed. `digest` is over the other columns, under a master key.

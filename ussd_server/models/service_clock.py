@@ -67,8 +67,8 @@ class ClockReading:
 def read_service_clock() -> ClockReading:
     """Read the database's time and the row in one statement.
 
-    Returns the database's time alone while the database is not migrated, and where the row was deleted or cannot be
-    true. Raises one of `DATABASE_TROUBLE`.
+    Returns the database's time alone while the database is not migrated, and when the row is missing or impossible.
+    Raises one of `DATABASE_TROUBLE`.
     """
     try:
         row = ServiceClock.select(SQL(dialect().clock), ServiceClock).where(ServiceClock.id == 1)

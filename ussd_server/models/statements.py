@@ -49,8 +49,8 @@ class ProviderStatement(Table):
 class StatementDifference(Table):
     """A difference, once however many statements have it, and its review.
 
-    `key` is a digest of what makes it the same difference. `statement_id` and `line` are of the first statement.
-    `ours` and `theirs` are statuses or signed cents. An open review has no `ended_at`.
+    `key` is the digest by which two statements have the same difference. `statement_id` and `line` are of the first
+    statement. `ours` and `theirs` are statuses or signed cents. An open review has no `ended_at`.
     """
 
     id = IdField(primary_key=True)
@@ -88,7 +88,7 @@ class DifferenceInStatement(Table):
 
 
 def is_in_stored_statement() -> Any:
-    """The condition on `StatementDifference` that an import which is finished, and was not undone, has it."""
+    """The condition on `StatementDifference` that it belongs to an import that is finished and was not undone."""
     places = (
         DifferenceInStatement.select(SQL("1"))
         .join(ProviderStatement, on=(ProviderStatement.id == DifferenceInStatement.statement_id))

@@ -68,7 +68,7 @@ _REFUSED_V6 = tuple(
         ),
     )
 )
-# Everything else in IPv6 is refused by not being here: IPv4-mapped and IPv4-compatible addresses, NAT64
+# All other IPv6 addresses are refused, because they are not in this list: IPv4-mapped and IPv4-compatible, NAT64
 # (64:ff9b::/96 and 64:ff9b:1::/48), link and site local, multicast, discard and future assignments.
 _GLOBAL_UNICAST_V6 = IPv6Network("2000::/3")
 
@@ -134,7 +134,7 @@ class AddressGuard:
     def check_addresses(self, addresses: Sequence[str]) -> None:
         """Raise `AddressRefusedError` unless every address a name resolved to may be reached.
 
-        One forbidden address refuses them all: which one a connection would take is not ours to choose.
+        One forbidden address refuses the name, because we do not choose which address a connection takes.
         """
         if not addresses:
             raise AddressRefusedError("The address does not lead anywhere")

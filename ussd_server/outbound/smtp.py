@@ -20,7 +20,7 @@ from ussd_server.outbound.mail_trouble import MailTrouble
 _PORTS = {"smtp": 587, "smtps": 465}
 _CONNECT_SECONDS = 10.0
 _MOST_REPLY_BYTES = 16 * 1024
-# In a header or a command these would begin something else.
+# In a header or a command these would begin another header or command.
 _NOT_IN_AN_ADDRESS = frozenset('<>()[]\\,;:" ')
 # What the library decodes in a header: the mail would name another recipient, or could not be written.
 _ENCODED_WORD = "=?"
@@ -196,7 +196,7 @@ class _BoundedReplies:
             if remaining <= 0:
                 raise TimeoutError
             self.sock.settimeout(remaining)
-            # One reply follows one command: what a server sends beyond it, such as before TLS, is not read as another.
+            # Drop what a server sends after the reply, for example before TLS: it must not be read as the next reply.
             more = self.sock.recv(1024)
             if not more:
                 raise smtplib.SMTPServerDisconnected

@@ -28,7 +28,7 @@ from ussd_server.outbound.bounded_network import (
 )
 
 _BODY_MAX_BYTES = 64 * 1024
-# A chunk of one byte costs six on the wire: beyond eightfold the sender wastes our time.
+# A chunk of one byte takes six bytes on the wire. Beyond eightfold, the sender wastes our time.
 _WIRE_BYTES_PER_BODY_BYTE = 8
 _IDLE_CONNECTION_SECONDS = 20.0
 
@@ -196,7 +196,7 @@ class Transport:
                 httpcore2.ConnectionPool(
                     ssl_context=self._trust,
                     max_connections=self._max_connections,
-                    # A kept connection would skip the guard: what a name means is decided anew for every call.
+                    # With a guard, keep no connection: every call resolves the name again and passes the guard.
                     max_keepalive_connections=self._max_connections if self._guard is None else 0,
                     keepalive_expiry=_IDLE_CONNECTION_SECONDS,
                     network_backend=self._backend,

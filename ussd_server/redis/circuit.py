@@ -18,7 +18,7 @@ class RedisAwayError(Exception):
 class Circuit:
     """Opens at the first failure; a background thread probes Redis and closes the circuit when a probe succeeds.
 
-    So no caller waits to find out whether Redis is back (docs/DECISIONS.md, 14).
+    So no caller waits for a probe of Redis (docs/DECISIONS.md, 14).
     """
 
     def __init__(self, probe: Callable[[], bool], on_change: Callable[[bool], None], rest_seconds: float) -> None:
@@ -46,7 +46,7 @@ class Circuit:
             raise RedisAwayError from error
 
     def close(self) -> None:
-        """Stop probing for good, and wait for a probe under way: it could connect again after its caller has closed."""
+        """Stop probing for good, and wait for a probe under way: it could connect after the client was closed."""
         with self._changing:
             self._closed.set()
             prober = self._prober

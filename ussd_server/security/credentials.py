@@ -31,7 +31,7 @@ _GIVEN_KEY = re.compile(r"[A-Za-z0-9]{8,64}")
 _GIVEN_SECRET = re.compile(r"[!-~]{16,128}")
 _NONCE_BYTES = 12
 
-# To prepare a key takes longer than to open a secret with it.
+# Prepared keys are cached, because preparing one takes longer than decrypting a secret.
 _cipher = lru_cache(maxsize=16)(AESGCM)
 
 
@@ -99,7 +99,7 @@ class Vault:
         return self._keyring.find(Ring.DIGESTS, digest_key_id) is not None
 
     def pretend_to_match(self, secret: str) -> None:
-        """Do the work of `matches`, so that the time does not reveal that a key does not exist."""
+        """Do the work of `matches` for an unknown key, so that the time does not reveal that it does not exist."""
         self.matches(secret, "", b"\0" * 32, self._keyring.newest(Ring.DIGESTS).id)
 
     def path_digests(self, secret: str) -> list[bytes]:
@@ -175,7 +175,7 @@ class DecryptionError(Exception):
 
 
 def _digest(master_key: MasterKey, secret: str, key_id: str) -> bytes:
-    # A header may carry half a surrogate; it must be refused as a wrong secret, not fail.
+    # A header may contain a lone surrogate; it must be refused as a wrong secret, not raise.
     return hmac.digest(master_key.material, f"apisecret\0{key_id}\0{secret}".encode("utf-8", "surrogatepass"), "sha256")
 
 

@@ -133,7 +133,7 @@ class Keyring:
                 document[ring.value].append(_fresh_key())
 
     def drop_keys_before(self, ids: Mapping[Ring, str]) -> None:
-        """Drop every key that is older than the one named for its ring: what it made can no longer be opened."""
+        """Drop every key that is older than the one named for its ring, and with it what only that key can read."""
         with self._changed() as document:
             for ring, key_id in ids.items():
                 keys = document[ring.value]
@@ -141,7 +141,7 @@ class Keyring:
 
     @contextmanager
     def _changed(self) -> Iterator[dict[str, list[dict[str, str]]]]:
-        """The file's content, to be changed by one process at a time: a key that is lost takes secrets with it."""
+        """Yield the file's content, locked for other processes: two writers could lose a key, and with it secrets."""
         with _locked(self._path):
             document = json.loads(self._path.read_text())
             yield document

@@ -1,4 +1,4 @@
-"""Streams one XML part of an XLSX file, in bounded work, and gives other requests of the process their turn."""
+"""Streams one XML part of an XLSX file, in bounded work, with pauses for other requests of the process."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ _REASONS = Reasons(__package__)
 _NOTE_MAX_CHARACTERS = 60
 _KEY_LIFE_SECONDS = 600.0
 _STATED_AMOUNT = re.compile(r"\b(?:Paid|You have deposited) UGX ([0-9][0-9,]{0,11}(?:\.[0-9]{1,2})?)")
-# What a query proves whose reply has a code but no letters.
+# What a reply to a query proves that has a code but no status letters.
 _OUTCOMES: dict[Meaning | None, Outcome] = {
     Standing.NOT_FOUND: Outcome.NOT_FOUND,
     Standing.PENDING: Outcome.PENDING,
@@ -185,7 +185,7 @@ def _answer_to_request(reply: ProviderReply, payment: PaymentOrder) -> ProviderA
         return _succeeded(reply)
     meaning = _meaning(reply, payment)
     if meaning is Standing.DUPLICATE and payment.direction is Direction.REFUND:
-        # Airtel gives a payment back whole, once and at once, and has no query for it: this one was given back before.
+        # Airtel refunds a payment whole, once and at once, without a query: this payment was refunded before.
         return replace(_succeeded(reply), provider_transaction_id=payment.original_provider_transaction_id)
     # Airtel may have accepted a request that ends in a 500: such a reply proves nothing.
     if isinstance(meaning, FailureCode) and reply.status < 500:

@@ -79,7 +79,7 @@ class AccessTokens:
         if reply.status == 200 and isinstance(text, str) and _TOKEN.fullmatch(text) and life_seconds > 0:
             return _Token(text, asked_at + life_seconds * _RENEW_AT_SHARE_OF_LIFE, asked_at + life_seconds)
         if reply.reach is SendState.ANSWERED:
-            # Refused credentials keep every payment from leaving, so they count like an unavailable provider.
+            # With refused credentials no payment can be sent, so they count like an unavailable provider.
             self._breaker.note(well=False)
         return None
 

@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 
 class Breaker:
-    """Opens after `troubles_to_open` troubles without a good answer between them; all durations are seconds.
+    """Opens after `troubles_to_open` failures in a row; all durations are seconds.
 
-    Once `rest_seconds` are over, one call is let through as a probe: a good answer closes the breaker, trouble opens it
-    for another rest. Why it is ours: docs/DECISIONS.md, 14.
+    After `rest_seconds`, one call is let through as a probe: a good reply closes the breaker, a failure opens it for
+    another rest. Why it is ours: docs/DECISIONS.md, 14.
     """
 
     def __init__(

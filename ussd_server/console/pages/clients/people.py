@@ -138,7 +138,7 @@ def choose_password(context: RequestContext, token: str) -> Any:
 def _changed(user_id: str, text: str, context: RequestContext) -> Any:
     flash(text, "good")
     if user_id == context.caller.user_id:
-        # Who lowered their own role or ended their own logins may not see this page any more.
+        # A person who lowered their own role or ended their own logins can no longer see this page.
         return redirect(url_for("console.show_overview"), 303)
     return redirect(url_for("console.show_person", user_id=user_id), 303)
 
