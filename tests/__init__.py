@@ -1,1 +1,1 @@
-"""The proof."""
+"""All tests of the service."""

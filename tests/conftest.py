@@ -29,12 +29,12 @@ from ussd_server.settings import Settings
 
 pytest_plugins = ["tests.support.redis_fixtures", "tests.support.mail_server"]
 
-# How long an example takes says how busy the machine is, and nothing of the code. Every run tries the same examples.
+# No deadline: the time of an example depends on how busy the machine is. Every run tries the same examples.
 hypothesis.settings.register_profile(
     "ours", deadline=None, database=None, derandomize=True, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("ours")
-# Redis answers late on a busy machine. Without its counts a limit would begin anew in the middle of a test.
+# On a busy machine Redis replies late. If it counted as away, a limit would start again in the middle of a test.
 redis_client.TIMEOUT_SECONDS = 5.0
 
 compile_each_route_once()
@@ -57,7 +57,7 @@ def _is_installed(program: str) -> bool:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what needs a program that this machine does not have; the pipeline has them all, and insists."""
+    """Deselect tests that need a program which this machine lacks. The pipeline has all programs, and deselects none."""
     if os.environ.get("CI") == "true":
         return
     missing = [marker for marker, programs in _NEEDS.items() if not all(map(_is_installed, programs))]
@@ -108,7 +108,7 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An SQLite file of today's shape, to be copied."""
+    """A migrated SQLite file, to be copied."""
     path = tmp_path_factory.mktemp("sqlite") / "template.db"
     open_database(f"sqlite:///{path}", 2)
     migrate()
@@ -118,7 +118,7 @@ def migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def migrated_postgres(postgres_url: str) -> Iterator[str]:
-    """A PostgreSQL database of today's shape, to be copied."""
+    """A migrated PostgreSQL database, to be copied."""
     url = create_database(postgres_url)
     open_database(url, 2)
     migrate()

@@ -1,4 +1,4 @@
-"""docs/API.md shows every path and every error code, each with what was really sent and answered."""
+"""docs/API.md shows every path and every error code, each with a recorded request and reply."""
 
 from __future__ import annotations
 

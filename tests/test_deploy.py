@@ -1,4 +1,4 @@
-"""What stands in `deploy/` speaks of what the service has."""
+"""The files in `deploy/` name only what the service has."""
 
 from __future__ import annotations
 

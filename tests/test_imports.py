@@ -1,4 +1,4 @@
-"""What stands beside the product keeps apart: scripts and tests share `testbed` and import nothing of each other."""
+"""Scripts and tests share `testbed` and import nothing of each other."""
 
 from __future__ import annotations
 

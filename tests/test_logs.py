@@ -1,4 +1,4 @@
-"""Every line is one JSON object, and nothing gets into it that was not allowed by name."""
+"""Every line is one JSON object with fields that are allowed by name, and no others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SECRET = "Zq7x-a-secret"
 
 
 def line_of_library(message: str, *args: Any, error: BaseException | None = None) -> str:
-    """What becomes of a line that a library logs."""
+    """The line that is written for a line of a library."""
     info = (type(error), error, error.__traceback__) if error else None
     record = logging.LogRecord("gunicorn.error", logging.ERROR, "arbiter.py", 7, message, args, info, "reap")
     return JsonLines().format(record)

@@ -175,7 +175,7 @@ def test_production_names_everything_that_is_unsafe_at_once(monkeypatch: pytest.
 
 
 def test_reading_settings_imports_nothing_that_counts() -> None:
-    """The counting library hears where to count before its import only, and gunicorn learns that from the settings."""
+    """The metrics library reads its folder at its import only, so gunicorn sets it from the settings before."""
     program = "import sys, ussd_server.settings; sys.exit('prometheus_client' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 

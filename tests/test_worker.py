@@ -48,7 +48,7 @@ def test_several_workers_share_the_work_and_ask_for_each_payment_once(
             services.transactions.create(request(number=NUMBER, reference=str(number)), call)
         workers = [WorkerProcess(settings, **more) for _ in range(3)]
         eventually(lambda: not Transaction.select().where(Transaction.status != "succeeded").exists())
-        # One that was slow to start had nothing to do, and may not listen to signals yet.
+        # A worker that was slow to start had nothing to do, and may not handle signals yet.
         assert {worker.end(signal.SIGTERM) for worker in workers} <= {0, -signal.SIGTERM}
         submitted = Counter(
             {each["reference"]: each["count"] for each in mtn.book()["requests"] if each["endpoint"] == "requesttopay"}

@@ -1,4 +1,4 @@
-"""What an operator reads about each way in which a database can be wrong, made on real ones."""
+"""The message to the operator for each fault of a database, on real databases."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def command(tmp_path: Path, migrated_sqlite: Path, monkeypatch: pytest.MonkeyPat
 
 
 def output_of(result: Result) -> Any:
-    """What a command that went well printed as JSON."""
+    """The JSON that a successful command printed."""
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
 

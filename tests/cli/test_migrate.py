@@ -1,4 +1,4 @@
-"""Two machines that start at once bring a database to today's shape together."""
+"""Two machines that start at once migrate a database together."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def empty_database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterat
 
 @pytest.fixture(params=["SQL_ASCII", "LATIN1"])
 def badly_encoded_url(request: pytest.FixtureRequest, postgres_url: str) -> Iterator[str]:
-    """An empty PostgreSQL database that does not keep all of Unicode."""
+    """An empty PostgreSQL database whose encoding is not UTF-8."""
     url = create_database(postgres_url, "template0", f"ENCODING '{request.param}' LC_COLLATE 'C' LC_CTYPE 'C'")
     yield url
     drop_database(postgres_url, url)

@@ -22,7 +22,7 @@ def run(*words: Any) -> Result:
 
 
 def output_of(*words: Any) -> Any:
-    """What a command prints as JSON, after checking that it went well."""
+    """The JSON that a command prints, after checking that it succeeded."""
     result = run(*words, "--json")
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)

@@ -25,7 +25,7 @@ SECRET = "a-secret-of-theirs-01"
 
 
 def seed(what: str, file: Path, data_dir: Path, script: str | None = None) -> tuple[int, Any, str]:
-    """Run the command, or its script; give its exit code, what it printed as JSON, and what it complained of."""
+    """Run the command, or its script; return its exit code, its JSON and its error output."""
     env = {"PATH": os.environ["PATH"], "USSD_DATA_DIR": str(data_dir)}
     if script:
         command = [PYTHON, SCRIPTS / script, file, "--json"]

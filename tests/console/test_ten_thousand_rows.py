@@ -56,7 +56,7 @@ _COPIES: dict[str, dict[str, str]] = {
     "differences_in_statements": {"id": _ID, "difference_id": _ID},
 }
 
-# The row to copy, where any row will not do: the list must have it.
+# The row to copy, where it must be one that the list shows.
 _CHOSEN = {
     "transactions": "WHERE review_opened_at IS NOT NULL",
     "audit_events": "WHERE action = 'client.enabled'",
@@ -127,7 +127,7 @@ def _begin(services: Services, clock: MovableClock, client: ExampleClient) -> tu
 
 
 def _multiply() -> None:
-    """Copy one row of each table. Triggers and foreign keys are off: the copies need not make sense together."""
+    """Copy one row of each table. Triggers and foreign keys are off, because the copies need not fit together."""
     named = {"id": Transfer.get().id, "account_id": AccountEntry.get().account_id}
     assert all(named.values())
     with unit_of_work():

@@ -1,4 +1,4 @@
-"""The tables that grow most, divided by months as an operator does it, and robbed of the months to come."""
+"""The largest tables, partitioned by month as an operator does it, and without partitions for later months."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def divide(url: str) -> None:
 
 
 def drop_months(url: str) -> None:
-    """Leave a divided table nothing but what it was before."""
+    """Drop every partition but the one that the table was before."""
     with psycopg.connect(url, autocommit=True) as hand:
         for table, month in hand.execute(_MONTHS).fetchall():
             hand.execute(f"ALTER TABLE {table} DETACH PARTITION {month}")

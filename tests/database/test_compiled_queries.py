@@ -1,4 +1,4 @@
-"""Prepared queries say the same as the queries they were made from, on both databases."""
+"""Compiled queries return the same as the queries they were made from, on both databases."""
 
 from __future__ import annotations
 

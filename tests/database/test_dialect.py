@@ -1,4 +1,4 @@
-"""What differs by database stands in two files, each method opposite its twin."""
+"""What differs by database is in two files, each method opposite its twin."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ussd_server.database.sqlite import Sqlite
 PACKAGE = Path(ussd_server.__file__).parent
 # Words of one database, or of its driver.
 DIALECT = re.compile(r"\b(is_postgres|psycopg|sqlite3|jsonb|json_each|julianday|pg_\w+)\b")
-# Patching comes before every import; what a database says is explained to operators in their words.
+# Exceptions: patching before every import, and the explanation of a database's errors to operators.
 EXPLAINS = {"server/patched.py", "cli/service/database_errors.py"}
 
 

@@ -21,7 +21,7 @@ PATIENCE_SECONDS = 60
 
 
 class EndOfProcessError(BaseException):
-    """What no ordinary handler catches."""
+    """An exception that no ordinary handler catches."""
 
 
 class Book:

@@ -159,7 +159,7 @@ FORBIDDEN: list[tuple[str, str]] = [
     (transfer("move", "new", "'much'"), "invalid input|text value|promised"),
     (transfer("move", "new", "NULL"), "null|promised"),
     (transfer("move", "new", 50_000, credit="one_main"), "check|belong"),
-    # Editing and removing transfers.
+    # Updates and deletions of transfers.
     ("UPDATE ledger_transfers SET amount_cents = 1 WHERE id = '{deposit_transfer}'", _KEPT),
     ("UPDATE ledger_transfers SET created_at = '2020-01-01T00:00:00.000Z'", _KEPT),
     ("DELETE FROM ledger_transfers WHERE id = '{waiting_hold}'", _KEPT),
@@ -302,7 +302,7 @@ def test_statements_at_the_prompt_may_do_what_the_service_does(hand: Hand, scene
 
 
 class _Names(dict[str, str]):
-    """The scene's names; one that it lacks stands for a row that does not exist."""
+    """The scene's names; a missing name is the id of a row that does not exist."""
 
     def __missing__(self, name: str) -> str:
         return str(uuid.uuid5(uuid.NAMESPACE_OID, name))

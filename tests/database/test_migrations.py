@@ -1,4 +1,4 @@
-"""The migrations: what they make is what the tables' classes say, on both databases, however often they run."""
+"""The migrations make what the tables' classes declare, on both databases, however often they run."""
 
 from __future__ import annotations
 

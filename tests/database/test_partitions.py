@@ -1,4 +1,4 @@
-"""The tables that grow most, divided by months with the file that operators run: everything goes on as before."""
+"""The largest tables, partitioned by month with the operators' file: the service works as before."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WHERE datname = current_database() AND relation = 'transactions'::regclass AND N
 
 
 def months_ahead(clock: MovableClock) -> int:
-    """How many whole months from the next on every divided table has room for; -1 where even this one has none."""
+    """For how many whole months from the next on every table has partitions; -1 without one for this month."""
     now = clock.now()
     return min(12 * (end.year - now.year) + end.month - now.month for end in ends_of_partitions().values()) - 1
 
@@ -71,7 +71,7 @@ def test_a_divided_service_goes_on_where_it_was(services: Services, clock: Movab
         assert len(rows_of(table)) == 2
         assert f"{table}_first" in rows_of(table)
     assert check_everything() == []
-    # A guard that one part alone has lost is a guard that is lost.
+    # A guard that is missing on a single partition is reported.
     database.execute_sql("ALTER TABLE events_first DISABLE TRIGGER events_keep")
     assert [(one.id, one.rule) for one in check_everything()] == [
         ("events", "has lost or changed the trigger events_keep")

@@ -1,4 +1,4 @@
-"""Lists are read from a streaming replica while it is near enough; money never is."""
+"""Lists are read from a streaming replica while its lag is small; money is always read from the primary."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ def settings(settings: Settings, pair: Pair, database_url: str) -> Iterator[Sett
 
 @dataclass
 class Desk:
-    """A client with money, and what its programs would see."""
+    """A client with money, and the lists that its programs see."""
 
     services: Services
     call: RequestContext
 
     def pay(self, reference: str, kind: str = "collection") -> CreatedTransaction:
-        """Record a payment of 700 shillings."""
+        """Create a payment of 700 shillings."""
         return self.services.transactions.create(request(kind, shillings=700, reference=reference), self.call)
 
     def listed(self, **filters: str) -> list[str]:
@@ -87,7 +87,7 @@ def desk(services: Services) -> Desk:
     desk = Desk(services, a_client())
     deposit(services, desk.call, 10_000)
     desk.pay("known")
-    # At first the replica does not even know the database of this test.
+    # At first the replica lacks the database of this test.
     eventually(lambda: "known" in desk.listed() and not in_use().is_away)
     return desk
 

@@ -1,4 +1,4 @@
-"""Old and new code on one database: what today's version wrote is still taken, and no migration holds callers up."""
+"""Old and new code on one database: statements of this version still work, and no migration delays callers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.settings import Settings
 
 BASELINE = Path(schema.__file__).parent / "migrations" / "0001_baseline.py"
-# What a later version may need: a column and an index of a big table, beside callers of the version before.
+# A migration of a later version: a column and an index of a big table, while this version serves callers.
 NEXT = """
 from ussd_server.database.schema import build_index, execute_statements
 from ussd_server.database.unit_of_work import is_postgres
@@ -80,7 +80,7 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: py
 
 
 def insert(table: str, **columns: Any) -> dict[str, Any]:
-    """Write a row with exactly these columns, as a program does that knows no others."""
+    """Write a row with exactly these columns, as the earlier version does."""
     places = ", ".join("%s" if is_postgres() else "?" for _ in columns)
     database.execute_sql(f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({places})", tuple(columns.values()))
     return columns
@@ -225,7 +225,7 @@ def test_no_migration_keeps_writers_out_of_a_big_table_for_long(
 
 
 def files() -> dict[str, int]:
-    """The file in which each big table lies: another one after a migration means that all of it was written anew."""
+    """The file of each big table: it changes when a migration rewrites the table."""
     named = ", ".join(f"'{table}'" for table in BIG)
     return dict(
         database.execute_sql(f"SELECT relname, relfilenode FROM pg_class WHERE relname IN ({named})").fetchall()

@@ -1,4 +1,4 @@
-"""Steps that are written together: each by its own proof, on both databases."""
+"""Steps that are written together: each under its own condition, on both databases."""
 
 from __future__ import annotations
 

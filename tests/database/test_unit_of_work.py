@@ -1,4 +1,4 @@
-"""The way to the database: a server that froze is given up, and one that is back is used again."""
+"""Connections to the database: a frozen server is given up, and one that is back is used again."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _LOOK_AGAIN_SECONDS = 0.5
 
 
 class Player:
-    """Sends requests and remembers the first exchange of every operation and of every refusal."""
+    """Sends requests and keeps the first exchange of every operation and of every refusal."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
@@ -52,7 +52,7 @@ class Player:
         self, method: str, path: str, body: Any = None, sent: dict[str, str] | None = None,
         shown: dict[str, str] | None = None, hidden: str = "",
     ) -> Any:  # fmt: skip
-        """Send one request and remember it; `hidden` is a secret part of the path."""
+        """Send one request and keep the exchange; `hidden` is a secret part of the path."""
         sent, shown = sent or {}, shown or {}
         if body is not None and "Content-Type" not in sent:
             sent, shown = sent | {"Content-Type": "application/json"}, shown | {"Content-Type": "application/json"}
@@ -70,7 +70,7 @@ class Player:
         return answer
 
     def look(self, path: str) -> Any:
-        """What a GET answers now; it is not remembered, and counts against no key of the scenario."""
+        """The present reply to a GET; it is not kept, and counts against no key of the scenario."""
         if not self._key_of_looks:
             made = self._fetch(
                 "POST",

@@ -230,7 +230,7 @@ def play_refusals(player: Player) -> None:
 
 
 def _take_key(player: Player, **wanted: str) -> None:
-    """Make a key and go on with it."""
+    """Make a key and use it from now on."""
     made = player.manage("POST", "/api-keys", wanted)
     player.key = {"x-api-key": made["apikey"], "x-api-secret": made["apisecret"]}
 
@@ -243,7 +243,7 @@ def _play_too_large(player: Player) -> None:
 
 
 def _play_without_database(player: Player, request: dict[str, Any]) -> None:
-    """Hold the one place where SQLite writes, until a call gives up waiting for it."""
+    """Hold the write lock of SQLite until a call gives up waiting for it."""
     with closing(sqlite3.connect(player.service.folder / "ussd.db", isolation_level=None)) as database:
         database.execute("BEGIN IMMEDIATE")
         player.data("POST", "/api/transactions", request | {"reference": "order-2002"})

@@ -1,4 +1,4 @@
-"""A client that has one of everything, and calls every path with credentials that never run into a limit."""
+"""A client with one object of each kind, which calls every path with credentials that never reach a limit."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class SeededClient:
         return data
 
     def _renew(self) -> None:
-        """Take a fresh key and a fresh login, so that no limit is ever met."""
+        """Take a fresh key and a fresh login, so that no limit is reached."""
         key = self._services.api_keys.create(CreateApiKey(tuple(sorted(SCOPES))), self.shop.call)
         if self._key_id:
             # A client may have 50 keys.

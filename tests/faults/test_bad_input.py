@@ -28,7 +28,7 @@ from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import database
 
 SEED = 256
-# What is refused for its form never reaches a database, so that one of them is enough.
+# A request that is refused for its form never reaches the database, so one database is enough.
 FORM_ONLY = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 TRIES = 8
 LEAKS = re.compile(r"Traceback|sqlite|postgres|psycopg|peewee|marshmallow|werkzeug|site-packages|\.py\b|0x[0-9a-f]{8}")
@@ -322,7 +322,7 @@ def accepts(schema: Body, body: dict[str, Any]) -> bool:
 
 
 def contents() -> dict[str, int]:
-    """How many rows each table has, save those that credentials come and go with."""
+    """How many rows each table has, except tables that change with the credentials."""
     tables = set(database.get_tables()) - OF_CREDENTIALS
     return {name: database.execute_sql(f'SELECT COUNT(*) FROM "{name}"').fetchone()[0] for name in sorted(tables)}
 

@@ -105,7 +105,7 @@ def test_more_connections_than_there_are_files_stop_no_process(
 
 @pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
 def test_no_request_blocks_the_others_of_its_process(services: Services, redis_url: str, tmp_path: Path) -> None:
-    """gevent's monitor reports whatever keeps the hub for 20 ms; a password takes longer on any machine."""
+    """gevent's monitor reports code that blocks the hub for 20 ms; a password hash takes longer on any machine."""
     shop = Shop(services, large_document())
     key = services.api_keys.create(CreateApiKey(None), shop.call)
     release_connection()

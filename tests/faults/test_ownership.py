@@ -1,4 +1,4 @@
-"""Another client's things answer like things that do not exist, on every path and to the byte."""
+"""Another client's objects are refused like objects that do not exist, on every path and byte for byte."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A database that only reads, as during a failover, is trouble like one that is away, and no restart is needed."""
+"""A read-only database, as during a failover, is handled like one that is away; no restart is needed."""
 
 from __future__ import annotations
 

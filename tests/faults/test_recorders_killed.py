@@ -1,4 +1,4 @@
-"""Processes that record for many callers are killed in the middle of it: what was answered is there, and whole."""
+"""Processes that create payments for many callers are killed: every payment that was answered is there, and complete."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def serve(settings: Settings, context: RequestContext, name: str, reported: Conn
 
 
 def killed_while_recording(settings: Settings, context: RequestContext, name: str) -> dict[str, str]:
-    """Start a process that records, kill it; gives the transactions that it answered, by their references."""
+    """Start a process that creates payments, and kill it; return the transactions that it answered, by reference."""
     ours, theirs = FORK_SERVER.Pipe(duplex=False)
     process: Any = FORK_SERVER.Process(target=serve, args=(settings, context, name, theirs), daemon=True)
     process.start()

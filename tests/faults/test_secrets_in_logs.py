@@ -106,7 +106,7 @@ def test_no_planted_secret_is_in_any_log_or_error(
         written = installed.deployment.written()
         lines = installed.deployment.lines()
 
-    # The logs were looked at, and the troubles did happen.
+    # The logs contain the expected lines, and the faults did happen.
     assert sum(line["event"] == "call" for line in lines) > planter.number // 2
     assert "by a mistake of ours" in written
     assert "the database is away" in written

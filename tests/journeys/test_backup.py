@@ -25,7 +25,7 @@ TABLES = ("transactions", "transaction_events", "ledger_transfers", "ledger_acco
 
 @pytest.fixture
 def busy(services: Services, clock: MovableClock) -> Services:
-    """A service that moved money, and has some of it on the way."""
+    """A service that moved money, with some payments unfinished."""
     call = a_client()
     deposit(services, call, 50_000)
     services.api_keys.create(CreateApiKey(None), call)

@@ -53,7 +53,7 @@ class Machine(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_: Any) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 class Server(ThreadingHTTPServer):
@@ -116,7 +116,7 @@ def line(target: str, method: str = "GET", headers: str = "", version: str = "1.
 
 
 def statuses_of(edge: Edge, requests: Sequence[bytes]) -> list[int]:
-    """Send requests in one breath on one connection, few enough to wait in it; give the statuses in their order."""
+    """Send requests at once on one connection, few enough for its buffers; return their statuses in order."""
     *others, last = requests
     sent = b"".join(request.replace(b"Connection: close\r\n", b"") for request in others) + last
     with edge.connect() as connection, connection.makefile("rb") as answers:

@@ -35,7 +35,7 @@ def test_without_a_network_the_start_says_so(tmp_path: Path) -> None:
     run = serve(
         checkout,
         {
-            # pip asks every compiler it finds for its version, and one of them makes itself at home.
+            # pip runs every compiler that it finds, and one of them creates files in the home folder.
             "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
             "HOME": str(home),
             "PIP_CONFIG_FILE": os.devnull,

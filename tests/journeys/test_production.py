@@ -27,7 +27,7 @@ from tests.support.stand_ins import (
 pytestmark = [pytest.mark.needs_nginx, pytest.mark.timeout(300)]
 
 NUMBERS = {"mtn": "+256772123456", "airtel": "+256752123456"}
-# So long that only a callback can bring an outcome.
+# So long that only a callback can bring the outcome within the test.
 AN_HOUR = "3600"
 
 

@@ -1,4 +1,4 @@
-"""From nothing to a running service, through its accidents, to its end."""
+"""`ussd-server run`: the first start, failures of its processes, and the stop."""
 
 from __future__ import annotations
 
@@ -261,7 +261,7 @@ def _read(reply: BinaryIO) -> tuple[str, str]:
 
 
 def _is_waiting(pid: int, number: signal.Signals) -> bool:
-    """Whether a signal was sent to a process that has not heard it yet."""
+    """Whether a signal was sent to a process that has not handled it yet."""
     pending = re.search(r"^ShdPnd:\s*([0-9a-f]+)$", (Path("/proc") / str(pid) / "status").read_text(), re.MULTILINE)
     assert pending
     return bool(int(pending[1], 16) >> (number - 1) & 1)

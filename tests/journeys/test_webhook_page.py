@@ -1,4 +1,4 @@
-"""docs/WEBHOOKS.md is right: its receivers run, and its examples are what the service sends."""
+"""docs/WEBHOOKS.md is true: its receivers run, and its examples are what the service sends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Webhooks as receivers live them: senders die, receivers fail and hang, and still every event arrives in its order."""
+"""Webhooks end to end: senders die, receivers fail and hang, and every event still arrives in order."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_with_a_failing_receiver_and_dying_senders_nothing_is_missing_and_nothin
                 killed.clear()
             assert all(sender.is_alive for sender in senders)
             time.sleep(0.05)
-        # One that was started a moment ago may not listen to signals yet.
+        # A process that has just started may not handle signals yet.
         assert {sender.stop() for sender in senders} <= {0, -signal.SIGTERM}
 
     first_taken: dict[str, list[str]] = defaultdict(list)

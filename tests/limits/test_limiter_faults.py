@@ -1,4 +1,4 @@
-"""With Redis frozen, gone, full, emptied or replaced, calls are answered and limited, and all mends itself."""
+"""With Redis frozen, gone, full, emptied or replaced, calls are answered and limited, and the service recovers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PATIENCE_SECONDS = 60
 
 
 class WatchedStorage(SlidingWindowStorage):
-    """The storage, counting which thread asks the server how often."""
+    """A storage that counts the requests of each thread to the server."""
 
     def __init__(self, uri: str) -> None:
         super().__init__(uri, timeout_seconds=1)

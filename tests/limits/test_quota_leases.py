@@ -17,7 +17,7 @@ LIMIT = 1000
 
 
 class Trips(SlidingWindowStorage):
-    """A storage that counts how often it was asked."""
+    """A storage that counts its requests."""
 
     count = 0
 

@@ -1,4 +1,4 @@
-"""A server on loopback that speaks whatever bytes a test wants, good HTTP or not, and counts who came."""
+"""A server on loopback that sends any bytes, valid HTTP or not, and counts its connections."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Visit:
         self.connection.sendall(text)
 
     def say_for_ever(self, piece: bytes, pause_seconds: float = 0.0) -> None:
-        """Repeat a piece until the client or the test has had enough."""
+        """Send a piece again and again until the client disconnects or the test ends."""
         while not self.closing.wait(pause_seconds):
             self.connection.sendall(piece)
 

@@ -129,7 +129,7 @@ def test_the_table_of_tricks_is_long_enough() -> None:
 
 @pytest.mark.parametrize("spelling", SPELLINGS, ids=ascii)
 def test_no_spelling_ends_in_a_connection(connections: ConnectionWatch, canary: StrangeServer, spelling: str) -> None:
-    # Every name of the table means the canary, so that a trick that passes the spelling is caught by the meaning.
+    # Every name of the table resolves to the canary, so that a spelling that passes the parser is still caught.
     transport = Transport(AddressGuard(), resolve=lambda host, port: ["127.0.0.1"])
     url = spelling.replace("{port}", str(canary.port))
     with connections.watch() as attempts:

@@ -1,4 +1,4 @@
-"""A server's server whose every answer is a raw table entry; it gives tokens, and remembers the requests."""
+"""A stand-in for a provider's server: its replies are raw table entries; it issues tokens and keeps the requests."""
 
 from __future__ import annotations
 

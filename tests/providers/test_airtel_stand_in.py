@@ -1,4 +1,4 @@
-"""Our Airtel and the stand-in, which was written from Airtel's documents and not from our adapter, agree."""
+"""Our Airtel adapter agrees with the stand-in, which was written from Airtel's documents, not from the adapter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our MTN and the stand-in, which was written from MTN's documents and not from our adapter, agree."""
+"""Our MTN adapter agrees with the stand-in, which was written from MTN's documents, not from the adapter."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def watched(start: Start, folder: Path) -> tuple[str, Server, Server]:
 
 
 def hasten(sentinel: Server) -> None:
-    """Let a sentinel take a master for lost soon. Sooner, a busy machine could be taken for a lost master."""
+    """Let a sentinel declare a silent master lost soon, but not so soon that a busy machine counts as lost."""
     sentinel.client.execute_command("SENTINEL", "SET", "main", "down-after-milliseconds", 500)
 
 

@@ -1,4 +1,4 @@
-"""Keys and secrets as things: their looks, their checksums, and the vault that keeps them."""
+"""Keys and secrets: their format, their checksums, and the vault that stores them."""
 
 from __future__ import annotations
 

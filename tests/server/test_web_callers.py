@@ -137,7 +137,7 @@ class Caller:
         self._socket.close()
 
     def send(self, raw: bytes, *, ends: bool = False) -> None:
-        """Send something; nothing will follow it when it `ends`."""
+        """Send bytes, the last ones when it `ends`."""
         self._socket.sendall(raw)
         if ends:
             self._socket.shutdown(socket.SHUT_WR)
@@ -157,7 +157,7 @@ class Caller:
         return bool(select.select([self._socket], [], [], 0)[0])
 
     def is_left(self) -> bool:
-        """Whether the service says no more."""
+        """Whether the service has closed the connection."""
         try:
             return self._taken == b"" and self._socket.recv(1) == b""
         except ConnectionResetError:
@@ -384,7 +384,8 @@ def test_while_the_database_is_frozen_calls_that_need_none_are_answered(redis_ur
                         assert caller.answer()[0] == 200
                     with Caller(port) as caller:
                         assert ask_balance(caller, mistyped).answer()[0] == 401
-                # Those that need another connection are refused after two seconds, the one that has one after six.
+                # Requests that need a new connection are refused after two seconds, the one with a connection after
+                # six.
                 assert not all(caller.has_answer() for caller in waiting)
                 assert {caller.answer()[0] for caller in waiting} == {503}
             eventually(lambda: ask_balance(stack.enter_context(Caller(port)), new_apikey()).answer()[0] == 401)

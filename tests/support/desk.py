@@ -1,4 +1,4 @@
-"""One payment of one client, a provider whose every answer a test has written, and the workers between them."""
+"""One payment of one client, a provider whose replies a test chooses, and the workers between them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PACE = PollingSchedule(
 
 @dataclass
 class FakeProvider:
-    """A provider whose every answer a test has written; the last one of each kind repeats."""
+    """A provider whose replies a test chooses; the last one of each kind repeats."""
 
     asked: list[ProviderAnswer] = field(default_factory=lambda: [PENDING])
     enquired: list[ProviderAnswer] = field(default_factory=lambda: [PENDING])
@@ -65,7 +65,7 @@ class FakeProvider:
         return self.enquired.pop(0) if len(self.enquired) > 1 else self.enquired[0]
 
     def meanwhile(self, happens: Callable[[], object]) -> None:
-        """Keep what goes wrong: a worker goes on after an exception of an adapter, but a test must not."""
+        """Keep exceptions of adapters: a worker continues after one, but a test must fail."""
         try:
             happens()
         except Exception as mistake:

@@ -1,4 +1,4 @@
-"""Waiting for what is sure to come, and for no longer than a minute."""
+"""Waits for a condition that must become true, for at most a minute."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 _PATIENCE_SECONDS = 60.0
-# Soon at first, then seldom: what is asked here may be a service that limits how often one may ask.
+# Check soon at first, then rarely: the condition may call a service with rate limits.
 _SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS, _GROWTH = 0.02, 1.0, 1.15
 
 

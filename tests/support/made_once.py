@@ -1,4 +1,4 @@
-"""What each test would make anew at a high price, though it is the same in all: compiled routes, slow hashes."""
+"""Expensive parts that are the same in all tests, made once: compiled routes, slow hashes."""
 
 from __future__ import annotations
 

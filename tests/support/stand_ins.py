@@ -51,7 +51,7 @@ class StandInProcess:
         self.control("POST", "reset")
 
     def book(self) -> dict[str, Any]:
-        """What it believes happened."""
+        """Its book: the payments that it moved."""
         return dict(self.control("GET", "book"))
 
     def paid(self) -> dict[str, int]:

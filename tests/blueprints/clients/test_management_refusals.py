@@ -1,4 +1,4 @@
-"""What key management refuses: always in its envelope, in the contract's words, and telling nothing more."""
+"""Refusals of key management: in its envelope, in the contract's words, and without further information."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Endpoints for webhooks and events: their wire format, and what others than the client may send."""
+"""Endpoints for webhooks and events: their wire format, and requests of other clients."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_what_a_webhook_is_sent_is_the_record_that_the_api_shows(
         work(services, clock)
         deliver(services)
     shown = program.see(created["transaction_id"])
-    # What only the record of one transaction has; an explanation would be out of date when the event arrives.
+    # Fields of the record of one transaction only; an explanation would be out of date when the event arrives.
     del shown["events"], shown["explanation"]
     assert receiver.calls[0].document["data"] == created
     assert receiver.calls[-1].document["data"] == shown

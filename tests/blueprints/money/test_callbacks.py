@@ -26,7 +26,7 @@ from ussd_server.security.tokens import Tokens
 from ussd_server.services.settlement.provider_callbacks import callback_path
 from ussd_server.settings import Settings
 
-# Answers at once after three seconds, so there is something to hurry; see the sandbox's numbers.
+# Succeeds only after three seconds, so that a callback can bring it forward; see the sandbox's numbers.
 SLOW = "+256770000004"
 
 

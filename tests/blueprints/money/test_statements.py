@@ -186,7 +186,7 @@ def test_a_long_file_comes_in_parts_and_breaks_off_when_the_database_fails(
     monkeypatch.setattr(service, "_LINES_AT_ONCE", 2)
     assert len(csv_file(program, web)[0]) == 6
     accept = {"Accept": "text/csv"}
-    # Files that clients do not read to the end give their places back.
+    # A file that its client does not read to the end frees its place.
     for _ in range(20):
         web.get("/api/statements", headers=program.headers | accept, buffered=False).close()
         assert web.head("/api/statements", headers=program.headers | accept).status_code == 200

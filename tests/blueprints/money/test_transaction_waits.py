@@ -45,7 +45,7 @@ def places_taken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @contextmanager
 def a_working_worker(services: Services, clock: MovableClock) -> Iterator[None]:
-    """While the block lasts, what falls due is done at once."""
+    """Settle what falls due at once, during the block."""
     stop = threading.Event()
 
     def labour() -> None:
@@ -79,7 +79,7 @@ def test_a_waiting_collection_that_the_payer_declines_is_answered_with_its_recor
     record = reply.json["data"]
     assert (reply.status_code, record["status"], record["failure"]["code"]) == (201, "failed", "PAYER_DECLINED")
     assert program.get(PATH).json["data"]["items"][0]["transaction_id"] == record["transaction_id"]
-    # A repeat of the same request shows what became of it, waiting or not.
+    # A repeat of the same request shows its outcome, waiting or not.
     for query in ({}, {"wait": 5}):
         again = program.post(PATH, body, **query)
         assert (again.status_code, again.json["data"]["status"]) == (200, "failed")

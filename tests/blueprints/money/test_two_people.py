@@ -1,4 +1,4 @@
-"""A payout takes two people: keys, links and roles make no second one."""
+"""A payout takes two people: a person with more keys, links or roles is still one."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def test_a_person_who_saw_the_link_of_a_password_counts_as_its_owner(desk: Desk)
     assert desk.approve("bob", desk.draft("third", "P6"))
     desk.new_link("ann", "bob")
     assert not desk.approve("bob", desk.draft("ann", "P7"))
-    # The maker of the link is its person: a link of one's own clears nothing.
+    # A link that a person made for themselves does not change who counts as one person with them.
     desk.new_link("bob", "bob")
     assert not desk.approve("bob", desk.draft("ann", "P8"))
 

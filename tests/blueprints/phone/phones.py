@@ -52,7 +52,7 @@ class Phone(ABC):
 
     @abstractmethod
     def hang_up(self) -> None:
-        """Break the call off."""
+        """End the call, as when the subscriber hangs up."""
 
     @abstractmethod
     def step(self) -> TestResponse:
@@ -199,7 +199,7 @@ PHONES: dict[str, type[Phone]] = {
     "json": PlainJson,
 }
 
-# What a gateway sends and shows does not depend on the database: two of them show that PostgreSQL keeps it as well.
+# The format of a gateway does not depend on the database, so only two gateways are tried on PostgreSQL too.
 every_gateway = pytest.mark.parametrize(
     ("gateway", "database_url"),
     [*((gateway, "sqlite") for gateway in PHONES), ("africastalking", "postgres"), ("json", "postgres")],

@@ -1,4 +1,4 @@
-"""What a step of a phone conversation costs the database, in numbers, so that it never creeps back."""
+"""The number of statements that a step of a conversation executes, so that it does not grow unnoticed."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 
 class Process:
-    """A web process: posts a step to it and gives what that asked of the database."""
+    """A web process: posts a step to it and returns the statements that it executed."""
 
     def __init__(self, services: Services, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
         self._web = create_app(services).test_client()
@@ -74,7 +74,7 @@ class Process:
 
 @pytest.fixture
 def send(services: Services, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Process:
-    """The process that most steps come to."""
+    """The process that gets most steps."""
     return Process(services, shop.channel.gateway_path, monkeypatch)
 
 

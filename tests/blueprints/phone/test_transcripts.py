@@ -167,7 +167,7 @@ Enter amount (UGX)
 
 
 def held(phone: Phone, acts: list[str]) -> str:
-    """Do what a person does and write down what is seen."""
+    """Play the entries of a person and return what the phone shows."""
     written = [""]
     for act in acts:
         shown = phone.type(act.removeprefix("type ")) if act.startswith("type ") else getattr(phone, act)()

@@ -1,4 +1,4 @@
-"""The OpenAPI document is valid, whole and honest, and the page made from it asks nothing of another machine."""
+"""The OpenAPI document is valid, complete and true, and the page made from it loads nothing from other machines."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from ussd_server.settings import Settings
 
 @pytest.fixture
 def ill(settings: Settings, request: pytest.FixtureRequest) -> Iterator[FlaskClient]:
-    """A caller of a service with other settings than the healthy ones."""
+    """A caller of a service with settings that make it unhealthy."""
     services = build_services(
         replace(settings, **{name: value.format(settings) for name, value in request.param.items()})
     )

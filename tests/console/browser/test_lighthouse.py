@@ -21,7 +21,7 @@ _PACKAGE = "lighthouse@12.8.2"
 _LEAST = 0.95
 _MOST_REQUESTS = 8
 _MOST_BYTES = 120_000
-# It looks at pages that are loaded: to load them itself, it waits for an idle machine.
+# It checks loaded pages: to load a page itself, it would wait for an idle machine.
 _AUDITOR = """
 import fs from "node:fs";
 import { snapshot } from "lighthouse";

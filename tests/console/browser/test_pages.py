@@ -129,7 +129,7 @@ def test_the_pages_of_an_installation_with_a_mail_server_are_accessible_and_fit(
 def test_a_person_adds_a_second_factor_and_gives_a_fresh_code(
     console: Console, chromium: Browser, scheme: str, width: int
 ) -> None:
-    # Each look has a person of its own: the second factor stays.
+    # Each scheme and width has a person of its own, because the second factor stays.
     visitor = Visitor(console, chromium, role="admin" if width == 360 else "developer")
     key = console.services.api_keys.create(CreateApiKey(None), console.client.call())
     with visitor.tab(scheme, width) as page:

@@ -148,7 +148,7 @@ def test_forms_without_the_token_of_this_session_change_nothing(visit: Visit, ap
         assert refused.status_code == 403
         assert refused.mimetype == "text/html"
     assert "No API key yet" in visitor.get("/api-keys").text
-    # A form of another site comes without the cookie: it is not even remembered.
+    # A form of another site comes without the cookie, so it is not kept.
     foreign = app.test_client().post("/console/api-keys/new", data={"access": "all"})
     assert foreign.status_code == 401
     assert 'name="kept"' not in foreign.text

@@ -1,4 +1,4 @@
-"""Every row of the table of turns: a repeated step repeats nothing."""
+"""Every row of the table of turns: a repeated step has no effect."""
 
 from __future__ import annotations
 

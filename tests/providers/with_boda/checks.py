@@ -1,4 +1,4 @@
-"""What a provider does of which the product has a folder. `test_new_provider.py` runs this in its own process."""
+"""What works for a provider that has only added a folder. `test_new_provider.py` runs this in its own process."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def test_accounts_opened_by_several_at_once_are_opened_once(services: Services, 
 
 
 def test_everything_at_once_neither_deadlocks_nor_loses_money(services: Services, clock: MovableClock) -> None:
-    """Late successes, refunds of what is being refunded, fees and shortfalls take their locks in one order."""
+    """Late successes, simultaneous refunds, fees and shortfalls take their locks in one order."""
     context = a_client()
     for kind in ("collection", "disbursement", "refund"):
         set_fee(FeeTerms(context.client_id, TransactionType(kind), 10, 0), operator())
@@ -133,7 +133,7 @@ def test_everything_at_once_neither_deadlocks_nor_loses_money(services: Services
             over.set()
 
     together(settle, settle, settle, order)
-    # The clock ran ahead of some payments, which are asked about slowly by now.
+    # For some payments so much time has passed that enquiries about them are rare.
     work(services, clock, 8000, step=1000)
     assert check_everything() == []
     assert all(reserved == 0 for _, reserved in balances(context.client_id).values())

@@ -31,7 +31,7 @@ def data_app(app: Flask) -> Flask:
 
     @blueprint.call("GET", "/data/rows", needs="collection:read")
     def enter(context: RequestContext) -> dict[str, str | None]:
-        """Say who came in."""
+        """Return the caller."""
         return {"client_id": context.client_id}
 
     app.register_blueprint(blueprint)

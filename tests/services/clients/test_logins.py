@@ -1,4 +1,4 @@
-"""Logins: who gets in, how guessing is slowed, and how every end is an end at once."""
+"""Logins: who is admitted, limits of guesses, and that the end of a login holds at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mails about payouts, webhooks, keys and providers: to whom, how often, and who wants none."""
+"""Mails about payouts, webhooks, keys and providers: their recipients, their limits, and kinds switched off."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is done to the books, and what the check must say of it."""
+"""Damage to the books, and the violations that the check must report."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def again(kind: str, transaction: str) -> str:
     )
 
 
-# What is done to the books, what the check must say of it, and of which id.
+# Damage to the books, the violation that the check must report, and its id.
 SABOTAGE = [
     ("UPDATE ledger_accounts SET balance_cents = balance_cents + 1 WHERE id = '{main}'",
      {(_SUM, "client"),
@@ -323,7 +323,7 @@ SABOTAGE = [
      {(_SAME_CONFIRMATION, "disbursement_04"), (_FORGED, "collection_04"), (_FORGED, "disbursement_04")}),
 ]  # fmt: skip
 
-# SQLite cannot let go of constraints that are part of a table.
+# SQLite cannot drop constraints that are part of a table.
 ON_POSTGRES = [
     (again("post", "disbursement_00"),
      {(_BALANCE, "main"), (_STATEMENT, "main"), (_BALANCE, "provider"), (_ENDED_TWICE, "disbursement_00"),

@@ -11,7 +11,7 @@ from ussd_server.database.unit_of_work import database, dialect, is_postgres
 from ussd_server.services.operations.book_check import check as check
 from ussd_server.services.operations.book_check.check import check_ranges
 
-# What is done to the schema, and what the check must say of it: of which table, and how the sentence begins.
+# Damage to the schema, and the beginning of the sentence that the check must report.
 _GUARDS_ON_POSTGRES = [
     ("ALTER TABLE ledger_accounts DISABLE TRIGGER ledger_accounts_guard",
      "ledger_accounts has lost or changed the trigger ledger_accounts_guard"),

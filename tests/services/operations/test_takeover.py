@@ -1,4 +1,4 @@
-"""What a killed worker held goes on soon, and what a living one holds stays its own."""
+"""Other workers soon continue the work of a killed worker, and leave that of a live one alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a reservation of many rows reads on PostgreSQL, whatever the tables held when its plans were made."""
+"""A reservation of many rows reads few rows on PostgreSQL, also with plans that were made for small tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which provider a payment goes to, and who knows that one is away."""
+"""The provider of a payment, and how processes learn that one is away."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cells of statements: what is too long for an amount or a date is not tried."""
+"""Cells of statements: a text that is too long for an amount or a date is not matched."""
 
 from __future__ import annotations
 

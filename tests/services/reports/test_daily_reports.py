@@ -1,4 +1,4 @@
-"""Daily reports: what a process makes of them at a time."""
+"""Daily reports: how many a process makes at a time."""
 
 from __future__ import annotations
 

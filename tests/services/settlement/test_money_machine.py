@@ -118,13 +118,13 @@ class MoneyMachine(RuleBasedStateMachine):
 
     @rule(payment=payments)
     def repeat(self, payment: str) -> None:
-        """A client that heard no answer asks again."""
+        """A client that got no reply repeats its request."""
         again = self.order(self.requests[payment])
         assert (again.replayed, again.transaction.transaction_id) == (True, payment)
 
     @rule(payment=payments, times=st.integers(1, 3))
     def call_back(self, payment: str, times: int) -> None:
-        """The provider calls, out of order, too often, or about what is long over."""
+        """The provider sends callbacks: out of order, too often, or long after the outcome."""
         for _ in range(times):
             if reference := Transaction.get_by_id(payment).provider_reference:
                 self.services.settlement.bring_forward(reference)
@@ -150,7 +150,7 @@ class MoneyMachine(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
-        """Everything stops and begins again, from what the rows say."""
+        """All processes restart and continue from the rows."""
         self.teardown()
         self.services = build_services(self.settings, self.clock)
 
@@ -161,7 +161,7 @@ class MoneyMachine(RuleBasedStateMachine):
 
     @invariant()
     def every_promise_holds(self) -> None:
-        """What is called final is what the provider did, and stays so."""
+        """A final status is what the provider did, and never changes."""
         for row in self.rows():
             number = (row.phone_number or "")[-2:]
             if row.type in ("collection", "disbursement", "refund"):
@@ -177,7 +177,7 @@ class MoneyMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_money_is_where_the_states_say(self) -> None:
-        """What came in and did not go out is on the client's accounts, and what is under way is reserved."""
+        """The client's accounts hold what came in and did not go out; what is under way is reserved."""
         came_cents, reserved_cents = self.deposited_cents, 0
         for row in self.rows():
             is_paid = row.status in ("succeeded", "reversed")
@@ -240,7 +240,7 @@ class MoneyMachine(RuleBasedStateMachine):
 
 
 def test_money_is_never_made_or_lost_in_any_order_of_events(services: Services, clock: MovableClock) -> None:
-    # A failure is shown as it was found: making it smaller takes minutes with real databases.
+    # A failing example is reported as found: shrinking it takes minutes with real databases.
     bounds = hypothesis.settings(
         max_examples=8, stateful_step_count=50, deadline=None, database=None, phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),

@@ -1,4 +1,4 @@
-"""A database that lost its commits: what is repeated reaches the provider under its name, and is paid once."""
+"""A database that lost commits: repeated requests reach the provider under the same names, and are paid once."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def town(request: pytest.FixtureRequest, settings: Settings, clock: MovableClock
 
 @contextmanager
 def forgotten(town: Town) -> Iterator[None]:
-    """What happens in this block is lost here, and the provider remembers it."""
+    """Restore the database after the block; the provider keeps what happened."""
     before = town.copy_database()
     yield
     town.settle()

@@ -1,4 +1,4 @@
-"""Settlement: every order in which workers, providers, callbacks and crashes can meet over one payment."""
+"""Settlement: workers, providers, callbacks and crashes in every order for one payment."""
 
 from __future__ import annotations
 

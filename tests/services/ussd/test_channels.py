@@ -1,4 +1,4 @@
-"""Channels and service codes: who may come in, by which path, and whose a code is."""
+"""Channels and service codes: which paths are accepted, and which client has a code."""
 
 from __future__ import annotations
 

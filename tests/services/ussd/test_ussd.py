@@ -1,4 +1,4 @@
-"""Steps that ask the outside world, crash half way, or meet themselves: each is done once and answered in time."""
+"""Steps that call other servers, crash half way, or are delivered twice: each is done once and answered in time."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def asking(url: str, **fields: Any) -> dict[str, Any]:
 
 
 def handing_over(url: str, protocol: str) -> dict[str, Any]:
-    """A shop whose voucher is the business of the client's own server."""
+    """A shop that hands the voucher over to the client's own server."""
     node = {"type": "handover", "url": url, "protocol": protocol, "on_error": "bye"}
     options = shop_document()["nodes"]["root"]["options"]
     options[3] = {"label": {"en": "Voucher"}, "goto": "driven"}

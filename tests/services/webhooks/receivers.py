@@ -1,4 +1,4 @@
-"""Receivers of webhooks: real HTTP servers that judge every call with the reference library and remember it."""
+"""Receivers of webhooks: real HTTP servers that verify every call with the reference library and keep it."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Receiver:
                 self.wfile.write(receiver.body)
 
             def log_request(self, *_: object) -> None:
-                """Say nothing."""
+                """Log nothing."""
 
         class Server(ThreadingHTTPServer):
             daemon_threads = True

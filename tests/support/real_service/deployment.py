@@ -76,11 +76,11 @@ class Deployment:
         self._others: list[subprocess.Popen[bytes]] = []
 
     def command(self, *words: str) -> Any:
-        """Run `ussd-server` with these words, which must go well; give the JSON it prints."""
+        """Run `ussd-server` with these arguments, which must succeed; return the JSON that it prints."""
         return self.ask(*words, check=True)
 
     def ask(self, *words: str, check: bool = False) -> Any:
-        """Run `ussd-server` with these words, which may find something wrong; give the JSON it prints."""
+        """Run `ussd-server` with these arguments, which may report a fault; return the JSON that it prints."""
         environment = self._whole_environment()
         if self._python == Path(sys.executable):
             ran = run_command(*words, "--json", env=environment)

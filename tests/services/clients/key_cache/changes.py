@@ -1,4 +1,4 @@
-"""Changes that shut a key out, and what a process says of a key afterwards."""
+"""Changes that end a key's access, and whether a process refuses the key afterwards."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def outcome(web: Services, key: ApiKeyView, secret: str | None = None) -> Code |
 
 
 def remember(web: Services, key: ApiKeyView) -> None:
-    """Let a process meet a key often enough to remember it."""
+    """Let a process authenticate a key often enough to cache it."""
     for _ in range(2):
         assert outcome(web, key) is None
 

@@ -1,4 +1,4 @@
-"""Processes that remember keys and change them, with a Redis of each test's own."""
+"""Processes that cache keys and change them, with a Redis of each test's own."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def start(settings: Settings) -> Iterator[Callable[[str], Services]]:
 
 @pytest.fixture
 def web(start: Callable[[str], Services], redis: Server) -> Services:
-    """The process that remembers."""
+    """The process that caches keys."""
     return start(redis.url)
 
 

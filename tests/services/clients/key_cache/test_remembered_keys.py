@@ -1,4 +1,4 @@
-"""A process remembers keys, and refuses them right after the answer that shut them out."""
+"""A process caches keys, and refuses a key right after the reply to the change that ended its access."""
 
 from __future__ import annotations
 
