@@ -57,7 +57,7 @@ def _is_installed(program: str) -> bool:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect tests that need a program which this machine lacks. The pipeline has all programs, and deselects none."""
+    """Deselect tests that need a program which this machine lacks. The pipeline has all of them, and deselects none."""
     if os.environ.get("CI") == "true":
         return
     missing = [marker for marker, programs in _NEEDS.items() if not all(map(_is_installed, programs))]

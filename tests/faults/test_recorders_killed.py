@@ -1,4 +1,4 @@
-"""Processes that create payments for many callers are killed: every payment that was answered is there, and complete."""
+"""Processes that create payments for many callers are killed: every answered payment is there, and complete."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ console = ConsolePages("console", __name__, url_prefix="/console", template_fold
 
 
 def ask_to_sign_in(who: Who) -> Any:
-    """Answer a request without a login: the sign-in page, which remembers where its reader wanted to go."""
+    """Answer a request without a login: the sign-in page, which keeps the address of the requested page."""
     if "HX-Request" in request.headers:
         return Response(status=401, headers={"HX-Refresh": "true"})
     if request.method == "GET":

@@ -16,7 +16,7 @@ from wtforms.validators import ValidationError
 from ussd_server.api.requests import services
 
 _PATH = "/console"
-# A remembered form can be sent for this long after it was filled in.
+# A form that was kept over a sign-in can be sent for this long after it was filled in.
 _FORM_SECONDS = 3600
 # The cookie is written again when it is older than this.
 _SEEN_AGAIN_SECONDS = 30

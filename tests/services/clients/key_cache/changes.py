@@ -31,7 +31,7 @@ def outcome(web: Services, key: ApiKeyView, secret: str | None = None) -> Code |
     return None if decision.accepted else Code.RATE_LIMIT_EXCEEDED
 
 
-def remember(web: Services, key: ApiKeyView) -> None:
+def let_cache(web: Services, key: ApiKeyView) -> None:
     """Let a process authenticate a key often enough to cache it."""
     for _ in range(2):
         assert outcome(web, key) is None

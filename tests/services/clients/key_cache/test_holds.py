@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from testbed.valkey import Server
-from tests.services.clients.key_cache.changes import generations_of, outcome, remember
+from tests.services.clients.key_cache.changes import generations_of, let_cache, outcome
 from tests.support.example_client import ExampleClient
 from ussd_server.bootstrap import Services
 from ussd_server.services.clients.key_cache.generations import Generations
@@ -17,7 +17,7 @@ def test_a_process_that_dies_after_the_change_leaves_no_process_trusting_its_cac
     web: Services, office: Services, example_client: ExampleClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key, call = example_client.create_key(), example_client.call()
-    remember(web, key)
+    let_cache(web, key)
 
     def die(*_: object) -> bool:
         raise SystemExit
@@ -32,7 +32,7 @@ def test_a_key_under_change_is_read_from_the_database_at_every_call(
     web: Services, office: Services, example_client: ExampleClient, asked: list[str]
 ) -> None:
     key = example_client.create_key()
-    remember(web, key)
+    let_cache(web, key)
     generations_of(office).hold(example_client.id)
     asked.clear()
     assert [outcome(web, key) for _ in range(5)] == [None] * 5
@@ -44,7 +44,7 @@ def test_a_change_that_ends_leaves_the_hold_of_another_change_alone(
     web: Services, office: Services, example_client: ExampleClient, asked: list[str], is_first_done_first: bool
 ) -> None:
     key, generations = example_client.create_key(), generations_of(office)
-    remember(web, key)
+    let_cache(web, key)
     first, second = generations.hold(example_client.id), generations.hold(example_client.id)
     if not is_first_done_first:
         first, second = second, first
@@ -53,7 +53,7 @@ def test_a_change_that_ends_leaves_the_hold_of_another_change_alone(
     assert [outcome(web, key) for _ in range(3)] == [None] * 3
     assert len([sql for sql in asked if "api_keys" in sql]) == 3
     assert generations.release(example_client.id, second)
-    remember(web, key)
+    let_cache(web, key)
     asked.clear()
     assert outcome(web, key) is None
     assert [sql for sql in asked if "unseen_changes" not in sql] == []
@@ -65,7 +65,7 @@ def test_a_hold_that_lapsed_ends_what_was_cached_since_and_no_other_hold(
     key, generations = example_client.create_key(), generations_of(office)
     lapsed = generations.hold(example_client.id)
     redis.client.delete(f"version:{example_client.id}")
-    remember(web, key)
+    let_cache(web, key)
     generations.release(example_client.id, lapsed)
     asked.clear()
     assert outcome(web, key) is None
@@ -79,13 +79,13 @@ def test_a_hold_that_lapsed_ends_what_was_cached_since_and_no_other_hold(
     assert generations.read(example_client.id) is not None
 
 
-def test_a_change_that_is_refused_lets_the_key_be_remembered_again(
+def test_after_a_change_that_is_refused_the_key_is_cached_again(
     web: Services, office: Services, example_client: ExampleClient, asked: list[str]
 ) -> None:
     key = example_client.create_key()
     with pytest.raises(ServiceError):
         office.api_keys.delete(DeleteApiKey(example_client.id), example_client.call())
-    remember(web, key)
+    let_cache(web, key)
     asked.clear()
     assert outcome(web, key) is None
     assert [sql for sql in asked if "unseen_changes" not in sql] == []

@@ -9,7 +9,7 @@ import pytest
 
 from testbed.ports import free_port
 from testbed.valkey import Server
-from tests.services.clients.key_cache.changes import CHANGES, every_change, generations_of, outcome, remember
+from tests.services.clients.key_cache.changes import CHANGES, every_change, generations_of, let_cache, outcome
 from tests.support.eventually import eventually
 from tests.support.example_client import ExampleClient
 from ussd_server.bootstrap import Services
@@ -22,7 +22,7 @@ def test_an_emptied_redis_revives_no_key(
     web: Services, office: Services, example_client: ExampleClient, redis: Server, change: str
 ) -> None:
     key, (code, make) = example_client.create_key(), CHANGES[change]
-    remember(web, key)
+    let_cache(web, key)
     redis.client.flushall()
     make(office, example_client, key)
     redis.client.flushall()
@@ -34,7 +34,7 @@ def test_a_redis_restored_to_the_time_before_revives_no_key(
     web: Services, office: Services, example_client: ExampleClient, redis: Server, change: str
 ) -> None:
     key, (code, make) = example_client.create_key(), CHANGES[change]
-    remember(web, key)
+    let_cache(web, key)
     kept = redis.client.keys("version:*")
     redis.client.save()
     make(office, example_client, key)
@@ -55,7 +55,7 @@ def test_a_master_that_was_replaced_and_promoted_again_revives_no_key(
     tmp_path: Path,
 ) -> None:
     key, (code, make) = example_client.create_key(), CHANGES[change]
-    remember(web, key)
+    let_cache(web, key)
     example_client.log_in()
     folder = tmp_path / "other"
     folder.mkdir()
@@ -96,7 +96,7 @@ def test_a_change_that_cannot_reach_redis_is_seen_before_it_is_answered(
 ) -> None:
     cut_off = start(f"unix://{tmp_path}/nobody.sock")
     key, (code, make) = example_client.create_key(), CHANGES[change]
-    remember(web, key)
+    let_cache(web, key)
     make(cut_off, example_client, key)
     assert not web.limiter.away
     assert outcome(web, key) is code
@@ -109,7 +109,7 @@ def test_a_process_without_redis_sees_a_change_at_once(
 ) -> None:
     cut_off = start(f"unix://{tmp_path}/nobody.sock")
     key, (code, make) = example_client.create_key(), CHANGES[change]
-    remember(cut_off, key)
+    let_cache(cut_off, key)
     make(office, example_client, key)
     assert outcome(cut_off, key) is code
 
@@ -128,7 +128,7 @@ def test_a_change_that_loses_redis_midway_is_seen_before_it_is_answered(
     def hold_and_lose(generations: Generations, subject: str) -> str | None:
         marker = hold(generations, subject)
         redis.client.delete(f"version:{subject}")
-        remember(web, key)
+        let_cache(web, key)
         return marker
 
     monkeypatch.setattr(Generations, "hold", hold_and_lose)
@@ -145,7 +145,7 @@ def test_a_redis_that_does_not_say_which_run_it_is_proves_nothing(
         services = start(silent.url)
         assert generations_of(services).read(example_client.id) is None
         key = example_client.create_key()
-        remember(services, key)
+        let_cache(services, key)
         assert not services.limiter.away
     finally:
         silent.stop()

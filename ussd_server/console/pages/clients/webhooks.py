@@ -90,7 +90,7 @@ def show_webhook_health(context: RequestContext, webhook_id: str) -> str:
 
 @console.page("POST", "/webhooks/<webhook_id>/test", needs="webhooks:write")
 def test_webhook(context: RequestContext, webhook_id: str) -> Any:
-    """Send a test event, and show what becomes of it."""
+    """Send a test event, and show its delivery."""
     event = services().webhooks.test(NameWebhook(webhook_id), context)
     flash("The test event is on its way. Its attempts appear below.", "good")
     return redirect(url_for("console.show_event", event_id=event.id), 303)

@@ -1,4 +1,4 @@
-"""Mails: which ones a person receives, and what became of each."""
+"""Mails: which ones a person receives, and the state of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A process caches keys, and refuses a key right after the reply to the change that ended its access."""
+"""A process caches keys, and refuses a key right after the reply to the change that ended it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from testbed.valkey import Server
-from tests.services.clients.key_cache.changes import ADDRESS, CHANGES, every_change, outcome, remember
+from tests.services.clients.key_cache.changes import ADDRESS, CHANGES, every_change, let_cache, outcome
 from tests.support.crowd import at_once
 from tests.support.example_client import OPERATOR, ExampleClient
 from ussd_server.bootstrap import Services
@@ -23,7 +23,7 @@ from ussd_server.status import Code
 @pytest.mark.parametrize(
     ("secret", "expected"), [(None, None), ("a wrong secret", Code.INVALID_CREDENTIALS)], ids=["right", "wrong"]
 )
-def test_a_remembered_key_asks_the_database_nothing_and_redis_once(
+def test_a_cached_key_costs_no_query_and_one_call_of_redis(
     web: Services,
     example_client: ExampleClient,
     redis: Server,
@@ -32,7 +32,7 @@ def test_a_remembered_key_asks_the_database_nothing_and_redis_once(
     expected: Code | None,
 ) -> None:
     key = example_client.create_key()
-    remember(web, key)
+    let_cache(web, key)
     asked.clear()
     redis.client.config_resetstat()
     assert [outcome(web, key, secret) for _ in range(20)] == [expected] * 20
@@ -45,11 +45,11 @@ def test_a_remembered_key_asks_the_database_nothing_and_redis_once(
     }  # fmt: skip
 
 
-def test_calls_of_a_disabled_key_leave_its_quota_whole(
+def test_calls_of_a_disabled_key_use_up_no_quota(
     web: Services, office: Services, example_client: ExampleClient
 ) -> None:
     key = example_client.create_key()
-    remember(web, key)
+    let_cache(web, key)
     office.api_keys.set_active(key.id, False, OPERATOR)
     assert [outcome(web, key) for _ in range(10)] == [Code.API_KEY_DISABLED] * 10
     office.api_keys.set_active(key.id, True, OPERATOR)
@@ -58,18 +58,20 @@ def test_calls_of_a_disabled_key_leave_its_quota_whole(
 
 
 @every_change
-def test_a_process_that_remembers_a_key_refuses_it_right_after_the_answer(
+def test_a_process_that_cached_a_key_refuses_it_right_after_the_reply(
     web: Services, office: Services, example_client: ExampleClient, change: str
 ) -> None:
     key, (code, make) = example_client.create_key(), CHANGES[change]
-    remember(web, key)
+    let_cache(web, key)
     make(office, example_client, key)
     assert outcome(web, key) is code
 
 
-def test_what_is_opened_again_is_open_at_once(web: Services, office: Services, example_client: ExampleClient) -> None:
+def test_a_key_that_is_enabled_again_is_accepted_at_once(
+    web: Services, office: Services, example_client: ExampleClient
+) -> None:
     key = example_client.create_key("balance:read")
-    remember(web, key)
+    let_cache(web, key)
     office.api_keys.set_active(key.id, False, OPERATOR)
     assert [outcome(web, key) for _ in range(3)] == [Code.API_KEY_DISABLED] * 3
     office.api_keys.set_active(key.id, True, OPERATOR)
@@ -80,17 +82,17 @@ def test_what_is_opened_again_is_open_at_once(web: Services, office: Services, e
     assert web.auth.authenticate_key(key.apikey, rotated.apisecret, ADDRESS).caller.grants == frozenset({"ussd:*"})
 
 
-def test_of_ten_thousand_calls_after_the_answers_none_is_accepted(
+def test_of_ten_thousand_calls_after_the_replies_none_is_accepted(
     web: Services, office: Services, example_client: ExampleClient
 ) -> None:
     keys = [example_client.create_key() for _ in range(20)]
     call = example_client.call()
     deleted = {key.id: threading.Event() for key in keys}
     for key in keys:
-        remember(web, key)
+        let_cache(web, key)
 
     def use(key: ApiKeyView) -> int:
-        """Call on and on; gives how many of five hundred calls that began after the answer were accepted."""
+        """Call again and again; return how many of five hundred calls that began after the reply were accepted."""
         after = accepted = 0
         while after < 500:
             is_after = deleted[key.id].is_set()
