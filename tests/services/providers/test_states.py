@@ -22,7 +22,7 @@ from ussd_server.providers.messages import Outcome, ProviderAnswer
 from ussd_server.services.menus.drop_offs import DropOffs
 from ussd_server.services.operations.heartbeat import Heartbeat
 from ussd_server.services.providers.messages import ProviderState, SwitchProvider
-from ussd_server.services.providers.switches import ProviderSwitches
+from ussd_server.services.providers.providers import ProviderSwitches
 from ussd_server.services.transactions.messages import GetTransaction
 from ussd_server.status import Code, ServiceError
 

@@ -20,8 +20,8 @@ from ussd_server.menus.document.document import Document, parse, read
 from ussd_server.menus.document.findings import Finding, error
 from ussd_server.menus.document.nodes import HandoverNode, HttpNode
 from ussd_server.menus.document.schema import menu_schema
-from ussd_server.menus.source.places import Places, SourceError, json_places
 from ussd_server.menus.source.texts import read_text
+from ussd_server.menus.source.yaml_text import Places, SourceError, json_places
 from ussd_server.menus.tools.diagram import draw
 from ussd_server.menus.tools.graph import graph
 from ussd_server.models.ussd import Menu, MenuVersion, ServiceCode

@@ -12,7 +12,7 @@ import orjson
 from peewee import IntegrityError
 
 from ussd_server.context import RequestContext
-from ussd_server.database.bulk_insert import insert_rows
+from ussd_server.database.columns import insert_rows
 from ussd_server.database.ids import new_id
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.payouts import Payout, PayoutItem

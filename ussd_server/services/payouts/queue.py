@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 from peewee import fn
 
-from ussd_server.database.bulk_insert import insert_rows
+from ussd_server.database.columns import insert_rows
 from ussd_server.database.ids import new_id
 from ussd_server.database.unit_of_work import dialect, for_update, unit_of_work
 from ussd_server.models.events import Event

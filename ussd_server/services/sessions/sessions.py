@@ -10,9 +10,8 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
 
-from ussd_server.database.group_commit import GroupCommit
 from ussd_server.database.ids import new_id, new_id_floor
-from ussd_server.database.unit_of_work import database, for_update, unit_of_work
+from ussd_server.database.unit_of_work import GroupCommit, database, for_update, unit_of_work
 from ussd_server.gateways.messages import Action
 from ussd_server.menus.engine.state import State, Turn
 from ussd_server.menus.engine.turns import AnsweredText, Digest
