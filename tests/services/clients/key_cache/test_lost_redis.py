@@ -16,6 +16,8 @@ from ussd_server.bootstrap import Services
 from ussd_server.models.keys import UnseenChanges
 from ussd_server.services.clients.key_cache import Generations
 
+pytestmark = pytest.mark.slow
+
 
 @every_change
 def test_an_emptied_redis_revives_no_key(
