@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from peewee import IntegrityError, OperationalError
 
 from tests.support.eventually import eventually
-from ussd_server.database.unit_of_work import GroupCommit
+from ussd_server.database.unit_of_work import GroupCommit, close_connections, open_database
 
 PATIENCE_SECONDS = 60
 
@@ -59,8 +59,11 @@ class Book:
 
 
 @pytest.fixture
-def book() -> Book:
-    return Book()
+def book(migrated_postgres: str) -> Iterator[Book]:
+    """A book beside an open PostgreSQL, whose dialect says which errors undid a transaction."""
+    open_database(migrated_postgres, 2)
+    yield Book()
+    close_connections()
 
 
 def refuses(*bad: str) -> Callable[[Sequence[str]], BaseException | None]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from ussd_server.context import APPROVE, RequestContext
-from ussd_server.database.ids import is_id
 from ussd_server.models.clients import AuditEvent, Client, User
 from ussd_server.models.events import Event
 from ussd_server.models.keys import ApiKey, DeletedApiKey
@@ -22,7 +21,7 @@ from ussd_server.services.clients.key_messages import (
 )
 from ussd_server.services.pages import of_period
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import iso_milliseconds
+from ussd_server.values import is_id, iso_milliseconds
 
 _MAY_NOT = "Insufficient permissions"
 

@@ -12,7 +12,6 @@ from typing import Any
 from peewee import fn
 
 from ussd_server.context import RequestContext
-from ussd_server.database.ids import new_id
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.menus.checks.check import check
 from ussd_server.menus.document.bounds import WorkBudget
@@ -46,6 +45,7 @@ from ussd_server.services.menus.messages import (
     VersionView,
 )
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import new_id
 
 MAX_MENUS = 200
 _MENU_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")

@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ussd_server.context import RequestContext
-from ussd_server.database.ids import is_id
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.failures import FailureCode
@@ -24,6 +23,7 @@ from ussd_server.services.transactions.messages import (
 )
 from ussd_server.services.transactions.operators import find_any, require_two_people
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import is_id
 
 _IS_OPEN = Transaction.review_opened_at.is_null(False) & Transaction.review_closed_at.is_null()
 _MOST_COUNTED = 10_000

@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ussd_server.context import RequestContext
-from ussd_server.database.ids import is_id, new_id
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.clients import Client
 from ussd_server.models.events import Event
@@ -35,7 +34,7 @@ from ussd_server.services.webhooks.messages import (
     WebhookView,
 )
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import iso_milliseconds
+from ussd_server.values import is_id, iso_milliseconds, new_id
 from ussd_server.wire import DeletionResult, Page
 
 MOST_WEBHOOKS_OF_A_CLIENT = 20
