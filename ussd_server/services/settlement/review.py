@@ -11,6 +11,7 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.leases import end_lease
 from ussd_server.services.settlement.messages import EndReview, ListReviews, ReviewHistory, ReviewItem, ReviewPage
 from ussd_server.services.settlement.outcomes import fail, succeed
 from ussd_server.services.transactions.history import view_with_history, views_of
@@ -122,7 +123,7 @@ class ReviewService:
 
     def _settle(self, row: Transaction, has_succeeded: bool, reason: str, now: datetime) -> None:
         _require_settleable(row, has_succeeded)
-        row.leased_until = row.lease_token = None
+        end_lease(row)
         if has_succeeded:
             succeed(row, Source.OPERATOR, now, ChangeDetail(note=reason))
             return

@@ -85,9 +85,7 @@ class EventService:
                 queue_events(ids)
             # The client wants the events now: queues that pause before another attempt go on at once.
             objects = Event.select(Event.object_id).where(Event.id.in_(ids))
-            Delivery.update(due_at=now).where(
-                Delivery.object_id.in_(objects), Delivery.due_at > now, Delivery.lease_token.is_null()
-            ).execute()
+            Delivery.update(due_at=now).where(Delivery.object_id.in_(objects), Delivery.due_at > now).execute()
         return Redelivery(len(ids))
 
 

@@ -204,9 +204,9 @@ def _write_audit_event(action: str, row: Webhook, context: RequestContext, now: 
 
 
 def _cancel_deliveries(row: Webhook, now: datetime) -> None:
-    Delivery.update(status=DeliveryStatus.CANCELLED, due_at=None, lease_token=None, completed_at=now).where(
-        Delivery.webhook_id == row.id, Delivery.status == DeliveryStatus.WAITING
-    ).execute()
+    Delivery.update(
+        status=DeliveryStatus.CANCELLED, due_at=None, leased_until=None, lease_token=None, completed_at=now
+    ).where(Delivery.webhook_id == row.id, Delivery.status == DeliveryStatus.WAITING).execute()
 
 
 def _webhooks_of(client_id: str) -> Any:
