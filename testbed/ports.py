@@ -6,7 +6,7 @@ import os
 import random
 import socket
 
-# Below the ports that systems give to outgoing connections (from 32768): a connection could take such a port meanwhile.
+# Below the ports of outgoing connections (from 32768): a connection could take such a port before the server listens.
 _PORTS = range(10_000, 32_000)
 _BLOCK = 100
 

@@ -75,7 +75,7 @@ class PostgresServer:
 def temporary_server(*, is_durable: bool = False, replica_of: PostgresServer | None = None) -> Iterator[PostgresServer]:
     """Run a server in a folder of its own, until the block ends.
 
-    The folder is not one of pytest's: another run that starts meanwhile closes those to the server's user.
+    The folder is not one of pytest's: another run that starts later closes those to the server's user.
     """
     with TemporaryDirectory(prefix="postgres-", ignore_cleanup_errors=True) as folder:
         server = PostgresServer(Path(folder), is_durable=is_durable, replica_of=replica_of)
@@ -100,7 +100,7 @@ def drop_database(server_url: str, url: str) -> None:
 
 
 def _execute_unused(server_url: str, statement: str) -> None:
-    """Execute what needs a database that nobody uses; PostgreSQL waits only five seconds for users that are leaving."""
+    """Execute what needs a database without users; PostgreSQL waits only five seconds for connections to close."""
     for attempt in range(_ATTEMPTS):
         try:
             with psycopg.connect(server_url, autocommit=True) as connection:

@@ -30,12 +30,11 @@ PATH = re.compile(r"`((?:[\w.-]+/)+[\w.-]*|[\w-]+\.(?:py|md|json|cfg|yml|sql))`"
 # A media type, and files that exist only in an installation.
 NOT_IN_REPOSITORY = {"application/json", "secrets.json", "var/demo.json", ".venv/bin/ussd-server"}
 
-# Whoever adds to these lists lets strangers in, or leaves the API's envelopes; that wants a second look.
+# An addition to these lists opens an endpoint without credentials, or leaves the API's envelopes: review it twice.
 OPEN_TO_ANYBODY = {"/api/clients/login", "/api/clients/token/refresh", "/health/live", "/health/ready"}
 _HARMLESS = ("/check", "/replay")
 OTHER_LANGUAGES = ("/callbacks/<", "/ussd/<", "/metrics", "/openapi.json", "/menu.schema.json", "/docs")
-# Ending one's own login is everybody's right.
-# A search shows only the kinds that its caller may read.
+# Every person may end their own login. A search shows only the kinds that its caller may read.
 WITHOUT_PERMISSION = {"/api/clients/logout", "/api/search"}
 WITHOUT_DATA = {"/api/clients/logout"}
 # For fault tests only; no operator should find it.
@@ -43,7 +42,7 @@ UNDOCUMENTED = {"USSD_KILL_POINT"}
 
 
 def routes(app: Flask) -> Iterator[tuple[str, frozenset[str], EndpointSpec]]:
-    """Every route that enters by a door: its path, its methods and what it states."""
+    """Every route of an API endpoint: its path, its methods and its declaration."""
     for rule in app.url_map.iter_rules():
         route = getattr(app.view_functions[rule.endpoint], "route", None)
         if route is not None:
@@ -133,7 +132,7 @@ def test_every_setting_stands_in_the_example_and_nothing_else_does(
     for name in [name for name in os.environ if name.startswith("USSD_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("USSD_DATA_DIR", str(tmp_path))
-    # A company is only asked about when it is switched on; what is missing then is refused after all was asked.
+    # Settings of a provider are read only when it is switched on; missing ones are refused after all were read.
     monkeypatch.setenv("USSD_MTN_BASE_URL", "https://mtn.example")
     monkeypatch.setenv("USSD_AIRTEL_BASE_URL", "https://airtel.example")
     monkeypatch.setattr("ussd_server.settings.Env", Noting)

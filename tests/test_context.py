@@ -37,7 +37,7 @@ def test_only_the_operator_passes_for_one() -> None:
                 RequestContext(Caller(kind, grants=None)).require_operator()
 
 
-def test_a_call_for_nobody_has_no_client() -> None:
+def test_a_context_without_a_client_has_no_client_id() -> None:
     assert operator_context("a-client").client_id == "a-client"
     with pytest.raises(AssertionError):
         _ = operator_context().client_id

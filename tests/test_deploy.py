@@ -95,7 +95,7 @@ def test_systemd_takes_both_units_and_finds_little_that_they_may_do(tmp_path: Pa
         unit.write_text(re.sub(r"/opt/ussd-server/\.venv/bin/\S+", "/bin/true", written))
         verified = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True, check=False)
         assert (verified.returncode, verified.stderr) == (0, "")
-        # In tenths, of a hundred: a service that nobody hardened has 96.
+        # In tenths, of a hundred: a service without hardening has 96.
         command = ["systemd-analyze", "security", "--offline=true", "--threshold=20", "--no-pager", unit]
         assert subprocess.run(command, capture_output=True, check=False).returncode == 0
 

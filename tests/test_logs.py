@@ -54,7 +54,7 @@ def test_a_librarys_line_keeps_its_template_and_its_numbers() -> None:
     assert line["place"] == "arbiter.reap:7"
 
 
-def test_a_librarys_line_that_was_put_together_elsewhere_tells_its_place_alone() -> None:
+def test_a_librarys_line_with_a_formatted_message_keeps_its_place_alone() -> None:
     written = line_of_library(f"GET /{SECRET}")
     assert SECRET not in written
     assert json.loads(written)["place"] == "arbiter.reap:7"
@@ -89,14 +89,14 @@ SECRET = "{SECRET}"
 
 
 class Written(io.StringIO):
-    """A stream that tells when something was written."""
+    """A stream with an event that is set when something is written."""
 
     def __init__(self) -> None:
         super().__init__()
         self.is_written = threading.Event()
 
     def write(self, text: str) -> int:
-        """Keep and tell."""
+        """Write and set the event."""
         written = super().write(text)
         self.is_written.set()
         return written
@@ -161,7 +161,7 @@ logging.getLogger("ussd_server.test").warning("trouble")
     assert (json.loads(call)["status"], others) == (200, ["noted", "trouble"])
 
 
-def test_a_pipe_that_nobody_reads_stops_no_request_of_a_cooperative_process() -> None:
+def test_a_pipe_without_a_reader_stops_no_request_of_a_cooperative_process() -> None:
     turns = run_cooperatively(
         """
         import json, logging, os, gevent

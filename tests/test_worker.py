@@ -141,6 +141,6 @@ def test_a_worker_that_finishes_its_work_still_writes_its_heartbeat(
         working.join()
 
 
-def test_no_kill_point_kills_nobody() -> None:
+def test_no_process_is_killed_without_its_kill_point() -> None:
     kill_point(None)("ask.recorded")
     kill_point("ask.answered")("ask.recorded")

@@ -44,8 +44,8 @@ class BatchLostError(Exception):
 class Batches(Generic[Item]):
     """Runs items in batches, one batch at a time. Items of a refused batch run alone, beside the next batch.
 
-    A caller who finds no batch running runs one at once, so an idle service waits for nothing. Callers that arrive
-    meanwhile queue; the first of each batch runs it. There is no timer and no thread.
+    A caller that finds no batch running runs one at once. Callers that arrive during a batch queue for the next one,
+    and the first of them runs it. There is no timer and no thread.
     """
 
     def __init__(

@@ -91,10 +91,10 @@ _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 def new_id(moment: datetime, after: str | None = None) -> str:
     """Return the id of a row created at `moment` (UTC). Ids sort by creation time in milliseconds.
 
-    Ids of one process and one millisecond sort in the order of creation. The clocks of processes differ: pass the id
-    of a row that this row certainly follows as `after`, and the new id is greater.
+    Ids of one process and one millisecond sort in the order of creation. The clocks of processes differ: the new id is
+    greater than `after`, the id of a row that this row must follow.
     """
-    # 32 bits of counter, which begins below its middle so that it never wraps, and 40 random bits.
+    # 32 bits of counter and 40 random bits. The counter begins in its lower half, so that it never wraps.
     counted = f"{next(_counter) & 0xFFFFFFFF:08x}"
     rest = f"7{counted[:3]}-8{counted[3:6]}-{counted[6:]}{getrandbits(40):010x}"
     made_id = f"{_time_part(moment)}-{rest}"

@@ -42,7 +42,7 @@ def read_push(body: Mapping[str, Any], country: str, currency: str) -> Requested
 
 
 def read_disbursement(body: Mapping[str, Any], currency: str, version: str) -> RequestedPayment:
-    """Read the body of a disbursement; from v2 on its type is a payee that is a customer or a business."""
+    """Read the body of a disbursement; from v2 on its type is B2C (to a person) or B2B (to a business)."""
     payee, transaction = _object(body, "payee"), _object(body, "transaction")
     if version != "v1" and transaction.get("type") not in ("B2C", "B2B"):
         raise refusal(400, MALFORMED)

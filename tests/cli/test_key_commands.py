@@ -1,4 +1,4 @@
-"""The operator's commands around clients, people, keys and the keys of the house."""
+"""The operator's commands for clients, people, API keys and master keys."""
 
 from __future__ import annotations
 

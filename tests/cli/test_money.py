@@ -1,4 +1,4 @@
-"""`accounts`, `transactions` and `callbacks`: an operator's hands on money."""
+"""`accounts`, `transactions` and `callbacks`: the operator's commands for money."""
 
 from __future__ import annotations
 

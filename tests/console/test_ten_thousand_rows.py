@@ -166,7 +166,7 @@ def _multiply() -> None:
 
 @contextmanager
 def _watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, Any]]]:
-    """The SELECTs that are run meanwhile."""
+    """The SELECTs that run within the block."""
     statements: list[tuple[str, Any]] = []
     execute = database.obj.execute_sql
 

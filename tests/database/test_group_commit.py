@@ -1,4 +1,4 @@
-"""Group commit: many are written at once, and each hears what became of its own, whatever happens to the others."""
+"""Group commit: many items are written in one batch, and each caller gets the result of its own item."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from peewee import IntegrityError, OperationalError
 
 from tests.support.eventually import eventually
-from ussd_server.database.unit_of_work import GroupCommit, close_connections, open_database
+from ussd_server.database.unit_of_work import GroupCommit, open_database
 
 PATIENCE_SECONDS = 60
 
@@ -24,7 +24,7 @@ class EndOfProcessError(BaseException):
 
 
 class Book:
-    """Where groups are written: it can be held up, and may be in trouble."""
+    """A stand-in for the database: it can hold up a batch, and make it fail."""
 
     def __init__(self) -> None:
         self.groups: list[list[str]] = []
@@ -58,21 +58,24 @@ class Book:
         return [item for group in self.groups for item in group]
 
 
+@pytest.fixture(autouse=True)
+def postgres_dialect() -> None:
+    """The dialect decides which errors mean a rollback. The tests never connect to this address."""
+    open_database("postgresql://127.0.0.1:1/none", 1)
+
+
 @pytest.fixture
-def book(migrated_postgres: str) -> Iterator[Book]:
-    """A book beside an open PostgreSQL, whose dialect says which errors undid a transaction."""
-    open_database(migrated_postgres, 2)
-    yield Book()
-    close_connections()
+def book() -> Book:
+    return Book()
 
 
 def refuses(*bad: str) -> Callable[[Sequence[str]], BaseException | None]:
-    """Trouble with a group that has one of these in it; it names them, so that nobody may hear of another's."""
+    """Refuse batches with one of these items. The error names the items, so that the test sees whose error it is."""
     return lambda group: IntegrityError(*found) if (found := [item for item in group if item in bad]) else None
 
 
 def deadlocks(group: Sequence[str]) -> BaseException | None:
-    """What Peewee makes of a deadlock that PostgreSQL found; only one alone gets through."""
+    """The error that Peewee raises for a deadlock on PostgreSQL, for every batch of more than one item."""
     found = psycopg.errors.DeadlockDetected("deadlock detected")
     return OperationalError(found, *found.args) if len(group) > 1 else None
 
@@ -81,7 +84,7 @@ Outcomes = dict[str, Future[Sequence[str]]]
 
 
 def queue_up(book: Book, together: GroupCommit[str], first: str, others: Sequence[str]) -> Outcomes:
-    """`first` writes, and is held up until all the others stand in line behind it."""
+    """Write `first`, and hold it up until all the others are in the queue."""
     with ExitStack() as stack:
         pool = stack.enter_context(ThreadPoolExecutor(len(others) + 1))
         stack.enter_context(book.held_up())
@@ -97,13 +100,13 @@ def outcome(future: Future[Sequence[str]]) -> BaseException | None:
     return future.exception(PATIENCE_SECONDS)
 
 
-def test_one_who_finds_nobody_writing_writes_at_once(book: Book) -> None:
+def test_a_caller_writes_at_once_when_no_other_is_writing(book: Book) -> None:
     together = GroupCommit(book.write)
     assert [together.do(item) for item in "ab"] == [["a"], ["b"]]
     assert book.groups == [["a"], ["b"]]
 
 
-def test_those_who_come_while_another_writes_are_written_together(book: Book) -> None:
+def test_callers_that_arrive_during_a_batch_are_written_together(book: Book) -> None:
     outcomes = queue_up(book, GroupCommit(book.write), "first", ["a", "b", "c"])
     assert [outcome(each) for each in outcomes.values()] == [None] * 4
     assert book.groups == [["first"], ["a", "b", "c"]]
@@ -155,7 +158,7 @@ def test_a_group_lost_on_its_way_is_called_neither_committed_nor_refused(book: B
     assert book.tried == [["first"], ["a", "b"]]
 
 
-def test_a_leader_that_is_ended_leaves_nobody_waiting(book: Book) -> None:
+def test_a_leader_that_is_ended_leaves_no_caller_waiting(book: Book) -> None:
     together = GroupCommit(book.write)
     book.trouble = lambda group: EndOfProcessError() if "a" in group else None
     outcomes = queue_up(book, together, "first", ["a", "b", "c"])

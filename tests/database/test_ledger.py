@@ -1,4 +1,4 @@
-"""The ledger against a hand at a database prompt: what no application may do is refused by the database itself."""
+"""The ledger against statements at a database prompt: the database refuses what no application may do."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def hand(settings: Settings, services: Services) -> Iterator[Hand]:
 
 @pytest.fixture
 def scene(services: Services, clock: MovableClock) -> Scene:
-    """Two clients with money, and payments of one of them in every state; the names of all that a hand could grasp."""
+    """Two clients with money, and payments of one of them in every state; the names of all rows that statements use."""
     one, other = a_client(), a_client("Other")
     deposit(services, one, 10_000)
     deposit(services, other, 10_000)
@@ -107,7 +107,7 @@ def account(name: str, kind: str, balance: int = 0, reserved: int = 0, verb: str
 
 
 def event(transaction: str, sequence: int, verb: str = "INSERT") -> str:
-    """The statement that adds to a story by hand."""
+    """The statement that adds to a status history by hand."""
     return (
         f"{verb} INTO transaction_events (transaction_id, sequence, client_id, status, source, created_at) "
         f"VALUES ('{{{transaction}}}', {sequence}, '{{one}}', 'succeeded', 'poll', {_NOW})"
@@ -118,7 +118,7 @@ _PAY = 300_000
 _PROMISE = "promised"
 _KEPT = "never (changed|removed|replaced|edited)"
 
-# What a hand tries, and the rule that must stop it.
+# Statements, and the rule that must refuse each.
 FORBIDDEN: list[tuple[str, str]] = [
     # Money that is not there.
     (transfer("move", "vast", 99_999_900), "no_overdraft"),
@@ -144,7 +144,7 @@ FORBIDDEN: list[tuple[str, str]] = [
     (transfer("hold", "paid", 100_000), "unique|replaced|hold comes first"),
     (transfer("hold", "failed", 100_000), "unique|replaced|hold comes first"),
     (transfer("move", "waiting", _PAY), "hold comes first"),
-    # Somebody else's money, or not what was promised.
+    # Another client's money, or not the promised amount.
     (transfer("move", "new", 50_000, debit="other_main", credit="one_main"), "belong"),
     (transfer("move", "new", 50_000, credit="other_main"), "belong"),
     (transfer("move", "new", 50_000, debit="other_main", credit="other_deposits", client="other"), _PROMISE),
@@ -205,7 +205,7 @@ FORBIDDEN: list[tuple[str, str]] = [
     (event("waiting", 9), "no gaps"),
     (event("waiting", 1), "unique|replaced"),
     (event("waiting", 0), "check"),
-    # What clients were told.
+    # Events, which clients have received.
     ("UPDATE events SET payload = '{{}}' WHERE object_id = '{waiting}'", _KEPT),
     ("UPDATE events SET sequence = sequence + 1 WHERE object_id = '{waiting}'", _KEPT),
     ("UPDATE events SET type = 'transaction.failed' WHERE object_id = '{waiting}'", _KEPT),
@@ -272,7 +272,7 @@ def whole_book(hand: Hand) -> list[Any]:
     return [hand(f"SELECT * FROM {table} ORDER BY 1, 2").fetchall() for table in _TABLES]
 
 
-def test_a_hand_at_the_prompt_can_neither_make_nor_lose_money(hand: Hand, scene: Scene) -> None:
+def test_statements_at_the_prompt_can_neither_make_nor_lose_money(hand: Hand, scene: Scene) -> None:
     before = whole_book(hand)
     got_through = []
     statements = FORBIDDEN + (ON_POSTGRES if is_postgres() else ON_SQLITE)
@@ -289,7 +289,7 @@ def test_a_hand_at_the_prompt_can_neither_make_nor_lose_money(hand: Hand, scene:
     assert whole_book(hand) == before
 
 
-def test_what_is_allowed_is_allowed_to_a_hand_as_well(hand: Hand, scene: Scene) -> None:
+def test_statements_at_the_prompt_may_do_what_the_service_does(hand: Hand, scene: Scene) -> None:
     """The statements above are refused for what they do, not for how they are written."""
     hand(transfer("post", "waiting", _PAY, hold="waiting_hold").format_map(scene))
     hand(transfer("move", "new", 50_000, debit="one_provider", credit="one_main").format_map(scene))

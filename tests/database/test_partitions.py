@@ -104,7 +104,7 @@ def test_a_divided_table_is_guarded_as_before_and_cleaned_as_before(
     assert Event.select().where(Event.type == "ussd.session.ended").count() == 0
 
 
-def test_nothing_is_read_or_built_while_nobody_else_can_work(services: Services, settings: Settings) -> None:
+def test_nothing_is_read_or_built_while_the_tables_are_locked(services: Services, settings: Settings) -> None:
     divide(settings.database_url)
     named = "SELECT indexname FROM pg_indexes WHERE tablename IN ('events_first', 'transaction_events_first')"
     # What PostgreSQL had to build for a partition would be named after it.
@@ -163,7 +163,7 @@ def test_a_payment_that_is_under_way_goes_on_while_a_month_is_added(services: Se
     worker.join()
 
 
-def test_the_worker_gives_way_to_whoever_holds_a_table_and_tries_again_later(
+def test_the_worker_leaves_a_locked_table_alone_and_tries_again_later(
     services: Services, clock: MovableClock, settings: Settings
 ) -> None:
     call = a_client()

@@ -109,7 +109,7 @@ def test_lists_may_lag_and_money_may_not(desk: Desk, pair: Pair) -> None:
             "known"
         ]
         assert made.transaction_id not in {event.object_id for event in services.events.list(ListEvents(), call).items}
-        # What somebody would decide by.
+        # Values that a caller decides by.
         assert desk.listed(reference="fresh") == ["fresh"]
         assert services.transactions.get(GetTransaction(made.transaction_id), call).reference == "fresh"
         assert services.balances.get(GetBalance(), call).reserved_cents == 70_000
@@ -132,7 +132,7 @@ def test_a_replica_that_is_too_far_behind_is_not_asked(desk: Desk, pair: Pair) -
         pair.replay("resume")
 
 
-def test_while_the_replica_has_not_heard_of_a_migration_the_primary_answers(desk: Desk, pair: Pair) -> None:
+def test_the_primary_answers_while_the_replica_lacks_a_migration(desk: Desk, pair: Pair) -> None:
     pair.replay("pause")
     try:
         database.execute_sql("CREATE TABLE made_later (id integer)")

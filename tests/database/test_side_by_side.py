@@ -197,7 +197,7 @@ def test_what_old_code_writes_before_and_after_the_migration_is_taken_and_finish
 def test_no_migration_keeps_writers_out_of_a_big_table_for_long(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What would read or write a whole table while nobody else may: found in the statements, and in the files."""
+    """No migration reads or writes a whole table under an exclusive lock, by its statements and by the files."""
     open_database(database_url, 4)
     write_as_before()
     before = files()

@@ -38,7 +38,7 @@ def insert(name: str) -> None:
 
 
 @pytest.mark.timeout(60)
-def test_a_failure_freed_by_the_thread_that_holds_the_write_lock_delays_nobody(names: None, tmp_path: Path) -> None:
+def test_a_failure_freed_by_the_thread_that_holds_the_write_lock_delays_no_process(names: None, tmp_path: Path) -> None:
     """The garbage collector frees what one thread left behind on any other thread. Another process holds the lock."""
     failures: list[IntegrityError] = []
     waits = threading.Event()

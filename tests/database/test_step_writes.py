@@ -62,7 +62,7 @@ def test_a_session_that_is_there_already_is_not_begun_again(services: Services) 
     assert UssdSession.select().count() == 1
 
 
-def test_a_claim_is_kept_to_the_one_who_made_it(services: Services) -> None:
+def test_a_claimed_session_is_written_only_with_the_token_of_the_claim(services: Services) -> None:
     row = begun(Shop(services), working_token="mine")
     others, own = (stepped(row, "there", WriteCondition.CLAIMED, my_token=token) for token in ("another", "mine"))
     write_steps([others, own])

@@ -116,7 +116,7 @@ def ask_backend() -> int:
 
 
 def pass_lock() -> None:
-    """Wait until nobody holds the lock of these tests."""
+    """Wait until the lock of these tests is free."""
     with database.atomic():
         database.execute_sql("SELECT pg_advisory_xact_lock(1)")
 
@@ -145,7 +145,7 @@ def test_a_statement_and_a_transaction_return_their_connection(pool: ThreadPoolE
     assert pool.submit(ask_backend).result(PATIENCE_SECONDS) == ask_backend()
 
 
-def test_nobody_waits_for_a_connection_that_another_is_making(
+def test_no_thread_waits_for_a_connection_that_another_is_making(
     pool: ThreadPoolExecutor, server: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, ended = threading.Event(), threading.Event()
@@ -189,7 +189,7 @@ def test_a_server_that_freezes_is_given_up_by_the_request_that_waits_for_it_whil
 def test_there_are_never_more_connections_than_there_may_be(
     pool: ThreadPoolExecutor, server_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Long before those who wait for the lock give that up.
+    # Much shorter than the timeout of the threads that wait for the lock.
     monkeypatch.setattr(database.obj, "_wait_timeout", 0.2)
     with lock_held(server_url):
         calls = [pool.submit(pass_lock) for _ in range(4)]

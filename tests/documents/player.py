@@ -32,7 +32,7 @@ class Player:
         self._patterns = [
             (o.name, o.method, re.compile(re.sub(r"\{\w+\}", "[^/]+", o.path))) for o in operations(self.document)
         ]
-        # `bulk` is a word of its own before it is somebody's id.
+        # A path with the literal `bulk` goes before one with an id there.
         self._patterns.sort(key=lambda entry: entry[2].pattern.count("[^/]+"))
         self.token = ""
         self.key = service.key

@@ -48,7 +48,7 @@ def play(player: Player) -> None:
 
 
 def play_key_management(player: Player) -> None:
-    """Sign in, keep house with keys, sign out."""
+    """Sign in, manage keys, sign out."""
     known = player.service.demonstration
     login = {"email": known["email"], "password": known["password"]}
     first = player.send("POST", "/api/clients/login", login)["data"]

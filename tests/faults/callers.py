@@ -1,4 +1,4 @@
-"""Programs that order payments through nginx without a pause, and repeat under its name whatever went wrong."""
+"""Programs that create payments through nginx without a pause, and repeat each failed call under its reference."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.support.real_service.deployment import Installed
 
-# All hands together stay below what nginx lets through from one address.
+# All callers together stay below nginx's limit for one address.
 _PACE_SECONDS = 0.05
 # One key alone may not call so often.
 _KEYS = 48
@@ -22,7 +22,7 @@ _KEYS = 48
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one call came to: status 0 is a connection that broke."""
+    """The result of one call: status 0 is a connection that broke."""
 
     reference: str
     status: int
@@ -31,7 +31,7 @@ class Answer:
 
 
 class Crowd:
-    """Hands at work; `answers` is everything that they were told."""
+    """Threads that call without a pause; `answers` are all replies."""
 
     def __init__(self, installed: Installed, keys: list[dict[str, str]], name: str, callers: int) -> None:
         self.callers = callers
@@ -56,7 +56,7 @@ class Crowd:
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Work until the block ends, and until the last call of each hand is paid."""
+        """Call until the block ends and the last payment of each thread was accepted."""
         for thread in self._threads:
             thread.start()
         try:

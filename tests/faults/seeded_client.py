@@ -28,7 +28,7 @@ class SeededClient:
     """
 
     def __init__(self, services: Services, web: FlaskClient, clock: MovableClock, name: str, code: str) -> None:
-        self._house, self._web, self._name = services, web, name
+        self._services, self._web, self._name = services, web, name
         self.shop = Shop(services, shop_document(id=f"menu-of-{name}"), code)
         self.client_id = self.shop.client_id
         deposit(services, self.shop.call, 100_000, name)
@@ -65,13 +65,13 @@ class SeededClient:
 
     def _renew(self) -> None:
         """Take a fresh key and a fresh login, so that no limit is ever met."""
-        key = self._house.api_keys.create(CreateApiKey(tuple(sorted(SCOPES))), self.shop.call)
+        key = self._services.api_keys.create(CreateApiKey(tuple(sorted(SCOPES))), self.shop.call)
         if self._key_id:
             # A client may have 50 keys.
-            self._house.api_keys.delete(DeleteApiKey(self._key_id), self.shop.call)
+            self._services.api_keys.delete(DeleteApiKey(self._key_id), self.shop.call)
         self._key_id = key.id
         nobody = RequestContext(Caller(CallerKind.NOBODY), address=f"192.0.2.{self._calls % 250}")
-        login = self._house.logins.begin(LogIn(f"owner@{self._name}.example", PASSWORD), nobody)
+        login = self._services.logins.begin(LogIn(f"owner@{self._name}.example", PASSWORD), nobody)
         self.key = {"x-api-key": key.apikey, "x-api-secret": key.apisecret}
         self.token = {"Authorization": f"Bearer {login.access_token}"}
         self.secrets = [key.apisecret, login.access_token, login.refresh_token]

@@ -1,4 +1,4 @@
-"""Whatever a stranger sends, on every path: a documented refusal in the right envelope, and nothing changes."""
+"""Bad input on every path gets a documented refusal in the right envelope, and changes nothing."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FORM_ONLY = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 TRIES = 8
 LEAKS = re.compile(r"Traceback|sqlite|postgres|psycopg|peewee|marshmallow|werkzeug|site-packages|\.py\b|0x[0-9a-f]{8}")
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
-# What the tenant's own credentials write while they are renewed; everything else must stay as it is.
+# Tables that change when the client's credentials are renewed; all others must stay as they are.
 OF_CREDENTIALS = {"api_keys", "deleted_api_keys", "logins", "audit_events", "events", "pending_events"}
 
 NOT_JSON_OBJECTS = [

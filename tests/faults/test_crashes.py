@@ -1,4 +1,4 @@
-"""A worker is killed at every point of a payment; whatever the company did, the money moves once."""
+"""A worker is killed at every point of a payment; whatever the provider did, the money moves once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KILL_POINTS = ["ask.recorded", "ask.answered", "enquiry.answered", "concluded"]
 
 @dataclass(frozen=True)
 class Mood:
-    """How the company treats payments, and what becomes of them."""
+    """How the provider treats payments, and their outcome."""
 
     switches: dict[str, Any]
     shillings: int

@@ -46,7 +46,7 @@ def dial(caller: Caller, shop: Shop, number: int) -> None:
     caller.send(head.encode() + b"Content-Length: %d\r\n\r\n" % len(body) + body)
 
 
-def test_a_client_whose_server_is_silent_holds_up_nobody_else(
+def test_a_client_whose_server_is_silent_holds_up_no_other_client(
     services: Services, redis_url: str, tmp_path: Path
 ) -> None:
     settings = services.settings

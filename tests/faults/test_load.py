@@ -1,4 +1,4 @@
-"""One reference, many hands, and processes that are killed under them: one charge."""
+"""One reference, many callers, and processes that are killed under them: one charge."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_fifty_callers_repeating_one_reference_through_kills_charge_once(service
     eventually(lambda: bool(mtn.book()["payments"]))
     kill(service, "ussd_server.cli worker")
     worker_killed.set()
-    # The next kill meets hands that have gone on after the first.
+    # The next kill comes when the callers have continued after the first.
     answered = len(answers)
     eventually(lambda: len(answers) >= answered + CALLERS or not any(hand.is_alive() for hand in callers))
     kill(service, "gunicorn")

@@ -33,7 +33,7 @@ def test_another_clients_thing_answers_to_the_byte_like_one_that_does_not_exist(
     app: Flask, mine: SeededClient, theirs: SeededClient
 ) -> None:
     asked = 0
-    # What saves a menu comes last: with a name of somebody else's it makes a menu of one's own.
+    # Saving a menu comes last: with another client's name it creates a menu of the caller's own.
     for rule in sorted(app.url_map.iter_rules(), key=lambda rule: "PUT" in rule.methods):
         route = getattr(app.view_functions[rule.endpoint], "route", None)
         if route is None or not rule.arguments:
@@ -62,7 +62,7 @@ def test_another_clients_thing_answers_to_the_byte_like_one_that_does_not_exist(
         ("/api/ussd/sessions", {"phone_number": "+256770000000", "service_code": "?#"}, "service_code", "*384*999"),
     ],
 )
-def test_a_name_in_a_body_tells_as_little_as_one_in_a_path(
+def test_a_name_in_a_body_reveals_as_little_as_one_in_a_path(
     mine: SeededClient, theirs: SeededClient, path: str, body: dict[str, Any], theirs_is: str, nobodys_is: str | None
 ) -> None:
     def answer(name: str) -> tuple[int, bytes]:
@@ -98,5 +98,5 @@ def test_a_list_shows_nothing_of_another_client(mine: SeededClient, theirs: Seed
 
 
 def _bytes(reply: TestResponse, name: str) -> tuple[int, bytes]:
-    """What an answer tells, less what no two answers share: the moment, and the name that was asked for."""
+    """The reply without the parts that always differ: the time, and the name in the request."""
     return reply.status_code, _MOMENT.sub(b"", reply.data).replace(name.encode(), b"?")

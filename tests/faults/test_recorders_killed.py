@@ -26,7 +26,7 @@ PATIENCE_SECONDS = 60
 
 
 def serve(settings: Settings, context: RequestContext, name: str, reported: Connection) -> None:
-    """Record for eight callers at once, for ever; every answer is told to the test before the next call begins."""
+    """Create payments for eight callers at once, for ever; report each reply to the test before the next call."""
     services = build_services(settings)
 
     def order(place: int) -> None:
@@ -41,7 +41,7 @@ def serve(settings: Settings, context: RequestContext, name: str, reported: Conn
                     context,
                 )
             except ServiceError as refusal:
-                # Nobody has put money into the account that a transfer debits.
+                # The account that a transfer debits is empty.
                 if refusal.code is not Code.INSUFFICIENT_BALANCE:
                     raise
             else:

@@ -27,7 +27,7 @@ _MARK = "Zq7x"
 
 
 class Planter:
-    """Makes secrets that can be told from everything else, and keeps the answers that might repeat them."""
+    """Makes secrets that can be recognised anywhere, and keeps the replies that might repeat them."""
 
     def __init__(self, installed: Installed) -> None:
         self._installed = installed
@@ -119,7 +119,7 @@ def test_no_planted_secret_is_in_any_log_or_error(
 
 
 def providers_called(installed: Installed) -> set[str]:
-    """The companies that the worker has called, as it logged it."""
+    """The providers that the worker has called, according to its log."""
     return {line["provider"] for line in installed.deployment.lines() if "provider" in line}
 
 

@@ -1,4 +1,4 @@
-"""Two machines behind nginx under load: what is killed, stopped and restarted there costs nobody a payment."""
+"""Two machines behind nginx under load: no kill, stop or restart loses a payment."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_web_process_that_is_killed_takes_only_its_own_calls_along(
     assert installed.deployment.ask("check")["ok"]
 
 
-def test_reloads_and_a_rolling_restart_refuse_nobody(
+def test_reloads_and_a_rolling_restart_refuse_no_caller(
     installed: Installed, postgres: PostgresServer, crowd: Crowd
 ) -> None:
     with crowd.at_work():

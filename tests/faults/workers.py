@@ -1,4 +1,4 @@
-"""Background workers as processes that may be killed, and the house that goes on after them."""
+"""Background workers as processes that may be killed, and the services that continue after them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class WorkerProcess:
 
 @contextmanager
 def services_of(settings: Settings, clock: MovableClock, **more: str) -> Iterator[Services]:
-    """The house that the same settings make, in this process and with a clock that can be moved."""
+    """The services of the same settings, in this process and with a clock that can be moved."""
     with mock.patch.dict(os.environ, environment(settings.data_dir, **(_named(settings) | more)), clear=True):
         read = read_settings()
     # The calls of a provider are counted in seconds of the real clock, which nothing here has to wait for.
@@ -82,7 +82,7 @@ def catch_up(services: Services, clock: MovableClock) -> None:
             services.settlement.advance(transaction_id)
         if not claimed:
             next_at = min(max(row.due_at, row.leased_until or row.due_at) for row in unfinished)
-            # A company that is out of breath recovers by the real clock, so this one must not run ahead of it.
+            # A provider that refuses calls for their rate recovers by the real clock, so this clock must not run ahead.
             clock.advance(max(0.3, (next_at - clock.now()).total_seconds()))
             time.sleep(0.02)
 

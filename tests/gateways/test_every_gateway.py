@@ -1,4 +1,4 @@
-"""What holds for every phone company, whatever it sends."""
+"""What holds for every gateway, whatever it sends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ussd_server.gateways import ADAPTERS, EVENT_ADAPTERS
 from ussd_server.gateways.fields import split_dialled
 from ussd_server.gateways.messages import Action, GatewayRequest, GatewayScreen, StepKind, UnreadableError, UssdStep
 
-# Enough for every company at once, so that most of what is generated gets past the first fault.
+# Enough fields for every gateway at once, so that most generated requests get past the first check.
 GOOD = {
     **dict.fromkeys(["sessionId", "session_id", "transactionId"], "s-1"),
     **dict.fromkeys(["phoneNumber", "phone_number", "msisdn", "Mobile"], "+256772123456"),

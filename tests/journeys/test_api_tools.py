@@ -1,4 +1,4 @@
-"""/openapi.json in the hands of others' tools: a linter, a generator of clients, and one that looks for lies in it."""
+"""/openapi.json in public tools: a linter, a client generator, and schemathesis, which compares it with replies."""
 
 from __future__ import annotations
 
@@ -248,8 +248,8 @@ def test_generated_types_fit_every_field_that_is_answered_and_a_typed_client_rea
 
 
 def test_schemathesis_finds_no_lie(service: Service, tmp_path: Path) -> None:
-    """Left out: what a shape cannot say (an account of its own for each side, a code that somebody has), and `Allow`,
-    in which the place of an id takes any word."""
+    """Left out: what a schema cannot say (two different accounts, a code that a client has), and `Allow`,
+    where a path with an id matches any word."""
     known = service.demonstration
     login = {name: known[name] for name in ("email", "password")}
     token = service.call("POST", "/api/clients/login", login)[1]["data"]["access_token"]
@@ -259,7 +259,7 @@ def test_schemathesis_finds_no_lie(service: Service, tmp_path: Path) -> None:
         # One worker: two threads that parse Python at once raise a SystemError now and then (Python 3.11).
         "--phases=examples,coverage,fuzzing", "--max-examples=2", "--workers=1", "--seed=1",
         "--generation-database=none", "--exclude-checks=positive_data_acceptance,allow_header_conformance",
-        # Whoever signs out is refused from then on.
+        # After signing out, all further calls would be refused.
         "--exclude-path=/api/clients/logout",
         folder=tmp_path, PYTHONPATH=str(_HOOKS), SCHEMATHESIS_HOOKS="tireless_caller",
         TIRELESS_SIGNATURES=json.dumps(signatures),

@@ -64,7 +64,7 @@ def test_a_dump_of_postgresql_restored_elsewhere_keeps_the_books(
     with psycopg.connect(elsewhere) as restored, psycopg.connect(busy.settings.database_url) as original:
         assert rows(restored) == rows(original)
     assert "everything is as it must be" in check(elsewhere, tmp_path)
-    # The guards came along: no hand makes money in the restored books either.
+    # The triggers were restored too: a statement at the prompt makes no money in the restored books.
     with psycopg.connect(elsewhere) as hand, pytest.raises(psycopg.errors.Error):
         hand.execute("UPDATE ledger_accounts SET balance_cents = balance_cents + 1")
     drop_database(postgres_url, elsewhere)

@@ -139,7 +139,7 @@ def test_plain_http_is_refused_and_not_redirected(installed: Installed) -> None:
         connection.close()
 
 
-def test_a_caller_keeps_its_request_id_whoever_answers(installed: Installed) -> None:
+def test_a_caller_keeps_its_request_id_whether_nginx_or_the_service_answers(installed: Installed) -> None:
     for path in ("/health/live", "/metrics"):
         assert installed.call("GET", path, headers={"X-Request-Id": "mine-1"})[1]["x-request-id"] == "mine-1"
         assert installed.call("GET", path, headers={"X-Request-Id": "not mine"})[1]["x-request-id"] != "not mine"
@@ -176,7 +176,7 @@ def test_no_header_changes_the_path_or_the_scheme(installed: Installed) -> None:
         connection.close()
 
 
-def test_a_reload_under_load_refuses_nobody(installed: Installed) -> None:
+def test_a_reload_under_load_refuses_no_caller(installed: Installed) -> None:
     screens: Counter[bytes] = Counter()
     stop = threading.Event()
 
@@ -233,7 +233,7 @@ def test_while_the_service_is_down_clients_may_retry_and_phones_get_a_last_scree
         else:
             assert_refused(answer, 503, "SERVICE_UNAVAILABLE")
         assert answer[1]["retry-after"] == "2"
-    # A report that nobody heard may be sent again.
+    # The report was not processed, so the gateway may send it again.
     assert_refused(installed.call("POST", f"{installed.gateway_path}/events"), 503, "SERVICE_UNAVAILABLE")
     secret = installed.gateway_path.rpartition("/")[2]
     form = {"Content-Type": "application/x-www-form-urlencoded"}

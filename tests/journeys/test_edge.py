@@ -109,7 +109,7 @@ def read_answer(connection: socket.socket, method: str = "GET") -> tuple[int, di
 
 
 def line(target: str, method: str = "GET", headers: str = "", version: str = "1.1", address: str = "") -> bytes:
-    """A request without a body, with its target as it is, from `address` or from one that nobody else has."""
+    """A request without a body, with an unchanged target, from `address` or from a fresh one."""
     address = address or f"10.1.{next(ADDRESSES) // 256}.{next(ADDRESSES) % 256}"
     head = f"Host: {HOST}\r\nConnection: close\r\nX-Test-Address: {address}\r\n{headers}"
     return f"{method} {target} HTTP/{version}\r\n{head}\r\n".encode()
@@ -150,7 +150,7 @@ def test_slashes_further_inside_are_left_to_the_service(edge: Edge) -> None:
 
 
 @pytest.mark.parametrize("path", [*(path for path in EXACT if path.startswith("/.")), "/.screen/at"])
-def test_a_path_that_nginx_keeps_for_itself_is_nobodys(edge: Edge, path: str) -> None:
+def test_a_path_that_nginx_keeps_for_itself_is_unknown_to_callers(edge: Edge, path: str) -> None:
     assert_refused(raw(edge, line(path)), 404, "NOT_FOUND")
     assert_refused(edge.call("POST", path, b"x" * 70_000), 413, "REQUEST_TOO_LARGE")
 

@@ -40,7 +40,7 @@ def test_an_installed_package_serves_without_its_checkout(service: Service, pyth
     assert place.startswith(str(python.parents[1]))
 
 
-def test_a_reload_serves_the_code_that_was_installed_meanwhile(service: Service, python: Path) -> None:
+def test_a_reload_serves_the_code_that_was_installed_since_the_start(service: Service, python: Path) -> None:
     assert code_of_a_refusal(service) == "NOT_FOUND"
     (envelopes,) = python.parents[1].glob("lib/python*/site-packages/schemas/envelopes.py")
     before = envelopes.read_text()

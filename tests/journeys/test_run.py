@@ -99,7 +99,7 @@ def test_the_doctor_shows_the_settings_of_the_running_service_and_what_differs_h
     assert said["healthy"] is False
 
 
-def test_a_payment_that_nobody_waits_for_is_concluded_by_the_worker(service: Service) -> None:
+def test_a_payment_that_no_caller_waits_for_is_concluded_by_the_worker(service: Service) -> None:
     request = {"type": "collection", "phone_number": "+256770000000", "amount": 700, "reference": "journey"}
     status, body = service.call("POST", "/api/transactions", request, service.key)
     assert (status, body["data"]["status"]) == (201, "created")
@@ -122,7 +122,7 @@ def test_a_port_in_use_is_refused_in_one_sentence(service: Service, tmp_path: Pa
 
 
 def test_a_folder_that_cannot_be_written_to_is_refused_in_one_sentence() -> None:
-    # Nobody can make a folder there, root included.
+    # No user can make a folder there, root included.
     folder = Path("/proc/ussd-server")
     assert _refusal(folder, 1) == (
         f"Error: The data folder {folder} cannot be written to: set USSD_DATA_DIR to a folder that can.\n"

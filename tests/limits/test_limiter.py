@@ -1,4 +1,4 @@
-"""The minute and the hour of a key are exact, whoever asks, in whatever order, from however many threads."""
+"""The minute and the hour of a key are exact, for calls in any order and from any number of threads."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_a_call_after_retry_after_is_accepted_and_an_earlier_one_is_not(
     assert limiter.hit("data-key", "key-1").accepted
 
 
-def test_peeking_tells_the_next_answer_and_counts_nothing(storage: SlidingWindowStorage) -> None:
+def test_peeking_returns_the_next_decision_and_counts_nothing(storage: SlidingWindowStorage) -> None:
     limiter = limiter_on(storage)
     for _ in range(10):
         assert tightest(limiter.peek("login", "someone@example.com").windows).remaining == 5
@@ -201,7 +201,7 @@ def test_a_lowered_limit_holds_at_once_and_shortens_the_log(storage: SlidingWind
 
 
 @pytest.mark.parametrize("hours", [0.0001, 1, 24 * 365])
-def test_a_clock_set_back_neither_forgets_calls_nor_locks_anybody_out(
+def test_a_clock_set_back_neither_forgets_calls_nor_locks_a_caller_out(
     storage: SlidingWindowStorage, let_pass: LetPass, hours: float
 ) -> None:
     limiter = limiter_on(storage)

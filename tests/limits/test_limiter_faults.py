@@ -194,7 +194,7 @@ def test_a_worker_that_starts_before_redis_finds_it_later(
 
 
 @pytest.mark.parametrize("scheme", ["redis", "rediss", "redis+cluster", "redis+sentinel"])
-def test_every_form_of_address_falls_back_when_nobody_listens(
+def test_every_form_of_address_falls_back_when_no_server_listens(
     start_worker: Callable[[str], Worker], scheme: str
 ) -> None:
     worker = start_worker(f"{scheme}://127.0.0.1:{free_port()}/0")

@@ -20,8 +20,8 @@ LetPass = Callable[[SlidingWindowStorage, float], None]
 
 seconds = st.integers(1, 10).map(lambda number: number * 1_000_000)
 windows_lists = st.lists(st.tuples(st.integers(1, 6), seconds), min_size=1, max_size=3)
-# None is a call, 0 a look, and any other number so many microseconds in which nothing happens; with whole seconds among
-# them, windows end at the very moment of a call.
+# None is a call, 0 a peek, and any other number a pause in microseconds. With whole seconds among them, windows end at
+# the very moment of a call.
 happenings = st.lists(st.one_of(st.none(), st.just(0), seconds, st.integers(1, 12_000_000)), max_size=40)
 
 

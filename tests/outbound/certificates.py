@@ -14,7 +14,7 @@ from cryptography.x509.oid import NameOID
 
 
 class Authority:
-    """Somebody who certifies hosts; `pem` is its own certificate."""
+    """A certificate authority; `pem` is its own certificate."""
 
     def __init__(self) -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
@@ -36,7 +36,7 @@ class Authority:
         )
 
     def trust(self) -> ssl.SSLContext:
-        """What a client believes that trusts this authority and nobody else."""
+        """The TLS context of a client that trusts this authority only."""
         return ssl.create_default_context(cadata=self.pem)
 
     def _sign(

@@ -41,7 +41,7 @@ SPELLINGS = [
     "https://169.254.170.2/", "https://[::ffff:169.254.169.254]/", "https://[fd00:ec2::254]/", "https://168.63.129.16/",
     "https://192.0.0.192/", "https://metadata.google.internal/", "https://metadata/", "https://router.lan/",
     "https://printer.local/", "https://db.corp/", "https://nas.home.arpa/",
-    # ranges that are nobody's server
+    # ranges without servers
     "https://192.0.2.1/", "https://198.51.100.1/", "https://203.0.113.9/", "https://198.18.0.1/",
     "https://192.88.99.1/",
     "https://224.0.0.1/", "https://239.255.255.250/", "https://240.0.0.1/", "https://255.255.255.255/",
@@ -71,7 +71,7 @@ SPELLINGS = [
     "https://hooks.example.com/" + "a" * 2048,
 ]  # fmt: skip
 
-# What a name may turn out to mean; every one of them hides among good addresses, too.
+# Addresses that a name may resolve to; each is also tried among good addresses.
 MEANINGS = [
     "127.0.0.1", "127.9.9.9", "::1", "0.0.0.0", "::", "10.1.2.3", "172.20.0.1", "192.168.0.1", "100.64.0.1",
     "169.254.169.254",

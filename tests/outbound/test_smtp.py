@@ -73,13 +73,13 @@ def test_a_mail_arrives(mail_server: MailServer) -> None:
     assert (message["Subject"], message.get_content()) == ("A subject", "A text.\r\n")
 
 
-def test_a_recipient_who_is_refused_for_good_differs_from_one_who_is_refused_now(mail_server: MailServer) -> None:
+def test_a_recipient_that_is_refused_for_good_differs_from_one_that_is_refused_now(mail_server: MailServer) -> None:
     mail_server.refusals = {ANN: "550 No such user", "ben@acme.example": "451 Busy"}
     assert send(mail_server.url) == SmtpResult(MailTrouble.RECIPIENT, True, 550)
     assert send(mail_server.url, "ben@acme.example") == SmtpResult(MailTrouble.LATER, False, 451)
 
 
-def test_a_sender_who_is_refused_may_be_corrected(mail_server: MailServer) -> None:
+def test_a_sender_that_is_refused_may_be_corrected(mail_server: MailServer) -> None:
     mail_server.refused_senders = {SENDER: "550 Not yours"}
     assert send(mail_server.url) == SmtpResult(MailTrouble.SENDER, False, 550)
 

@@ -338,7 +338,7 @@ def test_a_certificate_for_another_name_means_not_sent(tmp_path: Path) -> None:
     assert (got.reach, got.trouble) == (SendState.NOT_SENT, TransportFailure.NO_CONNECTION)
 
 
-def test_a_certificate_nobody_vouches_for_means_not_sent(tmp_path: Path, transport: Transport) -> None:
+def test_a_certificate_that_no_authority_signed_means_not_sent(tmp_path: Path, transport: Transport) -> None:
     certificate, _ = certified("localhost", tmp_path)
     with StrangeServer(polite(answer()), certificate=certificate) as server:
         got = transport.exchange("GET", f"https://localhost:{server.port}/", timeout_seconds=LONG_SECONDS)

@@ -1,4 +1,4 @@
-"""Tokens are fetched once for everybody, renewed at 80 % of their life, and once more on 401."""
+"""A token is fetched once for all threads, renewed at 80 % of its life, and fetched again on 401."""
 
 from __future__ import annotations
 

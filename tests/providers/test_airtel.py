@@ -229,7 +229,7 @@ def test_version_two_signs_the_very_bytes_it_sends() -> None:
     assert unpadder.update(padded) + unpadder.finalize() == body
 
 
-def test_version_two_says_that_a_payout_goes_to_a_customer() -> None:
+def test_version_two_says_that_a_disbursement_goes_to_a_person() -> None:
     access = replace(ACCESS, version="v2")
     with airtel({"POST /standard/v2/disbursements/ ": [said_of("TS")]}, access) as (provider, server):
         provider.ask(PAYOUT, LONG_SECONDS)

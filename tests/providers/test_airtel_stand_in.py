@@ -96,7 +96,7 @@ def test_a_lost_request_is_unknown_then_not_found_then_taken_under_the_same_id(
     ("direction", "code"),
     [(Direction.COLLECTION, FailureCode.PAYER_NOT_FOUND), (Direction.DISBURSEMENT, FailureCode.PAYEE_NOT_FOUND)],
 )
-def test_a_number_that_is_nobodys_is_refused_at_once(meeting: Meeting, direction: Direction, code: FailureCode) -> None:
+def test_an_unknown_number_is_refused_at_once(meeting: Meeting, direction: Direction, code: FailureCode) -> None:
     request = payment("+256750000033", direction)
     assert meeting.ask(request).failure is code
     assert not meeting.known(request)

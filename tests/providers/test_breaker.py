@@ -1,4 +1,4 @@
-"""The breaker leaves a company alone after trouble, and lets one probe through after a rest."""
+"""The breaker stops calls to a provider after trouble, and lets one probe through after a rest."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_good_answer_between_troubles_starts_the_count_again() -> None:
     assert breaker.admit()
 
 
-def test_one_probe_goes_through_after_the_rest_whoever_asks() -> None:
+def test_of_simultaneous_calls_after_the_rest_one_goes_through_as_a_probe() -> None:
     hours = Hours()
     breaker = Breaker(troubles_to_open=1, rest_seconds=15, monotonic=hours)
     breaker.note(well=False)

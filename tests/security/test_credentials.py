@@ -96,7 +96,7 @@ def test_an_altered_secret_is_not_decrypted(vault: Vault) -> None:
             vault.decrypt(rubbish, CLIENT, KEY)
 
 
-def test_two_seals_of_one_secret_differ(vault: Vault) -> None:
+def test_two_encryptions_of_one_secret_differ(vault: Vault) -> None:
     assert vault.encrypt("the secret", CLIENT, KEY) != vault.encrypt("the secret", CLIENT, KEY)
 
 

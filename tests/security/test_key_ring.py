@@ -1,4 +1,4 @@
-"""The keys of the house in their file."""
+"""The master keys in their file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tokens: only what the house signed, for the purpose it signed it for, and only as long as it said."""
+"""Tokens: accepted only if this service signed them, for their purpose, and until they expire."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_any_jwt_library_reads_an_access_token(tokens: Tokens, keyring: Keyring)
 
 
 @pytest.mark.filterwarnings("ignore::jwt.warnings.InsecureKeyLengthWarning")
-def test_a_forged_token_is_nobodys(tokens: Tokens, keyring: Keyring) -> None:
+def test_a_forged_token_is_refused(tokens: Tokens, keyring: Keyring) -> None:
     key = keyring.newest(Ring.TOKENS)
     good = jwt.decode(tokens.issue_access(CLAIMS, NOW), options={"verify_signature": False})
 
@@ -64,7 +64,7 @@ def test_a_forged_token_is_nobodys(tokens: Tokens, keyring: Keyring) -> None:
     assert [tokens.read_access(token, NOW) for token in forged] == [None] * len(forged)
 
 
-def test_a_token_without_a_signature_is_nobodys(tokens: Tokens, keyring: Keyring) -> None:
+def test_a_token_without_a_signature_is_refused(tokens: Tokens, keyring: Keyring) -> None:
     token = tokens.issue_access(CLAIMS, NOW)
     header, payload, signature = token.split(".")
     for algorithm in ("none", "None", "NONE", "RS256", ""):
@@ -81,12 +81,12 @@ def test_a_token_without_a_signature_is_nobodys(tokens: Tokens, keyring: Keyring
     "text",
     ["", ".", "..", "a.b.c", "é", "\ud800", "\x00", "null", "e30.e30.e30", "W10.W10.W10", "=" * 100, "." * 10_000],
 )
-def test_what_is_no_token_at_all_is_nobodys(text: str, tokens: Tokens) -> None:
+def test_a_text_that_is_no_token_is_refused(text: str, tokens: Tokens) -> None:
     assert tokens.read_access(text, NOW) is None
     assert tokens.read_refresh(text) is None
 
 
-def test_a_deeply_nested_token_is_nobodys(tokens: Tokens) -> None:
+def test_a_deeply_nested_token_is_refused(tokens: Tokens) -> None:
     nested = base64.urlsafe_b64encode(b"[" * 20_000).decode().rstrip("=")
     assert tokens.read_access(f"{nested}.{nested}.x", NOW) is None
 

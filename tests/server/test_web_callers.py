@@ -1,4 +1,4 @@
-"""A web process and its callers: however they send and read, each is answered, and nobody waits for another."""
+"""A web process and its callers: however they send and read, each is answered, and no caller waits for another."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class Caller:
     """One connection to the service."""
 
     def __init__(self, port: int, receive_bytes: int | None = None) -> None:
-        """`receive_bytes` is how much the system takes in before somebody reads."""
+        """`receive_bytes` is how much the system buffers before the caller reads."""
         self._socket = socket.socket()
         if receive_bytes is not None:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
@@ -187,21 +187,21 @@ def calls_are_answered(port: int) -> None:
 
 
 @pytest.mark.parametrize("half", HALVES.values(), ids=HALVES)
-def test_callers_who_stop_in_the_middle_hold_up_nobody(port: int, half: bytes) -> None:
+def test_callers_that_stop_in_the_middle_hold_up_no_other(port: int, half: bytes) -> None:
     with ExitStack() as stack:
         for _ in range(20):
             stack.enter_context(Caller(port)).send(half)
         calls_are_answered(port)
 
 
-def test_two_hundred_callers_who_stop_anywhere_hold_up_nobody(port: int) -> None:
+def test_two_hundred_callers_that_stop_anywhere_hold_up_no_other(port: int) -> None:
     with ExitStack() as stack:
         for number in range(200):
             stack.enter_context(Caller(port)).send(list(HALVES.values())[number % len(HALVES)])
         calls_are_answered(port)
 
 
-def test_callers_who_do_not_read_hold_up_nobody_and_get_all_of_it_when_they_do(port: int) -> None:
+def test_callers_that_do_not_read_hold_up_no_other_and_get_all_of_it_when_they_do(port: int) -> None:
     with Caller(port) as caller:
         caller.send(b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n")
         _, document = caller.answer()
@@ -216,7 +216,7 @@ def test_callers_who_do_not_read_hold_up_nobody_and_get_all_of_it_when_they_do(p
         assert json.loads(document)["openapi"] == "3.1.0"
 
 
-def test_callers_who_go_away_in_the_middle_are_forgotten(port: int) -> None:
+def test_callers_that_disconnect_in_the_middle_are_forgotten(port: int) -> None:
     for raw in (*HALVES.values(), LIVE, b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"):
         with Caller(port, receive_bytes=2048) as caller:
             caller.send(raw)

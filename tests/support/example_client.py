@@ -1,4 +1,4 @@
-"""A client company with its people, made through the real services, for tests that need somebody to call."""
+"""A client with its people, made through the real services, for tests that need a caller."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ExampleClient:
         ).access_token
 
     def call(self, role: str = "owner") -> RequestContext:
-        """A call by the person with this role, as the door would have made it."""
+        """The context of a call by the person with this role, as authentication makes it."""
         return RequestContext(self.services.auth.authenticate_token(self.log_in(role)), address="192.0.2.1")
 
     def at_console(self, role: str = "owner") -> RequestContext:

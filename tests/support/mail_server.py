@@ -1,4 +1,4 @@
-"""A real mail server on this machine, which keeps what it accepts and refuses what it is told to."""
+"""A real mail server on this machine, which keeps the mails that it accepts and refuses chosen recipients."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ redis.call('PEXPIRE', log, redis.call('PTTL', log) - math.floor(microseconds / 1
 
 @pytest.fixture
 def let_pass() -> Callable[[SlidingWindowStorage, float], None]:
-    """Move time without moving a clock: a log that is so much older is all that a script can tell from waiting."""
+    """Move time without moving a clock, by making the accept times older: a script sees no difference."""
 
     def make_older(storage: SlidingWindowStorage, seconds: float) -> None:
         client: Any = storage.client

@@ -1,4 +1,4 @@
-"""What a hand at the database prompt can do: drop every trigger, edit, and put the triggers back."""
+"""Edits as at the database prompt: drop every trigger, edit, and create the triggers again."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ _LINES: tuple[Line, ...] = ("idle", "open", "over", "hung_up", "dropped")
 class Call:
     """A phone on the page. `target` is `code:*165#` (the gateway path) or `draft:MENU`.
 
-    `line` is what became of the call: `over` by a last screen, `dropped` when the network is gone and the server was
-    told nothing. `acts` are all acts since the first dial, redials included. `typed` is the part of a secret entry that
+    `line` is the state of the call: `over` after a last screen, `dropped` when the connection broke without a report to
+    the server. `acts` are all acts since the first dial, redials included. `typed` is the part of a secret entry that
     was typed with the keys. A call holds secrets: it goes into a page encrypted only.
     """
 

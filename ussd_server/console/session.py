@@ -106,7 +106,7 @@ def kept_form(text: str) -> dict[str, Any] | None:
 
 
 def encrypt_field(text: str) -> str:
-    """A text for a hidden field, which nobody but this service reads."""
+    """A text for a hidden field, which only this service can read."""
     return _fields_cipher().encrypt(f"{session.get('user')}\n{text}".encode()).decode()
 
 

@@ -96,7 +96,7 @@ def _converters(table: type[Table]) -> dict[str, Callable[[Any], Any]]:
 
 
 def written_moment(column: MomentField) -> Any:
-    """Select a column as the text that `iso_milliseconds` returns: cheaper than by way of a datetime."""
+    """Select a column as the text that `iso_milliseconds` returns: cheaper than making a datetime first."""
     return dialect().moment_text(column)
 
 
@@ -106,7 +106,7 @@ _MOST_ROWS = 1000
 def insert_rows(table: type[Table], rows: Sequence[dict[str, Any]]) -> None:
     """Insert rows, each with its values by column as `values_of` returns them; a column that is missing is null.
 
-    Call inside a unit of work: many rows take several statements.
+    Call inside a unit of work, because many rows take several statements.
     """
     meta: Any = table._meta
     columns = ", ".join(meta.columns)

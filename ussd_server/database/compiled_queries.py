@@ -1,4 +1,4 @@
-"""Compiled queries: SQL that Peewee writes once. For a wide table, writing it takes longer than running it."""
+"""Compiled queries: SQL that Peewee generates once. For a wide table, generating it takes longer than running it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class _Written:
 
     def __init__(self, sql: str, parameters: Sequence[Any]) -> None:
         self.sql = sql
-        # A parameter's name with its converter, or no name and a constant.
+        # The name of a parameter with its converter, or None with a constant.
         self.parameters: list[tuple[str | None, Any]] = [
             (each.name, each.convert) if isinstance(each, _Parameter) else (None, each) for each in parameters
         ]
@@ -43,7 +43,7 @@ class _Written:
 
 
 class _Batch(NamedTuple):
-    """A query for several sets of values: the converters of a set's values, and what is the same for all sets."""
+    """A query for several sets of values: the converters for one set, and the values that all sets share."""
 
     written: _Written
     converters: dict[str, Callable[[Any], Any]]

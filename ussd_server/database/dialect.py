@@ -19,7 +19,7 @@ class Standbys(NamedTuple):
 
 
 class Dialect(ABC):
-    """The open database's way of doing what the other database does otherwise.
+    """What differs between PostgreSQL and SQLite, for the open database.
 
     Texts of SQL name their parameters as `:name`; `run_query` runs them.
     """
@@ -36,7 +36,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def check_version(self) -> None:
-        """Raise UnsupportedDatabaseError unless the database is new enough."""
+        """Raise UnsupportedDatabaseError for a version of the database that is too old."""
 
     @abstractmethod
     def now(self) -> datetime:
@@ -70,11 +70,11 @@ class Dialect(ABC):
 
     @abstractmethod
     def snapshot(self) -> AbstractContextManager[None]:
-        """Begin a transaction that only reads, by ranges of ids, and sees one moment of the database."""
+        """Begin a read-only transaction for queries by ranges of ids; all of them see the same snapshot."""
 
     @abstractmethod
     def allow_statements(self, milliseconds: int) -> None:
-        """Let each statement of this unit of work take so long."""
+        """Set the statement timeout of this unit of work."""
 
     @abstractmethod
     def for_update(self, rows: Any) -> Any:
@@ -82,11 +82,11 @@ class Dialect(ABC):
 
     @abstractmethod
     def skip_locked(self, rows: Any) -> Any:
-        """Lock the rows of a query that are not locked yet, until the unit of work ends, and leave the others out."""
+        """Lock the rows of a query until the unit of work ends, and leave out rows that are locked already."""
 
     @abstractmethod
     def advisory_lock(self, number: int) -> None:
-        """Lock `number` until the unit of work ends, over all processes. On SQLite there is one writer anyway."""
+        """Take the advisory lock `number` until the unit of work ends, over all processes. SQLite has one writer."""
 
     @abstractmethod
     def lock_table(self, table: str) -> None:
@@ -94,7 +94,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def let_others_write(self, seconds: float) -> None:
-        """Call after a unit of work that took `seconds`: on SQLite it kept out all other writers."""
+        """Call after a unit of work that took `seconds`: on SQLite, pauses so that other writers get the lock."""
 
     # Migrations.
 

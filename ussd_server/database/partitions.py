@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 from ussd_server.database.unit_of_work import database, is_postgres, unit_of_work
 
-# Later transactions queue behind this lock. It times out before PostgreSQL looks for deadlocks, after a second.
+# Later transactions queue behind this lock, so it times out soon: before PostgreSQL's deadlock check, which runs after
+# a second.
 _LOCK_TIMEOUT_MS = 500
 
 _REFERRED_TO = {"events": "clients", "transaction_events": "transactions"}

@@ -22,13 +22,13 @@ from ussd_server.database.dialect import Dialect, Standbys
 _OLDEST_VERSION = 15
 # Deadlock, serialization failure, lock timeout, statement timeout: the server rolled back and is available.
 _ROLLED_BACK = ("40P01", "40001", "55P03", "57014")
-# Any number works; all processes must use the same one.
+# The number of the advisory lock for migrations; all processes must use the same one.
 _MIGRATION_LOCK = 7_256_256_165
 _MIGRATION_LOCK_TIMEOUT_MS = 1000
 _LOOK_AGAIN_SECONDS = 0.1
-# An account with millions of transfers takes seconds, and no request waits for them. The other settings keep the time
-# of a range the same at any size of the tables. By itself, the planner reads whole tables for a range. In large tables
-# it expects one row in a range of ids, and compares each row with each; a generic plan does not depend on the range.
+# For the book check. An account with millions of transfers takes seconds; no request waits for it. The other settings
+# keep the time for a range independent of table size: the planner would read whole tables for a range, and in large
+# tables it expects one row in a range of ids and chooses nested loops. A generic plan does not depend on the range.
 _SETTINGS_OF_A_SNAPSHOT = (
     "statement_timeout = 0",
     "enable_seqscan = off",
@@ -74,7 +74,7 @@ class Postgres(Dialect):
         return isinstance(cause, psycopg.Error) and cause.sqlstate in _ROLLED_BACK
 
     def broken_rule(self, error: Exception) -> str:
-        # The whole text may quote values of the client, too.
+        # Only this part: the whole message may quote values of the client.
         cause = getattr(error, "orig", None)
         if not isinstance(cause, psycopg.Error):
             return ""
@@ -135,7 +135,8 @@ class Postgres(Dialect):
         # A second process may wait here for as long as the first one's migrations take.
         self.pool.execute_sql("SET statement_timeout = 0")
         with self.without_timeouts():
-            # Polls for the lock: a waiting statement would block an index that is built concurrently.
+            # Poll for the lock: CREATE INDEX CONCURRENTLY waits for every running statement, also for one that waits
+            # for a lock.
             while not self.pool.execute_sql("SELECT pg_try_advisory_lock(%s)", (_MIGRATION_LOCK,)).fetchone()[0]:
                 time.sleep(_LOOK_AGAIN_SECONDS)
             self.pool.execute_sql(f"SET lock_timeout = {_MIGRATION_LOCK_TIMEOUT_MS}")
@@ -149,12 +150,12 @@ class Postgres(Dialect):
         return line.removesuffix(" -- by key")
 
     def without_parameters(self, statement: str) -> str:
-        # The driver reads a single percent sign as the beginning of a placeholder.
+        # psycopg reads a single percent sign as the beginning of a placeholder.
         return statement.replace("%", "%%")
 
     def index(self, kind: str, name: str, definition: str) -> Sequence[str]:
         return (
-            # It waits for all earlier transactions and blocks none.
+            # CONCURRENTLY waits for all earlier transactions and blocks none.
             "SET lock_timeout = 0",
             f"DROP INDEX CONCURRENTLY IF EXISTS {name}",
             f"CREATE {kind} CONCURRENTLY {name} ON {definition}",

@@ -1,4 +1,4 @@
-"""A read replica. Lists that may lag are read from it while its lag is small."""
+"""A read replica. Lists that may be some seconds old are read from it while its lag is small."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Replica:
         return self._away.value
 
     def rows(self, query: Any) -> list[Any] | None:
-        """Return the rows of a SELECT on the replica; None when the primary must be asked."""
+        """Return the rows of a SELECT on the replica; None when the caller must use the primary."""
         if self._away.refresh():
             return None
         try:

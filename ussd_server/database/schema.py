@@ -1,4 +1,4 @@
-"""Migrations, and statements that are written once for both databases."""
+"""Applies migrations, and runs statements that are written once for both databases."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _PAUSE_SECONDS = 1
 def migrate() -> list[str]:
     """Apply every migration that is missing, in order, each in one transaction; return the names of those applied now.
 
-    Raises UnsupportedDatabaseError before anything is applied. Two processes that start at once wait for one another:
-    PostgreSQL holds an advisory lock, SQLite a lock file.
+    Raises UnsupportedDatabaseError before anything is applied. Of two processes that start at once, one waits: for an
+    advisory lock on PostgreSQL, for a lock file on SQLite.
     """
     try:
         dialect().check_version()

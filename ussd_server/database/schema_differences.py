@@ -32,7 +32,7 @@ class _Item(NamedTuple):
 _Schema = dict[tuple[str, str], frozenset[_Item]]
 """Parts by (table of the migrations, table), which differ for a partition; functions have the table ``."""
 
-# An added part of these kinds could change money unnoticed. Added columns and indexes do no harm.
+# Additions of these kinds are reported, because they could change money. Added columns and indexes do no harm.
 _UNWELCOME = ("trigger", "disabled trigger of", "rule")
 
 

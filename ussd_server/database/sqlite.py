@@ -120,7 +120,7 @@ class Sqlite(Dialect):
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        # It must not begin as a writer, as every unit of work does.
+        # Begin as a reader. Every unit of work begins as a writer.
         with self.pool.atomic("DEFERRED"):
             yield
 
@@ -144,7 +144,8 @@ class Sqlite(Dialect):
 
     @contextmanager
     def only_migration(self) -> Iterator[None]:
-        # The lock comes before the first connection: two that make a new file at once can fail on each other.
+        # Take the lock before the first connection: two processes that create the file at once can make each other
+        # fail.
         path = Path(f"{self.pool.database}.migrating")
         try:
             path.touch()

@@ -20,7 +20,7 @@ from ussd_server.database.sqlite import Sqlite
 
 
 class _Database(DatabaseProxy):
-    """The open database. `atomic` is that of the open database; Peewee's proxy has its own."""
+    """The open database. `atomic` is overridden, because that of Peewee's proxy ignores the open database's."""
 
     def atomic(self, *given: Any, **named: Any) -> Any:
         """A transaction, or a savepoint within one."""
@@ -36,8 +36,8 @@ DATABASE_TROUBLE = (OperationalError, InterfaceError, MaxConnectionsExceeded)
 def open_database(url: str, max_connections: int) -> None:
     """Bind all tables to the database at `url` (`sqlite:///...` or `postgresql://...`).
 
-    Closes what is idle at the database that was open before. Connects to nothing yet. Raises ValueError for any other
-    kind of address.
+    Closes the idle connections of the database that was open before. Connects to nothing yet. Raises ValueError for any
+    other kind of address.
     """
     opened = database_at(url, max_connections)
     if database.obj is not None:
@@ -48,7 +48,7 @@ def open_database(url: str, max_connections: int) -> None:
 def database_at(url: str, max_connections: int) -> Dialect:
     """Return the dialect of the database at `url`, with its connection pool.
 
-    Of several hosts of PostgreSQL it connects to the one that takes writes.
+    Of several PostgreSQL hosts, the pool connects to the one that takes writes.
     """
     scheme = urlsplit(url).scheme
     if scheme == "sqlite":
@@ -95,7 +95,7 @@ def database_fault() -> str | None:
     except DATABASE_TROUBLE:
         close_connections()
         return "away"
-    # The next connection may reach the server that has taken over.
+    # After a failover, the next connection may reach the new primary.
     close_connections()
     return "read-only"
 
@@ -116,12 +116,12 @@ def for_update(rows: Any) -> Any:
 
 
 def skip_locked(rows: Any) -> Any:
-    """Lock the rows of a query that are not locked yet, until the unit of work ends, and leave the others out."""
+    """Lock the rows of a query until the unit of work ends, and leave out rows that are locked already."""
     return dialect().skip_locked(rows)
 
 
 def advisory_lock(number: int) -> None:
-    """Lock `number` until the unit of work ends, over all processes. On SQLite there is one writer anyway."""
+    """Take the advisory lock `number` until the unit of work ends, over all processes. SQLite has one writer anyway."""
     dialect().advisory_lock(number)
 
 

@@ -53,9 +53,9 @@ class Demonstration:
 def prepare_demonstration(services: Services, base_url: str, *, with_examples: bool = True) -> Demonstration:
     """Create missing parts of the demonstration and write `demo.json`. Existing parts stay as they are.
 
-    Without `demo.json` the key and the passwords are new, because the old ones are not stored in clear text. A service
-    without any client gets a day of example data `with_examples`, unless another provider than the sandbox would be
-    asked for the example payments; no other process may run meanwhile.
+    Without `demo.json` the key and the passwords are new, because the old ones are not stored in clear text.
+    `with_examples` gives a service without any client a day of example data, but only if the sandbox would move all
+    example payments. No other process of the service may run during the call.
     """
     time = MovingTime(services)
     time.end_interrupted()

@@ -18,10 +18,10 @@ _SESSIONS_AT_ONCE = 200
 
 
 class MovingTime:
-    """Moves the service's time of a process that runs alone, and does what the background worker would do meanwhile.
+    """Moves the service's time of a process that runs alone, and does what the background worker would do in that time.
 
-    The row of the service's time stays a day behind meanwhile: the database stamps ledger entries with its time or that
-    of the transfer, whichever is later.
+    The row of the service's time stays a day behind until the end: the database stamps ledger entries with its own time
+    or the transfer's, whichever is later.
     """
 
     def __init__(self, services: Services) -> None:

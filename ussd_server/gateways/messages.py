@@ -48,7 +48,7 @@ class UssdStep:
     `text` is at most 1,000 printable characters: the whole history joined with `*` when `cumulative`, else this entry
     alone; at a BEGIN that is not cumulative, the text dialled after the service code (`2*5000`). It may hold a PIN, so
     no printed form shows it. `sequence` counts the steps of the session where the gateway numbers them. Gateways that
-    do not mark a first step set `opening_text`: it replaces `text` when the session turns out to be new.
+    do not mark a first step set `opening_text`: it replaces `text` when the session is new.
     """
 
     provider_session_id: str

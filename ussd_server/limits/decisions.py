@@ -12,7 +12,7 @@ MICROSECONDS = 1_000_000
 # The refusal of a data call, word for word from the wire contract: by its key's limits or by its address's.
 DATA_CALL_REFUSED = "Rate limit exceeded. Maximum 100 requests per minute (1000 per hour) allowed."
 
-# (name, limit, length in seconds) of each window of a policy: what all decisions under it have in common.
+# (name, limit, length in seconds) of each window of a policy; the same for all decisions under it.
 Frames = tuple[tuple[str, int, int], ...]
 
 # (limit, length in microseconds) of each window of an identity.
@@ -52,7 +52,7 @@ class RateLimitDecision(NamedTuple):
 
     @property
     def accepted(self) -> bool:
-        """Whether every window had room."""
+        """Whether the call fitted into every window."""
         return bool(self.reading[0])
 
     @property

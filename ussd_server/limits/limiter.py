@@ -36,7 +36,7 @@ class LocalWindows:
     """Sliding windows in the memory of this process, on its monotonic clock, for the time that Redis is away."""
 
     def __init__(self, most_entries: int = 100_000, clock: Callable[[], int] = time.monotonic_ns) -> None:
-        """At most `most_entries` accept times are kept; beyond, the longest unused identities are dropped.
+        """At most `most_entries` accept times are kept; above that, the identities unused for longest are dropped.
 
         `clock` gives nanoseconds that never go back.
         """
@@ -85,7 +85,7 @@ log = logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The limits of one kind of caller: any number of windows, all of which must have room."""
+    """The limits of one kind of caller: any number of windows; a call must fit into all of them."""
 
     name: str
     items: tuple[RateLimitItem, ...]
@@ -152,7 +152,7 @@ class Limiter:
     def count_if(self, proof: Proof, namespace: str, identity: str, *, consume: bool) -> RateLimitDecision | None:
         """As `hit`, or `peek` unless `consume`, checking `proof` in the same round trip.
 
-        Returns None, and counts nothing, when the proof does not hold or Redis is away.
+        Returns None, without counting, when the proof does not hold or Redis is away.
         """
         windows, name = self._windows[namespace], _account(namespace, identity)
         try:
@@ -167,7 +167,7 @@ class Limiter:
         try:
             times = [] if self.away else self._storage.last_accepted_at(names)
         except REDIS_TROUBLE:
-            # The circuit stays closed: only calls that are counted decide whether Redis is away.
+            # This failure does not open the circuit: only counted calls decide whether Redis is away.
             times = []
         times = times or [0] * len(names)
         return [datetime.fromtimestamp(time / MICROSECONDS, UTC) if time else None for time in times]

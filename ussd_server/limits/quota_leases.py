@@ -1,4 +1,4 @@
-"""Quota leases: calls reserved in advance from a shared limit, so that not each call costs a round trip to Redis."""
+"""Quota leases: calls reserved in advance from a shared limit, so that most calls cost no round trip to Redis."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class QuotaLeases:
     def __init__(
         self, limiter: Limiter, policy: str, most: int, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
-        """`most` is the largest lease; up to so many unused calls may expire in each process each second."""
+        """`most` is the largest lease: at most that many unused calls expire in each process each second."""
         self._limiter = limiter
         self._policy = policy
         self._most = most
@@ -61,7 +61,7 @@ class QuotaLeases:
         with self._lock:
             other = self._current(identity, now)
             if other is not None:
-                # Another thread reserved calls meanwhile.
+                # Another thread has reserved calls since this one looked.
                 other.left, other.size = other.left + size - 1, size
                 return
             if len(self._leases) >= _MOST_IDENTITIES:

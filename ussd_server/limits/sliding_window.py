@@ -125,8 +125,8 @@ class SlidingWindowStorage(Storage):
     @property
     def client(self) -> RedisClient:
         """The client, created at its first use: the service must start while Redis is away."""
-        # Two threads may both create one; the later stays. With a lock, all would wait while one connects to a server
-        # that hangs.
+        # No lock: all threads would wait while one connects to a server that hangs. Two threads may each create a
+        # client; the later one stays.
         client = self._client or connect(self._url, timeout_seconds=self._timeout_seconds)
         self._client = client
         return client
@@ -169,7 +169,7 @@ class SlidingWindowStorage(Storage):
         keys = [self.key(name) for name in names]
         newest: list[Any]
         if isinstance(self.client, RedisCluster):
-            # Keys of several nodes: one script call cannot read them all.
+            # The keys may be on several nodes of a cluster, and a script reads those of one node only.
             newest = [self.client.lindex(key, 0) for key in keys]
         else:
             newest = self.pipeline.execute("EVAL", _NEWEST_SCRIPT, len(keys), *keys)

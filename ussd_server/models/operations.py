@@ -37,7 +37,7 @@ class Examination(Table):
 
 
 class ReferenceKey(Table):
-    """One row. `check_value` tells whether a key is the one that earlier payments were made with; it is not the key."""
+    """One row. `check_value` identifies the key that earlier payments were made with, without revealing it."""
 
     id = IntegerField(primary_key=True)
     check_value = TextField()

@@ -86,7 +86,7 @@ class UssdSession(Table):
 
     `state` belongs to the menu engine. `turns` lists every turn: the entry (secrets masked), the screen, its node, the
     time it took, and the length and HMAC of the gateway's text, which identify repeats. `working_until` is set while a
-    step is in progress, even when the session ends meanwhile. At `due_at` the worker checks whether the session has
+    step is in progress, even if the session ends during the step. At `due_at` the worker checks whether the session has
     expired; a step moves `expires_at` but not `due_at`, so that it changes no index.
     """
 

@@ -31,7 +31,7 @@ class WakeUpSignal:
             return
         try:
             if self._pipeline.execute("LPUSH", _KEY, "1") > _MAX_SIGNALS:
-                # Nobody waits; one signal is left for a worker that comes.
+                # No worker is waiting: keep one signal for the next one that does.
                 self._pipeline.execute("LTRIM", _KEY, 0, 0)
         except REDIS_TROUBLE:
             return

@@ -168,7 +168,8 @@ class Keyring:
 
     def _read(self) -> None:
         with self._lock:
-            # Taken first, also of a file that turns out to be half written: it is read again when it has changed.
+            # The state is taken before the content: a file that was read while it was being written is read again once
+            # it has changed.
             self._read_state = _state_of(self._path)
             document = _document_of(self._path.read_bytes())
             rings, reference = _rings_of(document), _reference_of(document)

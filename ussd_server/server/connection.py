@@ -12,12 +12,13 @@ from gevent.socket import socket
 
 # A client has this long to send a request, and as long again to read the response, or each part of a long one.
 _REQUEST_SECONDS = 30.0
-# A body of 64 KiB with its framing. In chunks of one byte it takes six times its size, and is refused: a chunk costs
-# processor time. A body of an announced length may be as long as that: the application refuses it before reading it.
+# A body of 64 KiB with its framing. In chunks of one byte a body takes six times its size and is refused, because each
+# chunk costs processor time. A body of an announced length may be as long as that: the application refuses it before
+# reading it.
 _MOST_WIRE_BYTES = 96 * 1024
 # A response that is not longer is sent in one piece. A longer one, such as a file, is sent while it is made.
 _MOST_KEPT_BYTES = 64 * 1024
-# A client that still sends when the connection ends is read up to these limits: a reset could discard its response.
+# When the connection ends, what the client still sends is read up to these limits: a reset could discard the response.
 _LINGER_SECONDS, _LINGER_READS, _LINGER_BYTES = 2.0, 16, 8192
 
 
@@ -59,7 +60,7 @@ class ClientConnection(socket):  # type: ignore[misc]
     def recv(self, size: int, flags: int = 0) -> bytes:
         """Receive. Raises ConnectionResetError when the request takes too long, or too many bytes."""
         if self.is_idle:
-            # Always through the hub: a fast client would keep the turn otherwise.
+            # Always yield to the hub: otherwise a client that sends fast would starve the other connections.
             self._hub.wait(self._readable)
             self._begin()
         elif self._wire_bytes > self._most_wire_bytes:

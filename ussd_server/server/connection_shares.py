@@ -13,7 +13,7 @@ _MOST_PROCESSES = 64
 # At most half of the live processes are new after a reload.
 _MOST_SUCCESSORS = _MOST_PROCESSES // 2
 _BYTES = 4
-# How long a process leaves a connection to processes that hold fewer. They may be stuck, so it is short.
+# How long a process leaves a connection to processes that hold fewer. Short, because those processes may be stuck.
 _LEAVE_SECONDS = 0.002
 
 
@@ -64,7 +64,7 @@ class ConnectionShare:
             self._shares.set(self._number, self._connections)
 
     def leave(self) -> None:
-        """Accept all that still wait, and count no more."""
+        """Accept all connections that still wait, and stop counting."""
         self._is_open = False
         self._shares.leave(self._number)
 

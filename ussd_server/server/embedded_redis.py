@@ -92,7 +92,8 @@ def _redis(settings: Settings) -> Child:
         "appenddirname": f"appendonly-{program.version}",
         "save": "",
         "maxmemory": "256mb",
-        # An evicted counter would raise a limit. When memory is full, writes fail and the workers limit by themselves.
+        # Evict no key: a lost counter would raise a limit. When memory is full, writes fail and each process limits by
+        # itself.
         "maxmemory-policy": "noeviction",
         "loglevel": "warning",
         "logfile": str(settings.data_dir / "valkey.log"),

@@ -47,9 +47,9 @@ backlog = 2048
 graceful_timeout = 30
 # Replies are complete before they are sent.
 sendfile = False
-# The limit for a worker that hangs as a whole, not for a single request.
+# A worker that sends no heartbeat for this long is killed. It does not limit a single request.
 timeout = 60
-# Longer than a proxy's keep-alive, so that this side never closes a connection on which a request arrives.
+# Longer than a proxy's keep-alive, so that the proxy closes idle connections first and loses no request.
 keepalive = 75
 
 # No header of a caller changes the path or the scheme. The application itself reads what a trusted proxy says.
@@ -60,7 +60,7 @@ limit_request_line = 4094
 limit_request_fields = 64
 limit_request_field_size = 8190
 
-# A heartbeat that waits for a busy disk would get a healthy worker killed.
+# gunicorn kills a worker whose heartbeat waits for a busy disk, so the heartbeat file is in memory.
 worker_tmp_dir = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108
 control_socket_disable = True
 proc_name = "ussd-server"

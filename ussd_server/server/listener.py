@@ -26,7 +26,7 @@ class Listener(StreamServer):  # type: ignore[misc]
         return super().do_read() if self._share.may_accept() else None
 
     def end(self) -> None:
-        """Serve the clients that have connected, and close. All others must reach another process or machine."""
+        """Serve the clients that have connected, and close. Later clients must reach another process or machine."""
         self.stop_accepting()
         while accepted := self.do_read():
             self.do_handle(*accepted)

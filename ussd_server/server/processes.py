@@ -148,10 +148,10 @@ def _next(signals: socket.socket, seconds: float) -> int | None:
 
 @contextmanager
 def _received_signals() -> Iterator[socket.socket]:
-    """Give a socket with one byte, its number, for each signal, so that none interrupts a step and none is lost.
+    """Yield a socket that receives the number of each signal as one byte: no signal interrupts a step or is lost.
 
-    Blocking the signals would not do: libraries have started threads that do not block them, and a signal that such a
-    thread takes ends the process.
+    Blocking the signals does not suffice: threads that libraries started do not block them, and a signal delivered to
+    such a thread ends the process.
     """
     reader, writer = socket.socketpair()
     with reader, writer:

@@ -30,7 +30,7 @@ log = logger(__name__)
 class WebLog(Logger):  # type: ignore[misc]
     """gunicorn's log without the line for each request, which it would build even when unused.
 
-    The application logs its requests itself, and knows what may be logged of them.
+    The application logs its requests itself, without what must not be in a log.
     """
 
     access_log_enabled = False

@@ -34,7 +34,7 @@ log = logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RunningProcess:
-    """A process of the service; `settings` are without secrets, `digests` are those of what is left out of them."""
+    """A process of the service. `settings` hold no secrets; `digests` are digests of the secret ones."""
 
     process: str
     pid: int

@@ -20,7 +20,7 @@ from ussd_server.settings import Settings
 _LISTEN_BACKLOG = 2048
 # A service that listens on every address is reached locally by this one.
 _WITHIN = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104
-# A request may take 25 s and gunicorn waits 30 s for it.
+# A request may take 25 s, and gunicorn gives it 30 s to end.
 _WEB_GRACE_SECONDS = 35.0
 _WORKER_GRACE_SECONDS = 35.0
 _READINESS_TIMEOUT_SECONDS = 2.0

@@ -1,1 +1,1 @@
-"""The work: plain classes whose methods take a message and a call and give a message or refuse with one code."""
+"""Services: plain classes whose methods take a message and a context, and return a message or raise one error code."""

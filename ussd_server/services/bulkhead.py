@@ -1,4 +1,4 @@
-"""A bound on the requests of a process that wait, or that work for long, in all and for each client."""
+"""Limits how many requests of a process wait or work for long, in total and for each client."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from threading import Lock
 
 
 class Place:
-    """A request's permission to wait. It is true while it is held, and may be lost to another client."""
+    """The place of a request. It is true while the request holds it; another client may take it away."""
 
     __slots__ = ("is_held",)
 
@@ -26,8 +26,8 @@ class Bulkhead:
     def __init__(self, places: int, places_of_client: int | None = None) -> None:
         """At most `places` requests at a time, at most `places_of_client` of them for one client.
 
-        None: one client may have all of them until other clients want some too. Then the client with the most places
-        loses its oldest one to a client with fewer.
+        None: one client may have all places until another client needs one. Then the client with the most places loses
+        its oldest place to a client with fewer.
         """
         self._free = places
         self._places_of_client = places_of_client
@@ -36,7 +36,7 @@ class Bulkhead:
 
     @contextmanager
     def place(self, client_id: str) -> Iterator[Place]:
-        """Yield a place for the length of the block; it is false, without waiting, when this client can have none."""
+        """Yield a place for the length of the block. Never waits: the place is false when the client can have none."""
         place = Place()
         with self._lock:
             if self._may_take(client_id):
@@ -65,7 +65,7 @@ class Bulkhead:
         return True
 
     def _give_up(self, client_id: str, place: Place) -> None:
-        """Count a place that was removed from its client's."""
+        """Count a place that its client gave back or lost."""
         place.is_held = False
         self._free += 1
         if not self._held[client_id]:

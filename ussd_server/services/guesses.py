@@ -1,4 +1,4 @@
-"""Limits of guessed passwords and codes."""
+"""Limits against guessing passwords and codes."""
 
 from __future__ import annotations
 

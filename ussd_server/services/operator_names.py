@@ -1,4 +1,4 @@
-"""Names of people: compared as they look, and known where operators have accounts."""
+"""Names of operators who decide: compared as they look, and checked against the accounts of operators."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ussd_server.status import Code, ServiceError
 
 _LONGEST_NAME = 100
 _MARKS = " .-'@_+"
-# What Unicode calls ignorable by default and does not put into the category Cf: fillers, joiners, variation selectors.
+# Characters that Unicode calls ignorable by default, but not of category Cf: fillers, joiners, variation selectors.
 _INVISIBLE = re.compile(r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
 _DIFFERENT_PEOPLE = "Two different people must stand by it, with their names"
 
@@ -21,10 +21,10 @@ def is_same_person(one: str, other: str) -> bool:
 
 
 def require_two_names(by: str, second: str) -> tuple[str, str]:
-    """Two different people, as their names are kept. INVALID_REQUEST for anything else.
+    """Return the names of two different people as they are stored. INVALID_REQUEST for anything else.
 
-    Once there are accounts of operators, each must be the e-mail address of an active one. Before that, a name is of
-    1 to 100 letters, digits, spaces and `. - ' @ _ +`, and both are written in one script: letters of two scripts may
+    Once operators have accounts, each name must be the e-mail address of an active operator. Before that, a name has 1
+    to 100 letters, digits, spaces and `. - ' @ _ +`, and both names use one script, because letters of two scripts may
     look the same.
     """
     names = " ".join(by.split()), " ".join(second.split())

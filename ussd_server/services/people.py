@@ -1,4 +1,4 @@
-"""The people behind a caller: a payout is approved by other people than those who made it."""
+"""The people behind a caller: a payout must be approved by a person who did not make it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ussd_server.models.clients import User
 
 
 def people_behind(client_id: str, ids: Collection[str]) -> frozenset[str]:
-    """The people of a client with these ids, and all who could have opened the links that set their passwords.
+    """The people with these ids, and all people who could have opened the links that set their passwords.
 
     Two sets that share a person count as one person. Disabled people count as well.
     """
@@ -16,7 +16,7 @@ def people_behind(client_id: str, ids: Collection[str]) -> frozenset[str]:
 
 
 def counted_as_one(client_id: str, ids: Collection[str]) -> frozenset[str]:
-    """Everybody of a client who counts as one person with one of these, themselves included."""
+    """The people of a client who count as one person with one of these, including these."""
     seen_by = _seen_by(client_id)
     wanted = _closure(seen_by, ids)
     return wanted | {person for person in seen_by if wanted & _closure(seen_by, [person])}

@@ -33,7 +33,7 @@ def address_of(secret: str, email: str) -> str:
 
 
 def step_of(secret: str, code: str, now: datetime) -> int | None:
-    """The number of the 30 seconds whose TOTP code this is: the present ones, or those before or after. Else None."""
+    """The TOTP step (30 seconds) of this code: the present one, the one before or the one after. Else None."""
     code, totp = _normal(code), pyotp.TOTP(secret)
     present = int(now.timestamp()) // _STEP_SECONDS
     if _is_totp(code):
@@ -91,7 +91,7 @@ class FactorStore:
         guesses.refuse_when_used_up()
         is_right = _unused_step(row, secret, code, now) is not None
         if is_right:
-            # Of guesses made at once, a right one counts only while the wrong ones before it left room.
+            # Checked again: a right guess counts only if simultaneous wrong guesses have not used up the limit.
             guesses.refuse_when_used_up()
         return is_right
 
@@ -139,5 +139,5 @@ def _new_code() -> str:
 
 def _digest(owner_id: str, code: str) -> str:
     text = f"{owner_id} {code.replace('-', '')}"
-    # A form may carry half a surrogate; it must be refused as a wrong code, not fail.
+    # A form may contain a lone surrogate; it must be refused as a wrong code, not raise.
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -113,7 +113,7 @@ def _lines(text: TextIOWrapper, lines_before: int) -> Iterator[str]:
         if len(read) == _MOST_LINE_CHARACTERS:
             raise SpreadsheetError(f"the line is longer than {_MOST_LINE_CHARACTERS:,} characters.", line=line)
         if line % _LINES_BEFORE_A_PAUSE == 0:
-            # Other requests of the process go on meanwhile, also beside a file of empty lines.
+            # Let other requests of the process run, also while a file of empty lines is read.
             time.sleep(0)
         yield read
 

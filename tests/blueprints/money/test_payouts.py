@@ -268,7 +268,7 @@ def test_fees_that_change_during_an_approval_are_never_charged_unseen(
     assert maker.get("/api/balance").json["data"]["reserved"] == 0
 
 
-def test_a_draft_that_a_hand_changed_is_not_approved_and_check_names_it(
+def test_a_draft_that_was_edited_in_the_database_is_not_approved_and_check_names_it(
     maker: Program, approver: Program, services: Services
 ) -> None:
     payout_id = maker.post("/api/payouts", body()).json["data"]["payout_id"]

@@ -132,7 +132,7 @@ def test_metadata_comes_back_as_it_was_given(program: Program) -> None:
 
 @pytest.mark.parametrize("number", ["1" + "0" * 40, "-9007199254740993", "1e400"])
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-def test_a_number_that_not_everybody_can_read_is_refused(program: Program, web: FlaskClient, number: str) -> None:
+def test_a_number_that_some_parsers_cannot_read_is_refused(program: Program, web: FlaskClient, number: str) -> None:
     body = json.dumps(BODY | {"metadata": {"n": 0}}).replace('"n": 0', f'"n": {number}')
     reply = web.post(PATH, data=body, content_type="application/json", headers=program.headers)
     assert refusal(reply) == (400, "INVALID_REQUEST")

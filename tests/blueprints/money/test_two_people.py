@@ -167,7 +167,7 @@ def test_the_old_secret_of_a_rotated_key_is_still_its_makers(desk: Desk) -> None
     assert desk.approve(rotated, payout)
 
 
-def test_whoever_saw_the_link_of_a_password_counts_as_that_person(desk: Desk) -> None:
+def test_a_person_who_saw_the_link_of_a_password_counts_as_its_owner(desk: Desk) -> None:
     desk.invite("ann", "second")
     assert not desk.approve("second", desk.draft("ann", "P1"))
     assert not desk.approve("ann", desk.draft("second", "P2"))

@@ -192,7 +192,7 @@ def test_dmark_sends_one_entry_a_step_without_numbers(shop: Shop, clock: Movable
 
 @pytest.mark.parametrize("codes", [(CODE,), ()])
 @pytest.mark.parametrize("dialled", ["384*123", "384123"])
-def test_comviva_tells_a_first_step_by_the_dialled_code(
+def test_a_first_step_of_comviva_is_recognised_by_the_dialled_code(
     dialled: str, codes: tuple[str, ...], shop: Shop, web: FlaskClient
 ) -> None:
     path = shop.channel_of("comviva", codes=codes)

@@ -137,7 +137,7 @@ def test_a_step_is_not_written_while_another_is_in_progress(
 @pytest.mark.parametrize(
     ("start", "write"), [("root", "insert_answered"), ("balance", "insert_claimed")], ids=["plain", "with an action"]
 )
-def test_a_session_never_begins_with_a_key_that_was_deleted_meanwhile(
+def test_a_session_never_begins_with_a_key_that_is_deleted_during_its_first_step(
     start: str, write: str, services: Services, web: FlaskClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop = Shop(services, shop_document(start=start))

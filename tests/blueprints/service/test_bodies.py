@@ -22,7 +22,7 @@ class Payment(Body):
 
 
 def parse(body: bytes) -> dict[str, Any]:
-    """What the door makes of a body."""
+    """Parse a body as an endpoint does."""
     environ = EnvironBuilder(method="POST", data=body, content_type="application/json").get_environ()
     request = Request(environ)
     return parse_object(request, read_body(request.environ))

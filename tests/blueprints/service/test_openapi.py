@@ -43,7 +43,7 @@ def test_the_document_is_valid_openapi(document: dict[str, Any]) -> None:
     OpenAPIV31SpecValidator(document).validate()
 
 
-def test_the_document_is_served_to_anybody(web: FlaskClient, document: dict[str, Any]) -> None:
+def test_the_document_is_served_without_credentials(web: FlaskClient, document: dict[str, Any]) -> None:
     assert web.get("/openapi.json").json == document
 
 

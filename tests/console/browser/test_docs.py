@@ -64,7 +64,7 @@ def test_a_call_is_found_read_in_four_languages_and_tried(
         ({}, {"HTTP_X_FORWARDED_FOR": "192.0.2.1"}),
     ],
 )
-def test_the_key_is_shown_to_nobody_else(
+def test_the_key_is_shown_only_in_a_sandbox_and_only_on_this_machine(
     console: Console, demonstration: Path, settings: dict[str, str], caller: dict[str, str]
 ) -> None:
     apikey = json.loads(demonstration.read_text())["apikey"]

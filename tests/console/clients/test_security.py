@@ -177,7 +177,7 @@ def test_guesses_of_a_fresh_code_are_limited(visit: Visit, clock: MovableClock) 
     assert ApiKey.select().count() == 0
 
 
-def test_an_owner_requires_it_of_everybody_who_is_then_led_to_add_it(visit: Visit, clock: MovableClock) -> None:
+def test_an_owner_requires_a_second_factor_and_each_person_is_led_to_add_one(visit: Visit, clock: MovableClock) -> None:
     owner, viewer = visit(), visit("viewer")
     assert "Require it of everybody" in owner.get("/people").text
     assert "Require it of everybody" not in visit("admin").get("/people").text
@@ -209,7 +209,7 @@ def test_an_owner_requires_it_of_everybody_who_is_then_led_to_add_it(visit: Visi
     assert again.post("/security/remove").status_code == 303
 
 
-def test_an_owner_removes_a_colleagues_second_factor_and_nobody_else_does(
+def test_only_an_owner_removes_a_colleagues_second_factor(
     visit: Visit, services: Services, clock: MovableClock
 ) -> None:
     owner, admin, developer = visit(), visit("admin"), visit("developer")

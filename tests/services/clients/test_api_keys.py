@@ -1,4 +1,4 @@
-"""API keys: their life, their limits, and what happens when many hands reach for them."""
+"""API keys: their life, their limits, and simultaneous changes of them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _phones = itertools.cycle(range(10))
 
 
 def accepted(services: Services, key: ApiKeyView, secret: str | None = None) -> bool:
-    """Whether the door takes a key with a secret, its own unless another is given."""
+    """Whether authentication accepts a key with a secret, its own unless another is given."""
     # Each try comes from an address of its own, so that none is refused for what another guessed wrong.
     address = f"192.0.{next(_addresses)}"
     try:

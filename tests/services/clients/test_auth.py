@@ -1,4 +1,4 @@
-"""Who calls: keys with their secrets at the door, and what is counted against whom."""
+"""Authentication: keys with their secrets, and which limits count a call."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def code_of(change: Callable[[], object]) -> Code:
 
 
 def is_open(services: Services, view: LoginView) -> bool:
-    """Whether a login's access token opens the door."""
+    """Whether a login's access token is accepted."""
     try:
         return services.auth.authenticate_token(view.access_token).client_id == view.client_id
     except ServiceError:
@@ -116,7 +116,7 @@ def test_the_addresses_of_one_ipv6_network_guess_together(services: Services, ex
     assert is_open(services, log_in(services, email, address="2001:db8:0:2::1"))
 
 
-def test_passwords_are_checked_outside_every_transaction_and_for_everybody(
+def test_passwords_are_checked_outside_every_transaction_and_also_for_unknown_addresses(
     services: Services, example_client: ExampleClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, checked = passwords.matches, []

@@ -89,7 +89,7 @@ def test_secret_and_recovery_codes_are_not_readable_in_the_database(
     assert "492039" not in repr(LogIn("a@b", PASSWORD, "492039"))
 
 
-def test_wrong_codes_from_elsewhere_lock_nobody_out(
+def test_wrong_codes_from_elsewhere_lock_no_person_out(
     services: Services, clock: MovableClock, acme: ExampleClient
 ) -> None:
     logins, email = services.logins, acme.email()
@@ -126,7 +126,7 @@ def test_one_code_that_is_sent_many_times_at_once_is_accepted_once(
         assert refusals(results) == ["Invalid credentials"] * 5
 
 
-def test_a_client_that_requires_it_admits_nobody_without_one(
+def test_a_client_that_requires_a_second_factor_admits_no_person_without_one(
     services: Services, clock: MovableClock, acme: ExampleClient
 ) -> None:
     factors, logins, auth = services.second_factors, services.logins, services.auth

@@ -75,7 +75,7 @@ def test_who_counts_as_one_person_with_the_maker_is_not_asked(services: Services
     assert recipients(MailKind.NEEDS_APPROVAL) == ["owner@acme.example"]
 
 
-def test_those_who_may_approve_are_those_who_are_asked_to() -> None:
+def test_people_who_may_approve_are_asked_to_approve() -> None:
     may = {role for role, grants in PAGE_PERMISSIONS.items() if "payouts:approve" in grants}
     assert set(ROLES[MailKind.NEEDS_APPROVAL]) == may
     assert set(ROLES) | OF_OPERATORS == set(CHOICES)

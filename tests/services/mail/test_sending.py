@@ -40,7 +40,7 @@ def link_in(mail_server: MailServer, recipient: str = ANN) -> str:
     return str(link)
 
 
-def test_an_invitation_is_mailed_and_shown_to_nobody(
+def test_an_invitation_is_mailed_and_not_shown_to_the_inviter(
     services: Services, client: ExampleClient, mail_server: MailServer, send_mails: Send
 ) -> None:
     assert invite(services, client) is None
@@ -323,7 +323,7 @@ def test_addresses_beyond_ascii_and_malformed_ones_are_given_up_at_once(
     }  # fmt: skip
 
 
-def test_a_person_who_was_disabled_meanwhile_gets_no_mail(
+def test_a_person_who_was_disabled_after_the_mail_was_written_gets_none(
     services: Services, client: ExampleClient, mail_server: MailServer, send_mails: Send
 ) -> None:
     invite(services, client)

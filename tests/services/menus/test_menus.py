@@ -1,4 +1,4 @@
-"""Menus: drafts are kept as they are, published versions never change, and nobody sees another client's."""
+"""Menus: drafts are kept as they are, published versions never change, and no client sees another's."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def test_a_delivery_that_is_never_due_is_named(services: Services) -> None:
         ),
     ],
 )
-def test_a_service_time_that_a_hand_moved_is_named(services: Services, mistake: str, sentence: str) -> None:
+def test_a_service_time_that_was_edited_is_reported(services: Services, mistake: str, sentence: str) -> None:
     assert check_everything() == []
     database.execute_sql(mistake)
     assert [str(one) for one in check_everything()] == [f"The row of service_clock {sentence}."]

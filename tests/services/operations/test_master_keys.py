@@ -138,7 +138,7 @@ def test_the_secrets_of_webhooks_live_on_when_the_old_keys_are_gone(services: Se
     assert vault.decrypt(row.previous_secret_sealed, owner.id, row.id) == made.secret
 
 
-def test_every_table_that_seals_something_is_carried_over() -> None:
+def test_every_table_with_encrypted_columns_is_carried_over() -> None:
     sealing = {
         table for table in Table.__subclasses__() if any(name.endswith("_sealed") for name in table._meta.fields)
     }

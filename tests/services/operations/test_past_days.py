@@ -1,4 +1,4 @@
-"""A payment of a past day is missed, whatever a hand removes with it."""
+"""The check reports a payment of a past day that was deleted, whatever was deleted with it."""
 
 from __future__ import annotations
 

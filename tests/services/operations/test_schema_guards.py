@@ -66,7 +66,7 @@ _GUARDS_ON_SQLITE = [
 ]  # fmt: skip
 
 
-def test_every_guard_that_a_hand_takes_away_is_named(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_guard_that_was_dropped_is_reported(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dialect(), "snapshot", nullcontext)
     for statements, expected in _GUARDS_ON_POSTGRES if is_postgres() else _GUARDS_ON_SQLITE:
         with database.atomic() as harm:

@@ -1,4 +1,4 @@
-"""What was judged of a payout is what is approved and sent, whatever a hand at the database prompt does between."""
+"""The judged rows of a payout are what is approved and sent, whatever is edited at the database prompt between."""
 
 from __future__ import annotations
 

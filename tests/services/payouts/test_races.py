@@ -51,7 +51,7 @@ def test_of_simultaneous_approvals_one_counts(desk: PayoutDesk) -> None:
     assert check_everything() == []
 
 
-def test_of_an_approval_and_a_cancellation_the_cancellation_is_the_end_whoever_is_first(desk: PayoutDesk) -> None:
+def test_of_an_approval_and_a_cancellation_in_any_order_the_cancellation_wins(desk: PayoutDesk) -> None:
     for turn in range(_ROUNDS):
         draft = desk.draft_of(_ROWS, f"P{turn}")
         approved, cancelled = at_once(partial(desk.approve, draft), partial(desk.cancel, draft))

@@ -87,7 +87,7 @@ def test_a_provider_that_a_worker_found_away_receives_no_payments_from_any_proce
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(provider_outages, "_REPORT_SECONDS", 60)
-    # Nobody listens at this port, so every call to the provider fails before it leaves.
+    # No server listens at this port, so every call to the provider fails before it is sent.
     nowhere = MtnAccess("http://127.0.0.1:1", "mtnuganda", MtnProduct("k", "u", "s"))
     settings = replace(settings, providers={"mtn": nowhere})
     services, other_process = build_services(settings), build_services(settings)

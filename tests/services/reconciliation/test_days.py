@@ -69,7 +69,7 @@ class Day:
         return self.settle(made.transaction.transaction_id)
 
     def make(self, trouble: str) -> None:
-        """Let the next payment have this trouble, and not the tokens, which expired meanwhile."""
+        """Give the next payment this trouble, after the expired tokens were renewed without it."""
         adapter = self.services.runtime.providers.get(self.provider)
         for direction in Direction:
             adapter.balance_cents(direction, 5)

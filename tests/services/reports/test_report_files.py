@@ -68,11 +68,11 @@ def test_days_without_a_worker_follow_and_a_day_that_fails_leaves_nothing_behind
     assert len(files.write()) == 2
 
 
-def test_a_day_that_another_worker_has_written_meanwhile_stays_as_it_is(
+def test_a_day_that_another_worker_has_written_first_stays_as_it_is(
     files: ReportFiles, services: Services, program: Program, tmp_path: Path
 ) -> None:
     class Slow:
-        """Reports that take so long that another worker writes the days meanwhile."""
+        """Reports that take so long that another worker writes the days first."""
 
         def csv(self, *given: Any) -> Iterator[bytes]:
             files.write()

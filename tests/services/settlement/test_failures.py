@@ -22,7 +22,7 @@ from ussd_server.services.settlement.outcomes import REVIEW_LATE, REVIEW_RETRACT
 from ussd_server.services.transactions.messages import TransactionStatus
 
 
-def test_a_failure_gets_one_more_look_and_a_look_that_failed_is_made_again(desk: Desk, provider: FakeProvider) -> None:
+def test_a_failure_is_enquired_again_and_an_enquiry_that_failed_is_repeated(desk: Desk, provider: FakeProvider) -> None:
     provider.asked, provider.enquired = [FAILURE], [UNKNOWN, SUCCESS]
     desk.order()
     desk.work(700)
@@ -123,7 +123,7 @@ def test_a_callback_during_the_look_after_a_failure_is_followed(desk: Desk, prov
     assert (desk.row.status, desk.row.late) == ("succeeded", True)
 
 
-def test_a_failure_that_overtakes_another_look_is_looked_at_as_late_as_any(desk: Desk, provider: FakeProvider) -> None:
+def test_a_failure_that_overtakes_an_enquiry_is_enquired_as_late_as_any(desk: Desk, provider: FakeProvider) -> None:
     provider.asked, provider.enquired = [PENDING], [PENDING, FAILURE]
     desk.order()
     desk.work()

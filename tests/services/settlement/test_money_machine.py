@@ -58,7 +58,7 @@ class Crash(BaseException):
 
 
 class MoneyMachine(RuleBasedStateMachine):
-    """One client of a house in which everything may happen; other clients of earlier runs still have open business."""
+    """A client of a service in which everything may happen; clients of earlier runs still have unfinished payments."""
 
     payments = Bundle("payments")
 

@@ -177,7 +177,7 @@ class LockingSession:
         self.holder = stack.enter_context(psycopg.connect(settings.database_url))
         self.watcher = stack.enter_context(psycopg.connect(settings.database_url, autocommit=True))
         self.pool = stack.enter_context(ThreadPoolExecutor(4))
-        # Whatever happens, those who wait must not wait for ever.
+        # Release the lock in any case, so that no thread waits for ever.
         stack.callback(self.holder.rollback)
 
     def lock(self, table: str, row_id: str, how: str = "") -> None:

@@ -72,7 +72,7 @@ class Receiver:
                 length = int(self.headers["Content-Length"])
                 body = self.rfile.read(length)
                 if len(body) < length:
-                    # Its sender was killed in the middle of it, so nobody was called.
+                    # Its sender was killed in the middle, so this was no call.
                     return
                 received = Received(self.path, {name.lower(): value for name, value in self.headers.items()}, body)
                 receiver.calls.append(received)

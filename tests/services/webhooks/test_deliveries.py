@@ -203,7 +203,7 @@ def test_a_name_that_turns_to_a_private_address_after_registration_is_never_conn
     assert (delivery.trouble, delivery.status, inside.calls) == ("address_refused", "waiting", [])
 
 
-def test_410_switches_the_webhook_off_at_once_and_tells_the_others(services: Services) -> None:
+def test_410_switches_the_webhook_off_at_once_and_the_others_get_an_event(services: Services) -> None:
     call = a_client()
     with Receiver(answering(410)) as gone, Receiver() as watcher:
         webhook = subscribe(services, call, gone.url)

@@ -1,4 +1,4 @@
-"""Queues of deliveries: in order for each object, shared by any number of senders, and nobody holds up others."""
+"""Queues of deliveries: in order for each object, shared by any number of senders; no receiver delays the others."""
 
 from __future__ import annotations
 

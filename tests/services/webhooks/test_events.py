@@ -1,4 +1,4 @@
-"""Events can be looked up and told again."""
+"""Events can be read and sent again."""
 
 from __future__ import annotations
 

@@ -108,14 +108,14 @@ class Edge:
 
 
 def assert_guarded(headers: Mapping[str, str]) -> None:
-    """The headers of every answer, whoever wrote it."""
+    """Check the headers of a reply, from nginx or from the service."""
     assert headers["x-request-id"]
     assert headers["cache-control"] == "no-store"
     assert headers["x-content-type-options"] == "nosniff"
 
 
 def assert_refused(answer: tuple[int, dict[str, str], Any], status: int, error: str) -> None:
-    """An answer in the general envelope, whoever wrote it."""
+    """Check a reply in the general envelope, from nginx or from the service."""
     found, headers, body = answer
     assert (found, body["success"], body["error"]) == (status, False, error)
     assert set(body) == {"success", "error", "message", "timestamp"}
@@ -126,7 +126,7 @@ def assert_refused(answer: tuple[int, dict[str, str], Any], status: int, error: 
 
 
 def assert_refused_to_people(answer: tuple[int, dict[str, str], Any], status: int) -> None:
-    """An answer in the key-management envelope, whoever wrote it."""
+    """Check a reply in the key-management envelope, from nginx or from the service."""
     found, headers, body = answer
     assert (found, body["status"], body["data"]) == (status, status, None)
     assert set(body) == {"status", "message", "data"}

@@ -113,7 +113,7 @@ def command_line(pid: int) -> str:
 
 
 def answers(port: int, path: str) -> bool:
-    """Whether somebody answers there with 200."""
+    """Whether a server answers there with 200."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_PATIENCE_SECONDS)
     try:
         connection.request("GET", path)

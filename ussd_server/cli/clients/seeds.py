@@ -23,7 +23,7 @@ seed_file = click.argument("file", type=KnownFile())
 
 @dataclass(frozen=True, slots=True)
 class SeededRow:
-    """What a row came to: `outcome` is created, updated, unchanged or refused; `made` is worth printing."""
+    """The result of a row: `outcome` is created, updated, unchanged or refused; `made` is printed."""
 
     outcome: str
     made: dict[str, str] = field(default_factory=dict)
@@ -58,7 +58,7 @@ def read_rows(file: Path, required: Collection[str], optional: Collection[str]) 
 
 
 def sow(rows: list[Row], plant: Callable[[Row], SeededRow], *, as_json: bool) -> None:
-    """Bring in every row by `plant`, print what each came to, and end with exit code 1 when one was refused."""
+    """Bring in every row by `plant`, print each result, and end with exit code 1 when a row was refused."""
     results = [_try(plant, row) for row in rows]
     lines = [
         f"Row {number}: {sown.outcome}  " + "  ".join(f"{name}: {value}" for name, value in sown.made.items())

@@ -1,4 +1,4 @@
-"""Connections to both databases: a pool that lends, and the errors that are not Peewee's."""
+"""Connections to both databases: the pool, and the errors that Peewee does not have."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CONNECT_TIMEOUT_SECONDS = 2
 
 
 class ReadOnlyDatabaseError(OperationalError):
-    """The database takes no writes: it is a standby, or was set so. Another connection may reach one that does."""
+    """The database takes no writes: it is a standby or set to read-only. A new connection may reach the primary."""
 
 
 class UnsupportedDatabaseError(Exception):

@@ -24,7 +24,7 @@ from ussd_server.database.connections import (
 # Our statements take milliseconds. A longer wait means that something is stuck.
 _STATEMENT_TIMEOUT_MS = 5000
 _LOCK_TIMEOUT_MS = 3000
-# A frozen server does not keep its own timeouts, while its machine still accepts what we send.
+# A frozen server does not enforce its own timeouts, but its machine still accepts what we send.
 _ANSWER_SECONDS = _STATEMENT_TIMEOUT_MS / 1000 + 1
 _REST_SECONDS = 1
 
@@ -57,8 +57,8 @@ class Connection(psycopg.Connection[Any]):
 class _Adapter(Psycopg3Adapter):
     """Peewee's adapter for psycopg 3, with our connection class.
 
-    One thread at a time connects. When the server did not reply, the threads that queued meanwhile are refused at
-    once instead of waiting one after another.
+    One thread at a time connects; others queue. When the server did not reply, the queued threads are refused at once
+    instead of each waiting for its own timeout.
     """
 
     _rests_until = 0.0  # by the monotonic clock
@@ -95,7 +95,7 @@ class _Pool(LendingPool, PooledPostgresqlDatabase):  # type: ignore[misc]
         try:
             return super().execute_sql(sql, params)
         except InternalError as error:
-            # PostgreSQL counts this as an internal error; for us it is trouble like a server that is away.
+            # PostgreSQL counts this as an internal error; we handle it like a server that is away.
             if isinstance(getattr(error, "orig", None), psycopg.errors.ReadOnlySqlTransaction):
                 raise ReadOnlyDatabaseError("the database is read-only") from error
             raise
@@ -150,11 +150,11 @@ def postgres_pool(url: str, max_connections: int, **named: str) -> Any:
 
 
 def connection_parts(url: str) -> dict[str, Any]:
-    """Return the parameters that an address has for PostgreSQL's client; none for one that the client does not take."""
+    """Return the parameters in an address as PostgreSQL's client parses it; none for an address that it refuses."""
     try:
         return conninfo_to_dict(url)
     except psycopg.ProgrammingError:
-        return {}  # connecting says what is wrong with it
+        return {}  # connecting raises the error
 
 
 def writable_host(url: str) -> dict[str, str]:

@@ -16,7 +16,7 @@ from ussd_server.database.connections import CONNECT_TIMEOUT_SECONDS, LendingPoo
 from ussd_server.native_threads import in_native_thread
 
 _LOCK_TIMEOUT_MS = 4000
-# What needs no write lock of SQLite. A write that begins otherwise, such as WITH, waits for its lock in SQLite.
+# Statements that need no write lock. A write that begins otherwise, such as WITH, waits for the lock inside SQLite.
 _READS = ("SELECT", "WITH", "PRAGMA", "EXPLAIN")
 _LONGEST_WORD = max(map(len, _READS))
 
@@ -61,8 +61,8 @@ class _Cursor(sqlite3.Cursor):
 class _Pool(LendingPool, PooledSqliteDatabase):  # type: ignore[misc]
     """SQLite in WAL mode, where every transaction begins as a writer.
 
-    The writers of a process wait here for each other. SQLite would let each wait in a native thread, until none is
-    left for the statement that ends the transaction they wait for.
+    Writers of a process queue here. In SQLite each would wait in a native thread, and no thread would be left for the
+    commit that they wait for.
     """
 
     def __init__(self, *given: Any, **named: Any) -> None:

@@ -1,4 +1,4 @@
-"""Everything that version 1.0.0 keeps: the tables, and the rules of each database."""
+"""The schema of version 1.0.0: the tables, and the functions and triggers of each database."""
 
 from ussd_server.database.schema import SCHEMA, execute_statements
 from ussd_server.database.unit_of_work import is_postgres

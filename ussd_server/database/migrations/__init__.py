@@ -1,1 +1,1 @@
-"""Numbered steps from an empty database to today's, run one process at a time."""
+"""Migrations: numbered steps from an empty database to the present schema, run by one process at a time."""

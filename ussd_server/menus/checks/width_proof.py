@@ -15,7 +15,7 @@ from ussd_server.menus.text.gsm7 import BASIC, EXTENSION, Size, measure
 from ussd_server.menus.text.screen import Budget, Screen, joined
 
 CHANNELS = (True, False)  # with and without transliteration: a menu may be dialled on both kinds
-_CHARACTERS_A_UNIT = 20  # of work: characters that are measured in about a microsecond
+_CHARACTERS_A_UNIT = 20  # characters for each unit of work: about a microsecond
 
 Lines = Sequence[str]
 Measured = tuple[Size, Lines]

@@ -79,7 +79,7 @@ class DocumentFields:
 
     def refuse(self, message: str, rule: str = "document", at: str = "", suggestion: str | None = None) -> None:
         """Add a problem with the field `at` of this object, or with the object itself."""
-        # The author chooses the names, which may be long, and every message about a part below repeats them.
+        # Cut names: authors choose them, they may be long, and every message about a part below repeats them.
         self.reading.problems.append(Problem(rule, self.node, shorten(message), self._path_to(at), suggestion))
 
     def complain(self, message: str, at: str) -> None:

@@ -24,9 +24,9 @@ class PatternError(ValueError):
 def compile_pattern(source: str) -> re.Pattern[str]:
     """Compile a pattern for whole entries of at most 160 characters. Raises `PatternError`.
 
-    At worst a backtracking matcher tries every division of the entry among the repetitions and alternatives. An upper
-    bound of that number is computed from the parsed pattern, so nested quantifiers, alternatives under a repetition and
-    several `.*` are refused, whatever the entry is.
+    In the worst case, a backtracking matcher tries every division of the entry among the repetitions and alternatives.
+    An upper bound of that number is computed from the parsed pattern, so nested quantifiers, alternatives under a
+    repetition and several `.*` are refused, whatever the entry is.
     """
     if len(source) > MAX_CHARACTERS:
         raise PatternError(f"the pattern has {len(source)} characters; at most {MAX_CHARACTERS} are allowed")

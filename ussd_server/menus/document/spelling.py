@@ -1,4 +1,4 @@
-"""The nearest right name to a misspelt one."""
+"""Finds the known name that is nearest to a misspelt one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BEST = 3
 
 
 class Spelling:
-    """Suggests names, at most 12 different ones for a document, because each compares a word with many others."""
+    """Suggests names, for at most 12 misspelt names of a document: each is compared with many others."""
 
     def __init__(self, work: WorkBudget | None = None) -> None:
         """`work` counts the comparisons."""
@@ -37,7 +37,7 @@ def _close(word: str, names: list[str]) -> list[str]:
     folded = {name.casefold(): name for name in names}
     written = word.casefold()
     found = difflib.get_close_matches(written, folded, n=_BEST, cutoff=_SIMILARITY)
-    # Of two words that are alike to the same degree, the one that begins alike is meant: `end` for `ent`, not `set`.
+    # Of two equally similar names, prefer the one with the same beginning: `end` for `ent`, not `set`.
     found.sort(key=lambda name: (_likeness(written, name), name[0] == written[0]), reverse=True)
     return [folded[each] for each in found]
 

@@ -66,7 +66,7 @@ def display_options(*, transliterates: bool, septets: int | None, ucs2: int | No
 
 @dataclass(frozen=True, slots=True)
 class Navigator:
-    """Navigates one document on one channel. Every method is pure: a state in, a turn out."""
+    """Navigates one document on one channel. Every method is pure: it takes a state and returns a turn."""
 
     document: Document
     channel: DisplayOptions

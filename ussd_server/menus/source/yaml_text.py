@@ -71,7 +71,7 @@ def json_places(text: str) -> Places:
 
 MAX_DEPTH = 32
 MAX_PARTS = 20_000
-# The parser looks at every open bracket again for each that follows. Those in texts count too.
+# For every bracket the parser reads all open ones again. Brackets in texts are counted too, for simplicity.
 _MOST_OPEN_BRACKETS = 200
 _BRACKET = re.compile(r"[\[\]{}]")
 _LONGEST_NUMBER = 30

@@ -13,7 +13,7 @@ from ussd_server.menus.text.gsm7 import drop_controls
 from ussd_server.menus.tools.graph import GraphEdge, GraphNode, graph
 
 WIDTH, GAP, ROW_GAP, MARGIN, LINE = 244, 60, 56, 24, 16
-# So many characters fit into a box in the widest of the usual sans-serif fonts.
+# The characters that fit into a box in the widest of the usual sans-serif fonts.
 CHARACTERS_A_LINE = 30
 MAX_LINES = 3
 MOST_IN_A_ROW = 6

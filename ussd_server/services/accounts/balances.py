@@ -1,4 +1,4 @@
-"""Balances of the accounts that a client keeps here."""
+"""Balances of the accounts that a client has here."""
 
 from __future__ import annotations
 

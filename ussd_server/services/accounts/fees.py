@@ -14,7 +14,7 @@ from ussd_server.status import Code, ServiceError
 
 _MOST_CENTS = 99_999_999
 _WHOLE_BASIS_POINTS = 10_000
-# Some megabytes.
+# Entries of the cache: some megabytes.
 _MOST_READ = 20_000
 
 _AGREED = CompiledQuery(
@@ -27,15 +27,15 @@ _AGREED = CompiledQuery(
 def fee_cents(agreed: FeeTerms, amount_cents: int) -> int:
     """The fee of an amount: the fixed part plus the share.
 
-    A share is rounded to whole cents, halves up. A fee is never more than the amount, so that what comes in always pays
-    for its own fee.
+    A share is rounded to whole cents, halves up. A fee is never more than the amount, so that a collection can always
+    pay its own fee.
     """
     share_cents = (amount_cents * agreed.share_basis_points + _WHOLE_BASIS_POINTS // 2) // _WHOLE_BASIS_POINTS
     return min(agreed.fixed_cents + share_cents, amount_cents)
 
 
 def agreed_fee(client_id: str, kind: TransactionType) -> FeeTerms:
-    """What is agreed with a client for a type of transaction; zeros where nothing was."""
+    """The fee that is agreed with a client for a type of transaction; zeros without an agreement."""
     row = _AGREED.first(tables.Fee, client_id=client_id, type=kind)
     return (
         FeeTerms(client_id, kind, row.fixed_cents, row.share_basis_points) if row else FeeTerms(client_id, kind, 0, 0)
@@ -43,16 +43,17 @@ def agreed_fee(client_id: str, kind: TransactionType) -> FeeTerms:
 
 
 class FeeBook:
-    """Fees as this process read them last.
+    """A cache of fees, as this process read them last.
 
-    The database compares the fee of each new transaction with what is agreed; a wrong one is forgotten and read again.
+    The database checks the fee of each new transaction. After a refusal, the caller drops the cached fee and reads it
+    again.
     """
 
     def __init__(self) -> None:
         self._read: dict[tuple[str, TransactionType], FeeTerms] = {}
 
     def find(self, client_id: str, kind: TransactionType) -> FeeTerms:
-        """What was agreed with a client for a type of transaction when it was read."""
+        """The fee that was agreed with a client for a type of transaction when it was read."""
         fee = self._read.get((client_id, kind))
         if fee is None:
             if len(self._read) >= _MOST_READ:
@@ -61,7 +62,7 @@ class FeeBook:
         return fee
 
     def forget(self, client_id: str, kind: TransactionType) -> None:
-        """Read this one again when it is needed next."""
+        """Drop this fee, so that its next use reads it again."""
         self._read.pop((client_id, kind), None)
 
 

@@ -1,4 +1,4 @@
-"""The ledger: writes entries of transfers; the database moves the balances, and refuses what may not be."""
+"""The ledger: writes transfers; the database moves the balances, and refuses transfers that break a rule."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Leg:
 
 
 def account_kind(name: str) -> str:
-    """The kind of the account of that name: a client's subscribers are named by their phone numbers."""
+    """The kind of the account with this name. The account of a subscriber has a phone number as its name."""
     if name.startswith("+"):
         return "subscriber"
     return name.partition(":")[0]
@@ -88,9 +88,9 @@ _WRITTEN_WITH = {
 
 
 def lock_accounts(client_id: str, names: Collection[str]) -> dict[str, int]:
-    """Keep a client's accounts as they are until the unit of work ends; gives what each has beyond its reservations.
+    """Lock a client's accounts until the unit of work ends; return what each has available.
 
-    In cents, by name, without those that were never used.
+    In cents, by name; accounts that were never used are missing.
     """
     named = Account.select().where(Account.client_id == client_id, Account.name.in_(names))
     rows = for_update(named.order_by(Account.id))
@@ -130,7 +130,7 @@ def postings_of(client_id: str, transaction_id: str, legs: Collection[Leg], now:
 
 
 def write_entry(client_id: str, transaction_id: str, legs: Collection[Leg], now: datetime) -> None:
-    """Write the transfers of one transaction, all or none; accounts never used before are opened.
+    """Write the transfers of one transaction, all or none; opens missing accounts.
 
     Call inside a unit of work. Raises OverdraftError when a debited account has too little available; the unit of work
     must then end.

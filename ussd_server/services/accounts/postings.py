@@ -1,4 +1,4 @@
-"""Postings: entries of the ledger, written all or none. The database opens accounts and moves balances."""
+"""Postings: transfers that are written all or none. The database opens accounts and moves balances."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Rows = list[dict[str, Any]]
 class Postings:
     """Money to be moved or held.
 
-    `accounts` are all that the legs name (`id`, `client_id`, `name`, `kind`, `created_at`), opened where they are
-    missing; `legs` are transfers that name their accounts as `debit` and `credit`.
+    `accounts` are all accounts of the legs (`id`, `client_id`, `name`, `kind`, `created_at`); missing ones are opened.
+    `legs` are transfers that name their accounts as `debit` and `credit`.
     """
 
     accounts: Rows

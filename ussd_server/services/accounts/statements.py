@@ -35,7 +35,8 @@ _BEGINNING, _END = 0, 2**62
 # Other requests of the process go on between two reads.
 _LINES_AT_ONCE = 200
 _RETRY_AFTER_SECONDS = 5
-# A constant: PostgreSQL expects a tenth of the rows of a limit that is a parameter, and plans each such call anew.
+# A constant in the SQL: for a LIMIT that is a parameter, PostgreSQL expects a tenth of the rows and plans every call
+# anew.
 _ONE = SQL("1")
 COLUMNS = ("at", "kind", "transaction_id", "reference", "description", "debit", "credit", "balance")
 _POSITION = re.compile(r"(\d{1,19}):(\d{1,19})")
@@ -55,7 +56,7 @@ class StatementService:
     """Reads statements. Their cost does not grow with what is before the period."""
 
     def __init__(self, runtime: Runtime) -> None:
-        # Files that are sent to clients at a time.
+        # The number of files that are sent at the same time.
         self._bulkhead = Bulkhead(16, 4)
         self._tokens = runtime.tokens
         self._clock = runtime.clock
@@ -125,7 +126,7 @@ class StatementService:
             )
 
     def _period(self, account_id: str, request: GetStatement) -> _Period:
-        """The period of a request as it is now: final, as far as it is over."""
+        """The period of a request, as it can be shown now: its past part is final."""
         from_us, to_us = _microseconds(request.from_at, _BEGINNING), _microseconds(request.to_at, _END)
         now_us = _microseconds(self._clock.now(), _END)
         over_us = max((bound for bound in (from_us, to_us) if bound <= now_us), default=_BEGINNING)
@@ -137,7 +138,7 @@ class StatementService:
 
 
 class _Parts(Iterator[bytes]):
-    """The parts of a file, which give up their place when they are closed, also before the first one is read."""
+    """The parts of a file. Closing them frees their place, also before the first part is read."""
 
     def __init__(self, parts: Iterator[bytes], held: ExitStack) -> None:
         self._parts = parts

@@ -41,9 +41,9 @@ def write_audit_event(
 ) -> None:
     """Add to the audit trail of `client_id`. Call in the unit of work of the change.
 
-    `user_id` or `operator` names the person where the call does not. `client_id` is None for what concerns no client,
-    and for a login under an e-mail address that no user has. `amount_cents` and `phone_number` are those of a payment,
-    `decided_by` the names of the operators who decided. `is_automatic` is what the service did by itself.
+    `user_id` or `operator` names the person where the context does not. `client_id` is None for an event that concerns
+    no client, and for a login under an unknown e-mail address. `amount_cents` and `phone_number` are those of a
+    payment; `decided_by` are the names of the operators who decided. `is_automatic`: the service did it by itself.
     """
     is_operator = context.caller.kind is CallerKind.OPERATOR
     is_key = context.caller.kind is CallerKind.KEY

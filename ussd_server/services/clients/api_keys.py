@@ -77,7 +77,7 @@ class ApiKeyService:
             if approves(key.scopes) and not context.may(APPROVE):
                 key.apisecret = HIDDEN_SECRET
             if last_hit is not None:
-                # The row is true to the minute.
+                # The row is at most a minute old.
                 key.last_used_at = max(key.last_used_at or "", iso_milliseconds(last_hit))
         return keys
 
@@ -97,7 +97,7 @@ class ApiKeyService:
         return self._view(row)
 
     def rotate(self, request: RotateApiKey, context: RequestContext) -> RotatedApiKeyView:
-        """Give a key another secret; the present one stays good for the grace period, the one before it ends now.
+        """Give a key a new secret. The present one stays valid for the grace period; an older one ends now.
 
         INVALID_REQUEST for a malformed id, NOT_FOUND for a key that is not the client's.
         """
@@ -135,7 +135,7 @@ class ApiKeyService:
         return outcome.deleted[0]
 
     def delete_many(self, request: DeleteApiKeys, context: RequestContext) -> BulkDeletion:
-        """Remove up to 100 keys, each once however often it is named; those that are not the client's are reported.
+        """Remove up to 100 keys; a key that is named twice is removed once. Reports keys that are not the client's.
 
         INVALID_REQUEST when one id is malformed; with `atomic`, NOT_FOUND when one is not the client's. Both change
         nothing.
@@ -160,7 +160,7 @@ class ApiKeyService:
         return self._view(row)
 
     def import_key(self, request: ImportApiKey, context: RequestContext) -> ImportedApiKey:
-        """Take over a key and its secret; again with the same secret, only scopes and expiry are brought up to date.
+        """Import a key with its secret. Importing it again with the same secret updates scopes and expiry only.
 
         INVALID_REQUEST for a malformed key, secret or scope, for a key that was deleted, that belongs to another client
         or has another secret here, and for a client with 50 keys. NOT_FOUND for an unknown client.
@@ -183,7 +183,7 @@ class ApiKeyService:
                 row = self._insert(
                     request.client_id, request.apikey, request.apisecret, scopes, request.expires_at, now, frozenset()
                 )
-                # Looked for after the insert, which has waited for a deletion of the same key to end.
+                # Checked after the insert, because the insert waits for a deletion of the same key that is in progress.
                 if DeletedApiKey.select().where(DeletedApiKey.apikey == request.apikey).exists():
                     raise ServiceError(Code.INVALID_REQUEST, "apikey: Was deleted and can never be used again.")
                 write_audit_event("api_key.imported", context, now, client_id=row.client_id, object_id=row.id)
@@ -263,7 +263,7 @@ class ApiKeyService:
         return view
 
     def _views(self, rows: Sequence[Any], client_id: str) -> tuple[ApiKeyView, ...]:
-        """Keys of a client from tuples as `_OF_CLIENT` finds them."""
+        """The keys of a client, from the tuples of `_OF_CLIENT`."""
         secrets = self._vault.decrypt_all([(row[0], row[2]) for row in rows], client_id)
         return tuple(
             ApiKeyView(key_id, client_id, apikey, secret, scopes, int(is_active), created, updated, expires, used)
@@ -283,13 +283,13 @@ def _client_of(chosen: Any) -> str:
 
 
 def _lock_client(client_id: str) -> None:
-    """Hold the client's row until the unit of work ends. NOT_FOUND for a client that does not exist."""
+    """Lock the client's row until the unit of work ends. NOT_FOUND for a client that does not exist."""
     if for_update(Client.select(Client.id).where(Client.id == client_id)).first() is None:
         raise ServiceError(Code.NOT_FOUND, "Client not found")
 
 
 def _remove(row: ApiKey, context: RequestContext, now: datetime) -> None:
-    """Remove a key's row and write down everything that follows from it."""
+    """Remove a key's row, keep its name as deleted, end its sessions, and write the audit trail."""
     ApiKey.delete().where(ApiKey.id == row.id).execute()
     DeletedApiKey.create(apikey=row.apikey, id=row.id, client_id=row.client_id, deleted_at=now)
     invalidate_sessions(row.id, now)

@@ -62,7 +62,7 @@ PAGE_PERMISSIONS: dict[str, frozenset[str]] = {
 
 
 def _signed_in(*columns: Any) -> CompiledQuery:
-    """The user of a login, with more columns; no row once the login ended, or the user or the client is disabled."""
+    """The user of a login, with more columns; no row after the login ended, or when the user or client is disabled."""
     factors = (Client.requires_second_factor, UserFactor.id)
     return CompiledQuery(
         lambda: (
@@ -190,7 +190,7 @@ class AuthService:
         return AuthenticatedKey(caller, decision)
 
     def _fault_of(self, key: CachedKey, secret: str, is_present: bool) -> Code | None:
-        """Why this secret is refused; it may be the present one, or the one before a rotation. None: accepted."""
+        """Why this secret is refused; None when it is the present one, or the previous one within its grace period."""
         if not is_present:
             previous, ends_at = key.previous_secret_digest, key.previous_secret_expires_at
             if previous is None or ends_at is None or ends_at <= self._clock.now():

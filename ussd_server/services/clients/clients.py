@@ -1,4 +1,4 @@
-"""Clients and their people, as the operator manages them, and the name that a client quotes to support."""
+"""Clients and their people, as the operator manages them, and the signed name that a client quotes to support."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class ClientService:
             raise ServiceError(Code.INVALID_REQUEST, "name: Must not be a UUID.")
         now = self._clock.now()
         with unit_of_work():
-            # Two commands at once must not both find a name free.
+            # Of two simultaneous commands, only one may find a name free.
             dialect().lock_table("clients")
             if Client.select().where((Client.name == request.name) | (Client.id == request.client_id)).exists():
                 raise ServiceError(Code.INVALID_REQUEST, "There is a client of this name or id already")
@@ -88,7 +88,7 @@ class ClientService:
         return {row.id: row.name for row in Client.select(Client.id, Client.name).where(Client.id.in_(client_ids))}
 
     def page(self, cursor: str | None, context: RequestContext) -> Page[ClientView]:
-        """Fifty clients, newest first, and where the next page begins."""
+        """Fifty clients, newest first, and the cursor of the next page."""
         context.require_operator()
         found, next_cursor = page_of(Client.select(), Client, cursor, _ON_A_PAGE, self._tokens, may_lag=False)
         return Page(tuple(map(_client_view, found)), next_cursor)
@@ -209,7 +209,7 @@ def checked_email(email: str) -> str:
 
 def hash_checked_password(password: str) -> str:
     """The hash of a password. INVALID_REQUEST for fewer than 12 or more than 256 characters, or unprintable ones."""
-    # What cannot be typed into a JSON string of the login could never be used.
+    # A password that cannot be sent in the JSON of a login could never be used.
     if not passwords.SHORTEST <= len(password) <= passwords.LONGEST or not password.isprintable():
         raise ServiceError(
             Code.INVALID_REQUEST,

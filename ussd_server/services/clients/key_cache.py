@@ -1,6 +1,7 @@
 """The key cache: `KeyCache` looks keys up in memory, and invalidates the keys of a client in all processes.
 
-A change of a key must hold in every process before it is answered (docs/DECISIONS.md). Two things see to it:
+A change of a key must hold in every process before the caller gets the reply (docs/DECISIONS.md). Two classes
+ensure it:
 
 `Generations`        Redis holds a random token for each client, its generation. A cached key is used only if the Redis
                      call that counts the request finds the generation unchanged; a change ends it first.
@@ -59,8 +60,9 @@ redis.call('DEL', KEYS[1])
 class Generations:
     """The generations of clients, shared by all processes.
 
-    A token that expired or was flushed is never made again. One that a restored or promoted server brings back belongs
-    to another server run. So a proof that holds shows that nothing changed since it was read.
+    A token that expired or was flushed never comes again, because tokens are random. A token that a restored or
+    promoted server brings back belongs to another server run. So a proof that holds shows that no key changed since it
+    was read.
     """
 
     def __init__(self, pipeline: RedisPipeline, circuit: Circuit) -> None:
@@ -123,7 +125,7 @@ class UnseenChangeCount:
         Raises one of `DATABASE_TROUBLE`.
         """
         self._count.refresh()
-        # The age first: another thread may replace both between the two.
+        # Read the age first: another thread may replace age and count between the two reads.
         return self._count.value if self._count.age_seconds < TRUST_SECONDS else None
 
 
@@ -183,7 +185,7 @@ class _Entry(NamedTuple):
 
 
 class KeyCache:
-    """Keeps keys in memory. From its third call in a process on, an unchanged key costs no query."""
+    """Caches keys in memory. From its third call in a process on, an unchanged key costs no query."""
 
     def __init__(
         self, pipeline: RedisPipeline, circuit: Circuit, monotonic: Callable[[], float] = time.monotonic
@@ -205,9 +207,9 @@ class KeyCache:
         unseen_changes = self._unseen_changes.current()
         if entry and entry.generation and entry.unseen_changes == unseen_changes and not fresh:
             return FoundKey(entry.key, entry.generation)
-        # The generation is read before the row: a change in between then makes the entry outdated, not wrongly current.
-        # At the first call the client of a key is unknown, so the key is stored without a generation, and read once
-        # more at the second call. A key never changes its client.
+        # Read the generation before the row: a change in between then makes the entry outdated, never wrongly valid. At
+        # the first call the client of a key is unknown, so the key is stored without a generation, and read once more
+        # at the second call. A key never changes its client.
         generation = self.generations.read(entry.key.client_id) if entry and unseen_changes is not None else None
         row: Any = _FIND.first(ApiKey, apikey=apikey)
         key = None if row is None else _key_of(row)
@@ -236,7 +238,8 @@ class KeyCache:
             with unit_of_work():
                 yield
                 if marker is None:
-                    # Last in the unit of work: the count is one row, locked by every such change of every client.
+                    # Last in the unit of work: the count is a single row, which every such change of every client
+                    # locks.
                     add_unseen_change()
         finally:
             is_released = self.generations.release(client_id, marker)

@@ -19,9 +19,9 @@ DEFAULT_GRACE_SECONDS = 86_400
 
 
 def joined_scopes(scopes: Iterable[str]) -> str:
-    """Scopes as they are kept: each once, as they came, with single spaces.
+    """Scopes as they are stored: each once, in the given order, with single spaces.
 
-    ValueError names an unknown one; its text is empty where there is no word to name.
+    Raises ValueError with the name of an unknown scope, without a text for an unprintable one or when none is given.
     """
     wanted = list(dict.fromkeys(scopes))
     unknown = next((scope for scope in wanted if scope not in SCOPES), None)
@@ -81,9 +81,9 @@ class ImportApiKey:
 
 @dataclass
 class ApiKeyView:
-    """The API key record: the ten fields of the API document in its order, moments as they are written.
+    """The API key record: the ten fields of the API document, in its order, with times as text.
 
-    Neither frozen nor slotted: a list makes a thousand of them, and orjson writes them as they are.
+    Neither frozen nor slotted, for speed: a list makes up to a thousand, and orjson writes them directly.
     """
 
     id: Annotated[str, "The identifier, a UUID."]
@@ -142,14 +142,14 @@ class CallWindow:
 
 @dataclass
 class RotatedApiKeyView(ApiKeyView):
-    """A key with its new secret, and until when the old one is good."""
+    """A key with its new secret, and the time until which the old one is valid."""
 
     previous_secret_expires_at: Annotated[WrittenMoment, "When the previous secret expires."]
 
 
 @dataclass(frozen=True, slots=True)
 class ImportedApiKey:
-    """What an import came to: `outcome` is `created`, `updated` or `unchanged`."""
+    """The result of an import: `outcome` is `created`, `updated` or `unchanged`."""
 
     api_key_id: str
     apikey: str
@@ -167,7 +167,7 @@ class FailedDeletion:
 
 @dataclass(frozen=True, slots=True)
 class BulkDeletion:
-    """What became of every key of a bulk deletion, in the order in which they were named first."""
+    """The result for every key of a bulk deletion, in the order in which the request first names them."""
 
     deleted: Annotated[tuple[DeletionResult, ...], "The keys that were deleted."]
     failed: Annotated[tuple[FailedDeletion, ...], "The keys that were not deleted, and why."]
@@ -177,7 +177,7 @@ class BulkDeletion:
 
 
 class KeyAnswer(StrEnum):
-    """What a call with a key gets. The command calls it the verdict."""
+    """The result of a call with a key. The command prints it as the verdict."""
 
     ACCEPTED = "accepted"
     UNKNOWN = "unknown"

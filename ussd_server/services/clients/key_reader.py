@@ -27,7 +27,7 @@ _MAY_NOT = "Insufficient permissions"
 
 
 class ApiKeyReader:
-    """Shows a client's keys to people who may see them; secrets only to those who may list them."""
+    """Shows a client's keys to people who may see them, and secrets to people who may list them."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._vault = runtime.vault

@@ -1,4 +1,4 @@
-"""When keys were last used, written in bulk, so that no call waits for it."""
+"""The times at which keys were last used, written in bulk, so that no call waits for the write."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _NOTE = CompiledQuery(
 
 
 class LastUses:
-    """Keeps `last_used_at` true to the minute, with at most one write a minute for each key.
+    """Keeps `last_used_at` correct to the minute, with at most one write a minute for each key.
 
-    What was noted is written every minute, and when the process ends.
+    Noted uses are written every minute, and when the process ends.
     """
 
     def __init__(self) -> None:
@@ -44,12 +44,12 @@ class LastUses:
             self._start_writer()
 
     def write(self) -> None:
-        """Write what was noted. What cannot be written now is kept for the next time."""
+        """Write the noted uses. Uses that cannot be written now are kept for the next time."""
         noted, self._latest = self._latest, {}
         if not noted:
             return
         try:
-            # In one order: processes that note the same keys at the same time must not wait for one another.
+            # Sorted, so that processes that update the same keys at the same time cannot deadlock.
             due = sorted(noted)
             for start in range(0, len(due), _AT_ONCE):
                 with unit_of_work():

@@ -39,9 +39,8 @@ class LoginService:
         INVALID_CREDENTIALS (401) in the same words and after the same work for every cause. RATE_LIMIT_EXCEEDED (429)
         after too many failures from this address, for this e-mail address or altogether; other addresses are not held
         up. The result is returned only below the limit of failures, so parallel guesses gain nothing; right passwords
-        use up nothing. After the right password, a person with
-        a second factor who gives no code is refused with "Second factor required"; so is a person without one, where
-        the client requires it.
+        use up nothing. After the right password, a missing code of a person with a second factor is refused with
+        "Second factor required"; so is a person without a second factor, where the client requires one.
         """
         login, role = self._admit(request, REFRESH_SECONDS, context)
         return self._view(login, role)
@@ -84,10 +83,10 @@ class LoginService:
         return login, user.role
 
     def refresh(self, request: RefreshLogin, context: RequestContext) -> LoginView:
-        """Go on with a login; the token is used up and a new one given.
+        """Continue a login: uses up the refresh token and returns a new one.
 
-        INVALID_CREDENTIALS (401) "Invalid refresh token" for every cause. A token that was used before ends its login:
-        one of the two who hold it must have stolen it.
+        INVALID_CREDENTIALS (401) "Invalid refresh token" for every cause. A token that was used before ends its login,
+        because it must have been stolen: two programs hold it.
         """
         claims = self._tokens.read_refresh(request.refresh_token)
         login = None if claims is None else self._continue(claims, context)
@@ -114,7 +113,7 @@ class LoginService:
             )  # fmt: skip
 
     def _open(self, user: User, code: str | None, life_seconds: int, context: RequestContext) -> Login | None:
-        """Use up the code and write the login; None when either is refused, as after a change of the person."""
+        """Use up the code and write the login; None when the code is refused or the person has changed since."""
         now = self._clock.now()
         with unit_of_work():
             unchanged = for_update(
@@ -141,7 +140,7 @@ class LoginService:
         return login
 
     def _continue(self, claims: RefreshClaims, context: RequestContext) -> Login | None:
-        """The login of a refresh token, moved on by one; None when it cannot go on, and ended when it must not."""
+        """The login of a refresh token, with the next number; None when it must not continue, which may end it."""
         now = self._clock.now()
         with unit_of_work():
             login = for_update(Login.select().where(Login.id == claims.login_id)).first()
@@ -207,7 +206,7 @@ def lacks_required_factor(user: User) -> bool:
 
 
 def _given(code: str | None) -> str:
-    """The code, which is needed."""
+    """Return the code. Raises INVALID_CREDENTIALS when it is missing."""
     if not code:
         raise _code_needed()
     return code

@@ -107,7 +107,7 @@ class NewFactor:
 
 @dataclass(frozen=True, slots=True)
 class OwnFactor:
-    """The caller's second factor. `since` is None without one; `is_required`: the client requires it of everybody."""
+    """The caller's second factor. `since` is None without one; `is_required`: all people of the client need one."""
 
     since: datetime | None
     recovery_codes_left: int

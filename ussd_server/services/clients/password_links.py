@@ -38,7 +38,7 @@ class PasswordLinkService:
         return str(self._open(token)[0].email)
 
     def choose_password(self, token: str, password: str, context: RequestContext) -> str:
-        """Set the password, which ends the link and all logins; returns the e-mail address.
+        """Set the password, end the link and all logins, and return the e-mail address.
 
         NOT_FOUND for a link that is used, old or forged; INVALID_REQUEST for an invalid password.
         """
@@ -88,7 +88,7 @@ class PasswordLinkService:
 
 
 def new_link(tokens: Tokens, row: User, now: datetime) -> tuple[str, datetime]:
-    """A password link to show, and its end. It works until the person is changed in any way.
+    """A password link to show, and the time it expires. Any change of the person invalidates it.
 
     `row.link_seen_by` is stored already: the people to whom the link is shown, as `people_behind` finds them.
     """
@@ -99,7 +99,7 @@ def new_link(tokens: Tokens, row: User, now: datetime) -> tuple[str, datetime]:
 
 
 def digest_of(row: User, seen_by: Collection[str] | None) -> str:
-    """Changes with every change of the person, and with the people to whom the link is shown; None: it is mailed."""
+    """A digest that changes with the person's row, and with the people to whom the link is shown (None: mailed)."""
     shown_to = "mail" if seen_by is None else " ".join(sorted(seen_by))
     content = f"{row.id} {row.password_hash} {row.updated_at.isoformat()} {shown_to}"
     return hashlib.sha256(content.encode()).hexdigest()[:32]
@@ -118,9 +118,9 @@ class ForgottenPasswordService:
     def request(self, email: str, context: RequestContext) -> None:
         """Have a link mailed, if the address belongs to a person who may sign in.
 
-        Does the same for every address: the worker finds out later whether there is such a person. After three requests
-        of an hour for an address, nothing is sent. INVALID_REQUEST for a malformed address; RATE_LIMIT_EXCEEDED (429)
-        after too many requests from one network.
+        Does the same for every address, so that a caller learns nothing: the worker looks for the person later. From
+        the fourth request for an address within an hour, nothing is sent. INVALID_REQUEST for a malformed address;
+        RATE_LIMIT_EXCEEDED (429) after too many requests from one network.
         """
         email = checked_email(email)
         decision = self._limiter.hit("forgotten-network", network_of(context.address))

@@ -39,7 +39,7 @@ class SecondFactorService:
         )
 
     def is_required(self, context: RequestContext) -> bool:
-        """Whether the caller's client requires a second factor of everybody."""
+        """Whether the caller's client requires a second factor of all its people."""
         return bool(Client.get_by_id(context.client_id).requires_second_factor)
 
     def holders(self, context: RequestContext) -> frozenset[str]:
@@ -77,7 +77,7 @@ class SecondFactorService:
         return codes
 
     def prove(self, code: str, context: RequestContext) -> None:
-        """Note that the caller gave a fresh code with this login.
+        """Check a code of the caller, and note with this login that it was given.
 
         INVALID_CREDENTIALS (401) for a wrong or used one, RATE_LIMIT_EXCEEDED (429) after too many wrong ones.
         """
@@ -152,7 +152,7 @@ class SecondFactorService:
             write_audit_event(action, context, now, client_id=context.client_id, object_id=context.client_id)
 
     def _accept(self, user: User, code: str, context: RequestContext) -> bool:
-        """Use up the code and note the time with the login; False for a code that was used meanwhile."""
+        """Use up the code and note the time with the login; False when another request used the code first."""
         now = self._clock.now()
         with unit_of_work():
             _locked(User.id == user.id)
@@ -182,7 +182,7 @@ def _factor_of(user_id: str | None) -> UserFactor | None:
 
 
 def _caller(context: RequestContext, *, is_locked: bool = False) -> User:
-    """The person who calls. Locked, their login is open: another request may have ended it since this one came.
+    """The person who calls. `is_locked` locks their row, and checks that no other request has ended the login since.
 
     INVALID_CREDENTIALS (401) for a login that ended.
     """

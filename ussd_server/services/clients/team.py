@@ -1,6 +1,6 @@
 """A client's people, as its owners and admins keep them.
 
-An admin has no power over owners and makes none. A client always keeps one active owner.
+An admin can neither change nor create owners. A client always keeps one active owner.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ class TeamService:
         self._clock = runtime.clock
 
     def list(self, request: ListPeople, context: RequestContext) -> Page[PersonView]:
-        """One page of people, newest first, without their logins."""
+        """One page of the client's people, newest first, without their logins."""
         context.require("team:read", _REFUSAL)
         rows = User.select().where(User.client_id == context.client_id)
         found, next_cursor = page_of(rows, User, request.cursor, request.limit, self._tokens, may_lag=False)
         return Page(tuple(map(_view, found)), next_cursor)
 
     def show(self, user_id: str, context: RequestContext) -> PersonView:
-        """One person with their open logins. NOT_FOUND for one who is not the client's."""
+        """One person with their open logins. NOT_FOUND for a person of another client."""
         context.require("team:read", _REFUSAL)
         row = _found(user_id, context.client_id)
         others = counted_as_one(row.client_id, [row.id]) - {row.id}
@@ -79,7 +79,7 @@ class TeamService:
         return {row.id: row.email for row in people} | {row.id: f"API key {row.apikey}" for row in keys}
 
     def who_may(self, grant: str, context: RequestContext, without: Collection[str]) -> tuple[str, ...]:
-        """E-mail addresses of the active people whose role holds `grant`; not of those whose ids are in `without`."""
+        """E-mail addresses of the active people whose role has `grant`, except people whose ids are in `without`."""
         context.require("team:read", _REFUSAL)
         roles = [role for role, grants in PAGE_PERMISSIONS.items() if grant in grants]
         people = User.select().where(User.client_id == context.client_id, User.role.in_(roles), User.is_active)
@@ -109,15 +109,15 @@ class TeamService:
         return link
 
     def new_link(self, user_id: str, context: RequestContext, *, shows_link: bool = False) -> PasswordLink:
-        """Another link for a person who lost the password or the first link, mailed or shown to the caller.
+        """A new link for a person who lost the password or the first link, mailed or shown to the caller.
 
-        Earlier links end, the password works on. INVALID_REQUEST for a disabled person, and as `invite`.
+        Earlier links end; the password stays valid. INVALID_REQUEST for a disabled person, and as `invite`.
         """
         with self._changing(context) as now:
             row = _locked_person(user_id, context)
             if not row.is_active:
                 raise ServiceError(Code.INVALID_REQUEST, "This person is disabled; enable them first.")
-            # A link is bound to this time: of two links in one millisecond, the first ends too.
+            # A link is bound to this time. Moving it on ends an earlier link of the same millisecond too.
             row.updated_at = max(now, row.updated_at + timedelta(milliseconds=1))
             row.link_seen_by = _shown_to(context) if shows_link or not is_mail_on() else None
             row.save(only=[User.updated_at, User.link_seen_by])
@@ -206,7 +206,7 @@ def _require_owner(context: RequestContext) -> None:
 
 
 def _require_another_owner(row: User) -> None:
-    """Refuse to take from a client the only owner who can sign in."""
+    """Refuse a change that leaves the client without an owner who can sign in."""
     if row.role != "owner" or not row.is_active:
         return
     others = User.select(User.id).where(

@@ -1,4 +1,4 @@
-"""Which mails a person receives, and what became of mails."""
+"""Which mails a person receives, and the state of mails."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from ussd_server.wire import Page, view_of_row
 
 
 class MailService:
-    """Shows mails to those who may see them, and keeps what people switched off."""
+    """Shows mails to operators and clients, and stores which kinds people switched off."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._tokens = runtime.tokens

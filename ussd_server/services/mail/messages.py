@@ -1,4 +1,4 @@
-"""Mails: their kinds, what is shown of them, and what a person chose."""
+"""Messages about mails: their kinds, their states, and the choices of people."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ TROUBLES: dict[MailTrouble, str] = {
 
 @dataclass(frozen=True, slots=True)
 class MailView:
-    """A mail as it is shown: whom it is for and what became of it, not what it says."""
+    """A mail as it is shown: its recipient and its state, not its text."""
 
     mail_id: str
     kind: MailKind

@@ -25,7 +25,7 @@ PATIENCE = timedelta(days=1)
 """How long the worker tries to send a mail."""
 
 _HOUR = timedelta(hours=1)
-# The rest of the mails of an hour is left for those about people's own access.
+# The rest of an hour's mails is reserved for mails about people's own access.
 _MOST_NOTICES_AN_HOUR = 200
 _MOST_AN_HOUR = 300
 _MOST_LINKS_AN_HOUR = 5
@@ -59,7 +59,7 @@ def queue_mail(
     """Write one mail. Call in the unit of work of the change that it reports.
 
     `parameters` are those of the kind's text (`texts.py`), without secrets. Nothing happens when the recipient has a
-    mail of this `occasion` already. After `patience` the worker gives the mail up.
+    mail of this `occasion` already. The worker gives up a mail that is older than `patience`.
     """
     if not _is_on:
         return
@@ -129,8 +129,8 @@ def was_queued(occasion: str) -> bool:
 def refuse_too_many_mails(user: User, now: datetime) -> None:
     """Refuse another link with RATE_LIMIT_EXCEEDED.
 
-    That is when the person was mailed 5 in the last hour, or the client of this person has 300 mails of it. Call while
-    no other request writes mails with links to this person.
+    The limits are 5 links to a person and 300 mails of the client in the last hour. Call while no other request writes
+    mails with links to this person.
     """
     if not _is_on:
         return
@@ -146,7 +146,7 @@ def refuse_too_many_mails(user: User, now: datetime) -> None:
 
 
 def _unwanting(kind: MailKind) -> Any:
-    """The ids of the people who switched a kind off; those who may not are never among them."""
+    """The ids of the people who switched a kind off; none for a kind that cannot be switched off."""
     assert kind in CHOICES
     return UnwantedMail.select(UnwantedMail.person_id).where(UnwantedMail.kind == kind)
 

@@ -1,4 +1,4 @@
-"""Mails about what comes with time: API keys that expire, and webhooks that fail for an hour."""
+"""Mails that no change causes: about API keys that expire, and webhooks that fail for an hour."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ussd_server.values import iso_milliseconds
 _AT_ONCE = 200
 _BEFORE_EXPIRY = (timedelta(days=7), timedelta(days=1))
 _FAILING_FOR = timedelta(hours=1)
-# A worker that was away for longer says nothing about what began before.
+# After a longer pause of all workers, no mail is written about what began before.
 _FAILING_AT_MOST = timedelta(days=1)
 
 
 class MailReminders:
-    """Writes the mails that no change causes. Each is written once, by whichever worker is first."""
+    """Writes reminders. Each is written once, by the first worker that finds it due."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._clock = runtime.clock
@@ -34,7 +34,7 @@ class MailReminders:
             self._write_failing()
 
     def _write_expiring(self, before: timedelta) -> None:
-        """Write mails about keys that expire within `before`, of those that were made to live longer."""
+        """Write mails about keys that expire within `before`, except keys that were made for a shorter time."""
         now, shorter = self._clock.now(), [each for each in _BEFORE_EXPIRY if each < before]
         earliest = now + max(shorter, default=timedelta())
         keys = ApiKey.select().where(ApiKey.is_active, ApiKey.expires_at > earliest, ApiKey.expires_at <= now + before)

@@ -53,7 +53,7 @@ class DiagramService:
         return write_yaml(self._menus.document(request.menu_id, request.version, context))
 
     def difference(self, request: CompareVersions, context: RequestContext) -> tuple[str, ...]:
-        """Return the lines of a unified diff, without its two first; none for equal documents."""
+        """Return the lines of a unified diff, without its two header lines; none for equal documents."""
         old, new = (
             self.text(NameVersion(request.menu_id, version), context).splitlines()
             for version in (request.old, request.new)

@@ -1,4 +1,4 @@
-"""Drop-offs: sessions that ended before their last screen, counted by the process that ends them."""
+"""Drop-offs: sessions that ended before their last screen. Each process counts those that it ends."""
 
 from __future__ import annotations
 

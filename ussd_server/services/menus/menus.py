@@ -63,9 +63,9 @@ class MenuService:
     def save_draft(self, request: SaveDraft, context: RequestContext) -> CheckReport:
         """Save a draft, even one that cannot be published; returns the report of its check.
 
-        The document may leave out its `id`. Raises INVALID_REQUEST for a text that is not YAML or JSON, naming line and
-        column; when the document names another menu, when the id is not 1 to 64 letters, digits and `_.-`, or beyond
-        200 menus a client.
+        The document may leave out its `id`. Raises INVALID_REQUEST, with line and column, for a text that is not YAML
+        or JSON; for a document that names another menu; unless the id is 1 to 64 letters, digits and `_.-`; and for
+        more than 200 menus of a client.
         """
         context.require("menus:write")
         if not _MENU_ID.fullmatch(request.menu_id):
@@ -245,7 +245,7 @@ def _refused_addresses(document: Document, guard: AddressGuard) -> Iterator[Find
         if isinstance(node, HandoverNode):
             url = node.url
         elif isinstance(node, HttpNode):
-            # The host is literal; variables only add to the path behind it.
+            # The host is literal; variables only occur in the path after it.
             url = "".join(part if isinstance(part, str) else "0" for part in node.url.parts)
         else:
             continue
@@ -256,14 +256,14 @@ def _refused_addresses(document: Document, guard: AddressGuard) -> Iterator[Find
 
 
 def _read(request: SaveDraft | CheckMenu) -> tuple[dict[str, Any], Callable[[], Places] | None]:
-    """Return the document of a request, and what finds the positions of its fields."""
+    """Return the document of a request, and a function that finds the positions of its fields."""
     source, document = request.source, request.document
     if source is None:
         return _named(document or {}, request.menu_id), None
     if document is not None:
         return _named(document, request.menu_id), lambda: json_places(source.text)
     try:
-        # Other requests go on meanwhile: the YAML parser has no place for a pause within a text.
+        # Parse in a native thread, so that other requests run: the YAML parser cannot pause within a text.
         document, places = in_native_thread(partial(read_text, source.text, is_yaml=source.is_yaml), pool="documents")
     except SourceError as error:
         raise ServiceError(Code.INVALID_REQUEST, str(error)) from None

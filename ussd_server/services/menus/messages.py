@@ -70,7 +70,7 @@ class DrawMenu:
 
 @dataclass(frozen=True, slots=True)
 class NameVersion:
-    """A version of a menu, the draft for None."""
+    """A request about a version of a menu; None means the draft."""
 
     menu_id: str
     version: int | None = None

@@ -25,7 +25,7 @@ from ussd_server.values import is_id, new_id_floor
 
 MOST_REPLAYED = 500
 _MOST_COUNTED = 1_000
-# Of a client with many menus, so many of the newest sessions are looked through for those of one.
+# How many of a client's newest sessions are searched for those of one menu.
 _MOST_SEARCHED = 20_000
 _READ_AT_ONCE = 50
 _DROP_OFFS_OF = timedelta(days=7)
@@ -102,7 +102,7 @@ class ReplayService:
 
 
 def _displays(channel_ids: Collection[str | None]) -> dict[str | None, DisplayOptions]:
-    """How these channels carry screens; None is a program, which shows them as they are made."""
+    """How these channels carry screens. None is a client program, which shows screens unchanged."""
     rows = Channel.select(Channel.id, Channel.settings).where(Channel.id.in_([each for each in channel_ids if each]))
     kept = ("transliterates", "septets", "ucs2")
     return {None: STANDARD, **{row.id: display_options(**{name: row.settings[name] for name in kept}) for row in rows}}

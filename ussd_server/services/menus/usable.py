@@ -1,4 +1,4 @@
-"""Drafts that can be walked: they may have errors, but none that stops the engine."""
+"""Drafts that can be walked: a draft may have errors, but none that stops the engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages of walks and replays: a draft that is tried by hand, or with past conversations."""
+"""Messages of walks and replays: an author tries a draft by hand, or with past conversations."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from ussd_server.status import Code, ServiceError
 
 
 class WalkService:
-    """Walks drafts and published versions. A walk is done anew for each request, so nothing of it is stored."""
+    """Walks drafts and published versions. Each request repeats the whole walk, so nothing is stored."""
 
     def __init__(self, menus: MenuService) -> None:
         self._menus = menus

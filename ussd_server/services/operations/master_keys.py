@@ -38,7 +38,7 @@ class MasterKeyService:
     def rekey(self, context: RequestContext, batch: int = 100) -> int:
         """Encrypt every stored secret under the newest keys, `batch` rows in a transaction; return the number of rows.
 
-        Requests continue meanwhile, because both the old and the new key are in the ring.
+        Requests continue during the rotation, because both the old and the new key are in the ring.
         """
         context.require_operator()
         return (
@@ -57,7 +57,7 @@ class MasterKeyService:
         Access tokens, refresh tokens and page cursors that an older key signed become invalid.
         """
         context.require_operator()
-        # Read before the secrets are checked, because a key may be added meanwhile.
+        # Read the ring before the secrets are checked, because a key may be added during the check.
         newest = self._keyring.newest_ids()
         if not (
             all(map(self._is_current, ApiKey.select()))
@@ -116,7 +116,7 @@ class MasterKeyService:
 
 
 def _in_batches(table: Any, batch: int, rekeyed: Callable[[Any], dict[str, Any]]) -> int:
-    """Update every row of `table`, oldest first; rows made meanwhile use the newest keys already."""
+    """Update every row of `table`, oldest first. Rows inserted during the update use the newest keys already."""
     count, last = 0, None
     while True:
         chosen = table.select().order_by(table.id).limit(batch)

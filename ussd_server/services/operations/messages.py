@@ -40,7 +40,7 @@ class DoctorFinding:
 
 @dataclass(frozen=True, slots=True)
 class BoundedCheck:
-    """What a check of the books found: rows by table, sentences of violations, and where the next one goes on.
+    """The result of a book check: rows by table, sentences of violations, and the mark where the next check continues.
 
     `mark` is None when everything was checked.
     """

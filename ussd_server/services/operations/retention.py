@@ -77,7 +77,7 @@ class Retention:
         return removed
 
     def _clean_mails(self, limit: int) -> int:
-        """Remove mails after 30 days, also those that were never sent because the mail server was taken away."""
+        """Remove mails after 30 days, also mails that were never sent because the mail server setting was removed."""
         ids = _ids(Mail, Mail.id < self._floor(_MAIL_DAYS), limit)
         removed: int = Mail.delete().where(Mail.id.in_(ids)).execute() if ids else 0
         return removed

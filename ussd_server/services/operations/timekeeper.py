@@ -1,4 +1,4 @@
-"""Timekeeping: one rule by which the clocks of all processes follow the database's time, and each other."""
+"""Timekeeping: how the clocks of all processes follow the database's time, and each other."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ussd_server.models.service_clock import (
 log = logger(__name__)
 
 SYNC_SECONDS = 1.0
-# Clocks do not drift apart by more than this between two looks. A larger gap means that one of them was stepped.
+# Two clocks drift apart by less than this between two readings. A larger gap means that one of them was stepped.
 _JUMP_SECONDS = 0.05
 _LARGEST_SLEW_SECONDS = 0.5
 # `last_seen_at` is written at most every 5 s, because each write is a commit, and only by a process whose clock agreed
@@ -122,7 +122,7 @@ class Timekeeper:
     def _first_time(self, reading: ClockReading, uncertain: timedelta, read_at: float) -> tuple[datetime, float]:
         """Return the time at which this process starts, never earlier than what other processes have seen.
 
-        With it comes the monotonic time at which that was so; `read_at` is that of the `reading`.
+        Also returns the monotonic time of that moment; `read_at` is the monotonic time of the `reading`.
 
         If the database's clock was set back, waits 1.5 s for the running processes to write the offset.
         """

@@ -1,4 +1,4 @@
-"""What operators decide by two."""
+"""The decisions that take two operators."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Refund:
         self._refunds = refunds
 
     def effect(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
-        """The amount that goes back, and what of the collection is refunded now and after."""
+        """The amount of the refund, and how much of the collection is refunded now and after it."""
         seen = self._refunds.preview(proposal.object_id, proposal.parameters.get("amount_cents"), context)
         row = find_any(proposal.object_id)
         collected = written_amount(seen.collected_cents)

@@ -62,7 +62,7 @@ class Propose:
 
 @dataclass(frozen=True, slots=True)
 class ProposedEffect:
-    """What a proposal does when it is confirmed: to a transaction, or to a statement, whose fields are None otherwise.
+    """The effect of a confirmed proposal, on a transaction or on a statement; the fields of the other are None.
 
     `statement_line` names the provider's statement and, with a transaction, its line.
     """
@@ -108,7 +108,7 @@ class ProposalView:
 class ShownProposal:
     """A proposal with what it does now, and the digest that confirms exactly this.
 
-    `effect` is None where it cannot be done any more; `refusal` says why.
+    `effect` is None when the action is no longer possible; `refusal` says why.
     """
 
     proposal: ProposalView

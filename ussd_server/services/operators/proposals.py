@@ -1,4 +1,4 @@
-"""Decisions that take two operators: one proposes, another confirms, and only then it is done."""
+"""Decisions that take two operators: one proposes, and the action is done when another one confirms."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _LONGEST_REASON = 200
 
 
 class TwoPersonAction(Protocol):
-    """What operators decide by two."""
+    """A decision that takes two operators."""
 
     def effect(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
-        """What the proposal does now. Locks what it reads until the unit of work ends, and raises why it cannot."""
+        """The effect that the proposal has now, with its rows locked. Raises the refusal if it is not possible."""
         ...
 
     def act(self, proposal: ProposalView, second: str, context: RequestContext) -> object:
@@ -53,10 +53,10 @@ class ProposalService:
         self._clock = runtime.clock
 
     def propose(self, request: Propose, context: RequestContext) -> ProposalView:
-        """Write a proposal, open for PROPOSAL_HOURS.
+        """Write a proposal that is open for PROPOSAL_HOURS.
 
         INVALID_REQUEST for an unknown action, without a reason of 1 to 200 characters, and while another proposal of
-        the same action and object is open; otherwise what the action raises where it cannot be done now.
+        the same action and object is open; otherwise the refusal of the action, if it is not possible now.
         """
         name, now = _name_of(context), self._clock.now()
         if request.action not in self._actions:
@@ -97,8 +97,8 @@ class ProposalService:
     def confirm(self, request: ConfirmProposal, context: RequestContext) -> ProposalView:
         """Confirm another operator's proposal and do it, in one unit of work.
 
-        NOT_FOUND for an unknown one, INVALID_REQUEST for one's own, a decided and an expired one, and where it does
-        something else now than what was shown; otherwise what the proposed action raises. It stays open then.
+        NOT_FOUND for an unknown proposal. INVALID_REQUEST for the caller's own, for a decided or expired one, and when
+        its effect is not what was shown. Otherwise the refusal of the action. After a refusal it stays open.
         """
         return self._decide(request.proposal_id, "confirmed", context, request.digest)
 
@@ -138,7 +138,7 @@ class ProposalService:
 
 
 def _digest(proposal: ProposalView, effect: ProposedEffect) -> str:
-    """Names all that was shown of a proposal."""
+    """A digest of all that was shown of a proposal."""
     shown = {"proposal": proposal.proposal_id, "by": proposal.proposed_by, "reason": proposal.reason}
     written = orjson.dumps(shown | asdict(effect), option=orjson.OPT_SORT_KEYS)
     return hashlib.sha256(written).hexdigest()

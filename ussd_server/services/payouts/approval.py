@@ -34,7 +34,7 @@ from ussd_server.values import shillings
 
 log = logger(__name__)
 
-# Other requests of the process go on meanwhile.
+# After so many rows, let other requests of the process run.
 _ROWS_BEFORE_A_PAUSE = 50
 _MOST_LINES_NAMED = 5
 _TYPES = {"transaction_id": "uuid", "fee_cents": "bigint"}
@@ -42,7 +42,7 @@ _TYPES = {"transaction_id": "uuid", "fee_cents": "bigint"}
 
 @dataclass(slots=True)
 class _Drafted:
-    """What an approval writes: the transactions, the id and the fee of each by its line; and the digest of all rows."""
+    """The rows of an approval: the transactions, the id and the fee of each by its line, and the digest of all rows."""
 
     queued: list[tuple[Batch, Postings]] = field(default_factory=list)
     ids: dict[int, str] = field(default_factory=dict)
@@ -62,9 +62,9 @@ class PayoutApproval:
     def approve(self, payout: Payout, context: RequestContext, shown_fee_cents: int | None = None) -> Payout:
         """Approve a payout and return it as it is now; again by the same caller, nothing changes.
 
-        `shown_fee_cents` are the fees that the approver saw. Raises INSUFFICIENT_SCOPE for the maker and those who
-        count as one person with the maker, INVALID_REQUEST for a payout that cannot be approved, is not what was
-        judged, or costs other fees, and INSUFFICIENT_BALANCE; nothing is reserved then.
+        `shown_fee_cents` are the fees that the approver saw. Raises INSUFFICIENT_SCOPE for the maker and for people who
+        count as one person with the maker, INVALID_REQUEST for a payout that cannot be approved, was changed since it
+        was judged, or costs other fees, and INSUFFICIENT_BALANCE; nothing is reserved then.
         """
         approver = caller_id(context)
         if not _must_be_approved(payout, approver, context):
@@ -100,7 +100,7 @@ class PayoutApproval:
         account = Holding(payout.client_id, MAIN_ACCOUNT)
         read_holdings([account])
         if account.balance_cents - account.reserved_cents < total_cents:
-            # Found early, because the reservation itself is made last.
+            # Check the balance early, because the reservation is the last statement.
             raise _too_little()
         with long_unit_of_work():
             row = lock_row(Payout, payout.id)
@@ -142,7 +142,7 @@ class PayoutApproval:
         return drafted
 
     def _require_as_judged(self, payout: Payout, items_digest: str) -> None:
-        """Raise INVALID_REQUEST unless a draft and its rows are what was judged when it was created."""
+        """Raise INVALID_REQUEST when a draft or its rows were changed since the draft was created."""
         if not self._digests.is_as_judged(payout, items_digest):
             log.error("a payout was not approved, because it is not what was judged", object_id=payout.id)
             raise ServiceError(
@@ -187,7 +187,7 @@ def _show_fees(payout: Payout, fees: Mapping[int, int], now: datetime) -> None:
 
 def _write_by_line(payout_id: str, column: str, values: Mapping[int, str | int]) -> None:
     """Write a column of every ready row, by its line."""
-    # A join would compare every row with every line where the planner takes the payout for a short one.
+    # Not a join: if the planner expects a short payout, it compares every row with every line.
     value = dialect().json_value(":values", "'line' || line", _TYPES[column])
     run_query(
         f"UPDATE payout_items SET {column} = {value} WHERE payout_id = :payout_id AND is_ready",  # noqa: S608

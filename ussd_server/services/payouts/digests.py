@@ -14,7 +14,7 @@ from ussd_server.models.payouts import Payout
 from ussd_server.security.credentials import Vault
 from ussd_server.values import iso_milliseconds
 
-# The digest of a draft is over these columns. Its fees are not: they are agreed anew at the approval.
+# The columns in the digest of a draft. Fees are not among them, because the approval computes them again.
 _OF_DRAFT = (
     "id", "client_id", "reference", "description", "item_count", "ready_count", "invalid_count", "total_amount_cents",
     "request_digest", "created_by", "people", "created_at", "items_digest",
@@ -23,7 +23,7 @@ _OF_APPROVAL = (*_OF_DRAFT, "approved_by", "approved_at")
 
 
 class JudgedRow(NamedTuple):
-    """What was judged of one row; `problems` is its column's text."""
+    """The judged values of one row; `problems` is its column's text."""
 
     line: int
     phone_number: str | None
@@ -76,7 +76,7 @@ class PayoutDigests:
         return self._vault.keyed_digest(_content(payout, _OF_APPROVAL))
 
     def is_as_judged(self, payout: Payout, items_digest: str) -> bool:
-        """Whether a draft and its rows, which have this digest, are what was judged."""
+        """Whether a draft and its rows, which have this digest, are unchanged since they were judged."""
         return payout.items_digest == items_digest and self._has_digest(payout, _OF_DRAFT, payout.draft_digest)
 
     def is_true(self, payout: Any) -> bool:

@@ -34,7 +34,7 @@ from ussd_server.status import Code, ServiceError
 from ussd_server.values import new_id
 
 _REFERENCES_AT_ONCE = 500
-# Other requests of the process go on meanwhile.
+# After so many rows, let other requests of the process run.
 _ROWS_BEFORE_A_PAUSE = 100
 
 
@@ -80,7 +80,7 @@ class PayoutDrafts:
         try:
             self._insert(payout, items, context, now)
         except IntegrityError:
-            # Another call has created it meanwhile.
+            # Another call has created a payout of this reference since it was looked up.
             known = _find(context.client_id, request.reference)
             if known is None:
                 raise

@@ -18,7 +18,7 @@ from ussd_server.values import phone_number
 _BOUNDS = FileBounds(
     most_bytes=LARGEST_FILE_BYTES,
     most_unpacked_bytes=64 * 1024 * 1024,
-    # Ten times what 5,000 rows of six cells have.
+    # Ten times the cells of 5,000 rows with six cells each.
     most_elements=700_000,
     most_columns=64,
     most_cell_characters=1000,
@@ -80,7 +80,7 @@ def _read(row: Row, headings: Headings) -> PayoutRow:
 
 
 def _cut_amount(row: Row, headings: Headings) -> str | None:
-    """The amount with its comma where a row would also be ready if the amount and the cell after it were one.
+    """The amount with its comma, where a row would also be valid if the amount and the next cell were one amount.
 
     Only for an amount of up to three digits, and a cell of three digits after it: with a second comma it would be too
     large.
@@ -101,11 +101,11 @@ def _read_cells(row: Row, headings: Headings) -> PayoutRow:
     read = row_of(row.line, values | {"phone_number": number, "amount": amount})
     for problem in (number_problem, amount_problem):
         if problem:
-            # The sentence of the field says less about the cause.
+            # More helpful than the sentence of the field, because it names the cause.
             name = problem.partition(":")[0]
             read.problems = [each for each in read.problems if not each.startswith(f"{name}:")] + [problem]
     if any(row.cells[headings.width :]):
-        # The cells may have moved, so what stands under a heading means nothing.
+        # The cells may be shifted, so the other values of the row mean nothing.
         read.problems = [_CELL_WITHOUT_HEADING]
     if cells.get("currency", "UGX").upper() not in ("UGX", ""):
         read.problems.append("currency: Must be UGX.")

@@ -6,9 +6,9 @@ import unicodedata
 
 from ussd_server.services.payouts.messages import NameMatch
 
-# From these lengths on, so many letters of a word may differ.
+# How many letters of a word may differ, by its least length.
 _ONE_MISTAKE, _TWO_MISTAKES = 4, 7
-# Every way to pair the words is tried.
+# More words are not compared, because every pairing of the words is tried.
 _MOST_WORDS = 6
 _TITLES = frozenset({"mr", "mrs", "ms", "miss", "dr", "eng", "hon", "prof", "rev", "sr", "fr"})
 

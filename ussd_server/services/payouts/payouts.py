@@ -209,5 +209,5 @@ def _stream(payout: Payout, state: ItemState | None) -> Iterator[PayoutItemView]
             yield from found
             after = found[-1].line
     finally:
-        # The request that began the stream has released its connection already.
+        # The stream runs after its request has released its database connection.
         release_connection()

@@ -119,7 +119,7 @@ def write_payout_event(row: Payout, event_type: str, now: datetime) -> None:
 
 
 def _notify(kind: MailKind, row: Payout, view: PayoutView, now: datetime) -> None:
-    """Write mails about a payout; who counts as one person with its maker is not asked to approve it."""
+    """Write mails about a payout; people who count as one person with its maker are not asked to approve it."""
     parameters = {
         "reference": view.reference, "status": view.status, "page": f"/console/payouts/{row.id}",
         "rows": f"{view.ready_count:,}", "amount": grouped(view.total_amount_cents),

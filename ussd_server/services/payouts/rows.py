@@ -10,7 +10,7 @@ from typing import Any
 from ussd_server.values import PHONE_NUMBER, cents_of
 
 _LONGEST = {"reference": 64, "description": 200, "name": 100}
-# What is kept of a cell that is not what it should be, so that its sender recognises it.
+# How many characters of an invalid cell are kept, so that its sender recognises it.
 _LONGEST_KEPT = 64
 _MOST_LINES_NAMED = 5
 
@@ -43,7 +43,7 @@ class PayoutRow:
 
     @property
     def content(self) -> tuple[Any, ...]:
-        """What distinguishes the row from another one."""
+        """The values that distinguish this row from another one."""
         values = (self.line, self.phone_number, self.amount_cents, self.reference, self.description, self.name)
         return values if self.sent is None else (*values, self.sent)
 
@@ -74,7 +74,7 @@ def row_of(line: int, values: Mapping[str, Any]) -> PayoutRow:
 
 
 def judge_references(rows: Sequence[PayoutRow], payout: str, used: Callable[[Collection[str]], set[str]]) -> None:
-    """Add the problems of references that stand twice, or that were used before.
+    """Add the problems of references that the rows repeat, or that were used before.
 
     `used` returns those of the given references of transactions that the client has already.
     """

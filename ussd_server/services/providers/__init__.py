@@ -1,1 +1,1 @@
-"""The providers that are switched on, and what is known of them."""
+"""The providers that are switched on: their states, floats and subscribers."""

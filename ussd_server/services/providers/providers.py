@@ -39,7 +39,7 @@ class ProviderSwitches:
         return self._off.refresh().get(provider)
 
     def set(self, request: SwitchProvider, context: RequestContext) -> None:
-        """Switch a provider off or on. Payments that exist already are sent and asked about all the same.
+        """Switch a provider off or on. Existing payments are still sent and enquired about.
 
         Raises INVALID_REQUEST for a provider that is not set up, and unless a reason of 1 to 200 characters is given.
         """

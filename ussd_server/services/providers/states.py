@@ -26,7 +26,7 @@ from ussd_server.services.providers.messages import (
     SwitchProvider,
 )
 
-# Fewer calls say nothing about a provider.
+# With fewer calls, the share of failures is not used.
 _FEWEST_CALLS = 5
 _GOOD_SHARE = 0.9
 _AWAY_SHARE = 0.2
@@ -118,7 +118,7 @@ class OutageWatch:
         self._clock = runtime.clock
 
     def look(self) -> None:
-        """Record which providers went away or came back since the last look, of any worker."""
+        """Record the providers that went away or came back since the last check by any worker."""
         kept = {row.provider: row.away_since is not None for row in ProviderFloat.select()}
         for state in self._states.list(operator_context()):
             is_away = state.status is ProviderStatus.UNAVAILABLE
@@ -130,7 +130,7 @@ class OutageWatch:
         with unit_of_work():
             row, now = lock_row(ProviderFloat, state.provider), self._clock.now()
             if (row.away_since is not None) is is_away:
-                # Another worker was first.
+                # Another worker has recorded it first.
                 return
             row.away_since = now if is_away else None
             row.save()

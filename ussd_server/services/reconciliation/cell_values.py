@@ -23,7 +23,7 @@ _YEAR_LAST = re.compile(
     re.ASCII,
 )
 _YEARS = range(2000, 2100)
-# The patterns take spaces at several places: they would try every division of a long run of them.
+# The patterns allow spaces at several places, so matching a long run of spaces would try every division of it.
 _LONGEST = 64
 # Hour, minute, second, and AM or PM.
 _Clock = tuple[str | None, str | None, str | None, str | None]

@@ -11,7 +11,7 @@ _NONE = timedelta(0)
 
 
 class DateShift:
-    """How far the dates of matched lines lie from our times of their payments.
+    """How far the dates of matched lines differ from our times of their payments.
 
     A provider pays between the creation and the completion of a transaction here. `is_off`: at least one line is dated
     more than five minutes outside; `first` and `last` are the ends of our times of such payments.

@@ -30,23 +30,24 @@ from ussd_server.services.transactions.operators import require_two_people
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id, iso_milliseconds, new_id
 
-# On SQLite one transaction of so many rows holds the write lock for some 20 ms.
+# Rows in one transaction. On SQLite, so many hold the write lock for some 20 ms.
 _ROWS = 250
-# One for whatever changes imports and reviews, in all processes, until its unit of work ends.
+# The number of the advisory lock for changes of imports and reviews.
 _LOCK = 7_256_256_168
-# An import takes minutes at most; one that is older has lost its process.
+# An import takes minutes at most. The process of an older one must have died.
 _LONGEST_IMPORT = timedelta(days=1)
 
 
 def lock_imports() -> None:
-    """Keep all others from changing imports and reviews of differences until the unit of work ends."""
+    """Take the advisory lock for changes of imports and of their reviews, until the unit of work ends."""
     advisory_lock(_LOCK)
 
 
 class StatementImports:
-    """Stores imports, undoes them, and removes the rows of those that were undone or never ended.
+    """Stores and undoes imports, and removes the rows of imports that were undone or never ended.
 
-    Nothing of an import shows before its last step. One that lost its process is replaced when its file comes again.
+    An import is visible only after its last step. An import whose process died is replaced when its file is imported
+    again.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -60,7 +61,7 @@ class StatementImports:
         return known.id if known is not None and known.state == StatementState.STORED else None
 
     def store(self, statement: ProviderStatement, differences: Iterator[ComparedLine], context: RequestContext) -> bool:
-        """Store a new statement; return False, with its id, when another process has stored the file meanwhile."""
+        """Store a new statement; return False, with the stored one's id, when another process stored the file first."""
         if not self._begin(statement):
             return False
         rows = _rows(differences, statement)
@@ -78,7 +79,7 @@ class StatementImports:
         return True
 
     def undo(self, request: UndoImport, context: RequestContext) -> ProviderStatement:
-        """Take an import back: its statement, and the differences that no other statement has, are gone.
+        """Undo an import: removes its statement, and the differences that no other statement has.
 
         Raises NOT_FOUND, and INVALID_REQUEST when the review of a difference has ended since the import, by a reason
         or by concluding its payment, and unless two different people are named.
@@ -159,7 +160,7 @@ def stored_statement(statement_id: str) -> ProviderStatement:
 
 @contextmanager
 def _short_unit_of_work() -> Iterator[None]:
-    """A unit of work; on SQLite other writers then have as much time as it took."""
+    """A unit of work; afterwards, on SQLite, other writers get as much time as it took."""
     with unit_of_work():
         began = time.monotonic()
         lock_imports()
@@ -231,7 +232,7 @@ def _rows(differences: Iterator[ComparedLine], statement: ProviderStatement) -> 
 
 
 def _names_of(compared: ComparedLine, provider: str) -> bytes:
-    """What makes two differences of two statements the same one. A line without names is known by its date."""
+    """The key by which differences of two statements are the same. It contains the date for a line without names."""
     names = [compared.provider_id, compared.reference, compared.transaction_id]
     if compared.verdict is Verdict.NOT_THEIRS:
         names = [compared.transaction_id]

@@ -17,7 +17,7 @@ from ussd_server.values import is_id, new_id_floor
 
 _PAGE = 5000
 _AT_PROVIDERS = (TransactionType.COLLECTION, TransactionType.DISBURSEMENT, TransactionType.REFUND)
-# A provider settles a payment within this time, whenever we learn of it.
+# A provider settles a payment within this time, even if we learn of it later.
 _LONGEST_PAYMENT = timedelta(hours=1)
 _SHARE_OF_PERIOD = 100
 _COLUMNS = (
@@ -66,10 +66,11 @@ class _Ours(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """The result for a line as far as the lines up to it tell.
+    """The result for a line, from the lines up to it.
 
-    `unmoved` is the status of a line that names a payment of ours and moved no money: a line elsewhere in the statement
-    may tell of the payment's success. It is None for a result that is final. `our_cents` is what such a result adds.
+    `unmoved` is the status of a line that names a payment of ours and moved no money: another line of the statement may
+    report the payment's success. It is None for a final result. `our_cents` is what the line adds to our sum if no such
+    line follows.
     """
 
     compared: ComparedLine
@@ -105,7 +106,7 @@ class Matcher:
             return match.compared
         key = _key(match.compared.transaction_id or "")
         if key in self._matched or (match.unmoved is LineStatus.PENDING and key in self._failed):
-            # Another line tells how this payment ended.
+            # Another line reports how this payment ended.
             return replace(match.compared, verdict=Verdict.MATCHED, ours=None, theirs=None, is_difference=False)
         self._matched.add(key)
         self.ours_cents += match.our_cents
@@ -203,14 +204,14 @@ class Matcher:
         if refunds:
             return self._compare_pair(line, refunds[0], Verdict.REVERSAL)
         original = named[0] if named else None
-        # What was given back of a disbursement is money to us.
+        # A reversal of a disbursement is money to us.
         is_to_us = original is not None and original.type == TransactionType.DISBURSEMENT
         theirs_cents = self._count_theirs(line, line.direction or (1 if is_to_us else -1))
         has_moved = line.status is LineStatus.SUCCEEDED
         return Match(_result(line, Verdict.REVERSAL, original, None, theirs_cents, is_difference=has_moved))
 
     def _compare_pair(self, line: ProviderLine, ours: _Ours, agreed: Verdict) -> Match:
-        # A reversal is written as money to us or from us, as the provider sees it.
+        # The direction of a reversal is written from the provider's point of view.
         direction = ours.direction if agreed is Verdict.REVERSAL else line.direction or ours.direction
         theirs_cents = self._count_theirs(line, direction)
         if theirs_cents != ours.signed_cents:
@@ -247,8 +248,8 @@ def _direction_of(line: ProviderLine, second: _Ours | None) -> int:
 def _lies_within(ours: _Ours, period: Period) -> bool:
     """Whether the statement must have this transaction.
 
-    The provider dated it between its creation here and its completion. One that was under way at an end of the period
-    may be in the neighbouring statement; it counts only where that time is long beside the period.
+    The provider dated it between its creation here and its completion. A transaction that was under way at an end of
+    the period may be in the neighbouring statement. It counts only if that time is long compared to the period.
     """
     first, last = ours.created_at, min(ours.completed_at or ours.created_at, ours.created_at + _LONGEST_PAYMENT)
     if last < period.first or first > period.last:

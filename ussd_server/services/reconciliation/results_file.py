@@ -16,7 +16,7 @@ _IN_MEMORY_BYTES = 4 * 1024 * 1024
 
 
 class ResultsFile:
-    """Results in a temporary file, so that memory does not grow with them."""
+    """Results in a temporary file, so that memory does not grow with their number."""
 
     def __init__(self) -> None:
         self._file: IO[bytes] = SpooledTemporaryFile(_IN_MEMORY_BYTES)  # noqa: SIM115 - read as long as the result lives

@@ -129,7 +129,7 @@ class StatementReader:
         return Period(min(period.first, shift.first or period.first), max(period.last, shift.last or period.last))
 
     def _order(self) -> int:
-        """0 where the day comes first in a date, 1 where the month does."""
+        """0 when the day comes first in a date, 1 when the month does."""
         day_first, month_first = self._ends
         if day_first.impossible_in or month_first.impossible_in:
             return 1 if day_first.impossible_in else 0
@@ -178,7 +178,7 @@ class StatementReader:
         )
 
     def _text(self, row: Row, field: StatementField) -> str:
-        # Programs put an apostrophe before a number that shall stay text.
+        # Spreadsheet programs put an apostrophe before a number that is text.
         return row.cell(self._columns.get(field)).removeprefix("'")
 
     def _amount(self, row: Row) -> CellAmount | None:

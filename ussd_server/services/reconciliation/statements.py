@@ -164,7 +164,7 @@ def _compared(request: ReconcileStatement, reader: StatementReader, matcher: Mat
         for match in matcher.compare(lines):
             matches.append(match)
         request.on_progress(reader.count)
-        # A web process serves other requests meanwhile.
+        # Let other requests of the process run.
         time.sleep(0)
     period = reader.proven_period()
     for compared in chunked(matches.read(), _BATCH):

@@ -15,7 +15,7 @@ from ussd_server.spreadsheets.cells import csv_parts, shillings_cell
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import KAMPALA, iso_milliseconds
 
-# Until then a unit of work of the day may still be committed.
+# So long after the day, its units of work are certainly committed.
 _SETTLES_WITHIN = timedelta(hours=1)
 _MOST_KEPT = 1000
 _COLUMNS = ("type", "provider", "status", "count", "amount", "fees", "median_seconds")
@@ -76,7 +76,8 @@ def _report(client_id: str | None, day: date) -> DailyReport:
     return DailyReport(day.isoformat(), rows, round((total - failed) / total, 4) if total else None)
 
 
-# A success may come after a failure, and a reversal after a success: what came after the day does not count for it.
+# The report shows states at the end of the day. A success after a failure, or a reversal after a success, that came
+# later does not count.
 _FINAL_ON = """
 WITH final AS (
     SELECT type, provider, amount_cents, fee_cents, created_at, completed_at AS final_at,

@@ -1,4 +1,4 @@
-"""Recent payments: what moved today, and how each provider did in the last hour and the last day."""
+"""Recent payments: today's sums, and the results of each provider in the last hour and the last day."""
 
 from __future__ import annotations
 
@@ -85,7 +85,8 @@ def _groups(client_id: str | None, now: datetime, today: datetime, hour: datetim
     since = now - timedelta(days=1)
     seconds = dialect().seconds_between("created_at", "completed_at")
     query = _GROUPS.replace("{seconds}", seconds).replace("{hour}", dialect().hour("completed_at"))
-    # No index has the payments of all clients by their end: of those, one that began earlier is left out.
+    # No index orders the payments of all clients by their end, so for all clients a payment that began earlier is left
+    # out.
     query = query.replace("{rows}", _OF_ALL if client_id is None else _OF_CLIENT)
     given: dict[str, Any] = {"most": MOST_PAYMENTS}
     given |= {name: iso_milliseconds(at) for name, at in (("since", since), ("today", today), ("hour", hour))}

@@ -89,6 +89,6 @@ def person_hit(row: User, client: str | None) -> SearchHit:
 
 
 def gone_hit(kind: str, change: AuditEvent, client: str | None) -> SearchHit:
-    """An object that was removed, from what the audit trail says about it."""
+    """An object that was removed, as the audit trail describes it."""
     sentence = f"It exists no more; {change.action} at {iso_milliseconds(change.created_at)}."
     return SearchHit(kind, str(change.object_id), client, f"Removed {kind}", sentence, change.created_at)

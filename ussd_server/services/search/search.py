@@ -128,7 +128,7 @@ class SearchService:
         changes = _changes(text, AuditEvent.client_id == context.client_id)
         hits: list[SearchHit] = []
         for kind in _KINDS:
-            # Not by an index: it would read all of the client's rows in order.
+            # Prevent the use of the index that is in order of time: it would read all of the client's rows.
             client_id = fn.COALESCE(kind.table.client_id, kind.table.client_id)
             is_shown = client_id == context.client_id
             if not context.may(kind.grant):
@@ -207,7 +207,7 @@ def _read(
             # Not in order: SQLite would read all of the client's rows for it. A reference names one or two.
             yield from _shown(kind.table.select().where(is_theirs, kind.reference == text), is_shown)
         if kind.phone_number is not None and number:
-            # Found as people write it: +256772123456, 256772123456 or 0772123456.
+            # The ways in which people write a number: +256772123456, 256772123456 or 0772123456.
             yield from _newest(kind.table, is_theirs & (kind.phone_number == number), is_shown)
 
 

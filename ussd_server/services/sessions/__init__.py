@@ -1,1 +1,1 @@
-"""Sessions of phones: their state, steps, transcripts and the outcomes that they show."""
+"""Sessions of phones: their state, steps, transcripts, and the outcomes of payments that they show."""

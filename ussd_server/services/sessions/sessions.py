@@ -42,12 +42,12 @@ _MOST_COUNTED = 10_000
 
 
 class _NotWrittenError(Exception):
-    """A unit of work is rolled back."""
+    """Raised to roll a unit of work back."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepInput:
-    """What a step brought: its time, its text, and its number where the gateway numbers steps."""
+    """The input of a step: its time, its text, and its number where the gateway numbers steps."""
 
     received_at: datetime
     text: str = field(repr=False)

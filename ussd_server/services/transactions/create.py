@@ -195,7 +195,7 @@ class TransactionCreator:
                     client_id=identity.client_id, key=key, transaction_id=row.id, created_at=self._clock.now()
                 ).execute()
             except IntegrityError:
-                # Another call has bound the key meanwhile, to this transaction or to another one.
+                # Another call has bound the key since the look-up, to this transaction or to another one.
                 return self.existing(identity, refusal)
         return CreatedTransaction(views_of([row])[0], replayed=True)
 

@@ -83,7 +83,7 @@ class ProviderReferences:
 
 
 def check_value(keyring: Keyring) -> str:
-    """What tells one reference key from another, without the key."""
+    """A value that identifies the reference key without revealing it."""
     return hmac.digest(keyring.reference_key, b"check-value", "sha256").hex()[:16]
 
 

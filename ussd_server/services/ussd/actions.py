@@ -43,7 +43,7 @@ CALL_SECONDS = 2.5
 STEP_SECONDS = 5.5
 _LONGEST_REFERENCE = 64
 _LOOKUPS = 20
-# Requests of a process that wait for clients' servers, beside some thousand connections of callers.
+# How many requests of a process may wait for clients' servers; it has some thousand connections of callers.
 _WAITING_PLACES = 400
 # After these errors the payment may have been created.
 _UNCERTAIN = (Code.INTERNAL_ERROR, Code.SERVICE_UNAVAILABLE, Code.IDEMPOTENCY_KEY_REUSED)
@@ -81,7 +81,7 @@ class Actions:
     ) -> None:
         # At most a quarter of all for one client.
         self._bulkhead = Bulkhead(_WAITING_PLACES, _WAITING_PLACES // 4)
-        # As many as there are connections to a provider, and a quarter of them for one client.
+        # As many as there are connections to a provider; one client may use a quarter of them.
         self._lookups = Bulkhead(_LOOKUPS, _LOOKUPS // 4)
         self._transactions = transactions
         self._balances = balances
@@ -143,7 +143,7 @@ class Actions:
     def _ask_client(self, action: HttpAction | HandoverAction, action_context: ActionContext) -> ActionOutcome:
         facts, seconds = action_context.facts, action_context.seconds_left()
         signature = Signature(
-            # The same for each repetition of a step, so that the server recognises it.
+            # The same id for each repetition of a step, so that the client's server recognises it.
             f"{facts.session_id}-{action.node}-{action_context.turn}",
             self._clock.now(),
             call_secrets(self._keyring, action_context.context.client_id),

@@ -103,7 +103,7 @@ class ChannelService:
         """
         channel = self._from_cache(adapter, secret)
         if channel is None and not self._has_loaded:
-            # A new process caches all channels before it refuses an address.
+            # Cache all channels first: a new process must not refuse a known path because of its address.
             self._load()
             channel = self._from_cache(adapter, secret)
         if channel is not None:

@@ -47,7 +47,7 @@ class ChannelClosedError(Exception):
 
 
 class GatewayService:
-    """Answers gateways. Each is answered with a screen in its own format, whatever fails inside."""
+    """Answers gateways. Each reply is a screen in the gateway's format, also after an error of ours."""
 
     def __init__(
         self, runtime: Runtime, channels: ChannelService, sessions: Sessions, conversations: Conversations

@@ -99,7 +99,7 @@ def _within(
         return classify_text(answered, step.text, digest)
     if step.sequence is not None and last_number is not None:
         arrival = classify_number(last_number, step.sequence, step.text)
-        # A dialled text is never an entry, whatever its number.
+        # A dialled text is never an entry, even if its number is that of the next step.
         dials_again = step.kind is StepKind.BEGIN and not isinstance(arrival, Repeat)
         return Start(_dialled_entries(step)) if dials_again else arrival
     # The first delivery was in progress when this one was received, or was answered a moment before.
@@ -114,7 +114,7 @@ def _within(
 
 
 def _dialled_entries(step: UssdStep) -> tuple[str, ...]:
-    """The entries that were dialled after the code. An entry whose session is gone counts for nothing."""
+    """The entries that were dialled after the code. An entry whose session is missing is ignored."""
     if step.opening_text is not None:
         text = step.opening_text
     elif step.cumulative or step.kind is StepKind.BEGIN:

@@ -112,7 +112,7 @@ def new_event(
 
 
 def no_such_type(event_type: str) -> str:
-    """The sentence for an event type that there is not, with the nearest one."""
+    """The sentence for an unknown event type, with the nearest known one."""
     meant = get_close_matches(event_type[:_LONGEST_TYPE], EVENT_TYPES, n=1)
     return f"There is no event type {event_type[:_LONGEST_TYPE]}." + "".join(f" Did you mean {each}?" for each in meant)
 
@@ -124,7 +124,7 @@ def event_views(events: Sequence[Event]) -> tuple[EventView, ...]:
 
 
 def _chosen(client_id: str, event_type: str | None, from_at: datetime | None, to_at: datetime | None) -> Any:
-    """The client's events of a type and a period. INVALID_REQUEST for a type that there is not."""
+    """The client's events of a type and a period. INVALID_REQUEST for an unknown type."""
     rows = Event.select().where(Event.client_id == client_id)
     if event_type is not None:
         if event_type not in EVENT_TYPES:

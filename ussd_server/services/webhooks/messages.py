@@ -32,7 +32,7 @@ DEFAULT_GRACE_SECONDS = 86_400
 
 
 class DeliveryStatus(StrEnum):
-    """How far a delivery is: on its way, taken, given up, or no longer wanted."""
+    """The state of a delivery: on its way, accepted, given up, or no longer wanted."""
 
     WAITING = "waiting"
     DELIVERED = "delivered"

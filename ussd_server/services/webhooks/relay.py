@@ -81,7 +81,7 @@ def _callback_urls(events: Iterable[Event]) -> dict[str, str]:
 
 
 def _locked_webhooks(client_ids: set[str]) -> list[Webhook]:
-    """The webhooks of some clients that are switched on; the locks keep deliveries from being concluded meanwhile."""
+    """The active webhooks of some clients, locked, so that no delivery is concluded until the unit of work ends."""
     return list(
         for_update(Webhook.select().where(Webhook.client_id.in_(client_ids), Webhook.is_active).order_by(Webhook.id))
     )

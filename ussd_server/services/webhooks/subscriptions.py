@@ -84,7 +84,7 @@ class WebhookService:
         return NewWebhookView(**_record(row), secret=secret)
 
     def delete(self, request: NameWebhook, context: RequestContext) -> DeletionResult:
-        """Remove a webhook; what still waited for it is not sent. NOT_FOUND for one that is not the client's."""
+        """Remove a webhook with its unsent deliveries. NOT_FOUND for one that is not the client's."""
         context.require("webhooks:write")
         now = self._clock.now()
         with unit_of_work():
@@ -111,7 +111,7 @@ class WebhookService:
             return self._rotate(row, request.grace_period_seconds, context)
 
     def enable(self, request: NameWebhook, context: RequestContext) -> WebhookView:
-        """Switch a webhook on again. What happened meanwhile is sent only when asked for, by redelivery."""
+        """Switch a webhook on again. Events of the time when it was off are sent only by redelivery."""
         context.require("webhooks:write")
         with unit_of_work():
             row = _locked(request.webhook_id, context.client_id)

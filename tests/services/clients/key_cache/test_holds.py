@@ -59,7 +59,7 @@ def test_a_change_that_ends_leaves_the_hold_of_another_change_alone(
     assert [sql for sql in asked if "unseen_changes" not in sql] == []
 
 
-def test_a_hold_that_lapsed_ends_what_was_remembered_meanwhile_and_no_other_hold(
+def test_a_hold_that_lapsed_ends_what_was_cached_since_and_no_other_hold(
     web: Services, office: Services, example_client: ExampleClient, asked: list[str], redis: Server
 ) -> None:
     key, generations = example_client.create_key(), generations_of(office)

@@ -1,4 +1,4 @@
-"""Whatever happens to Redis, a process refuses a key right after the answer that shut it out."""
+"""Whatever happens to Redis, a process refuses a key right after the reply to its deletion."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_master_that_was_replaced_and_promoted_again_revives_no_key(
         other.client.replicaof("NO", "ONE")
         put_in_place_of(redis, f"127.0.0.1 {other.port}")
         await_link(redis)
-        # The new master dies with what its replica never heard of.
+        # The new master dies with changes that its replica never received.
         redis.freeze()
         other.client.execute_command("CLIENT", "KILL", "TYPE", "replica")
         # Its owner signs in there too: the frozen one would be waited for.

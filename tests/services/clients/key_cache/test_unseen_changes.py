@@ -44,7 +44,7 @@ def test_a_count_of_unseen_changes_is_as_old_as_the_start_of_its_query(
 
 
 def is_cached(cache: KeyCache, key: ApiKeyView) -> bool:
-    """Whether a look-up of the key gives a proof instead of reading the database."""
+    """Whether looking up the key returns a proof instead of reading the database."""
     found = cache.look_up(key.apikey)
     assert found is not None
     return found.proof is not None

@@ -220,7 +220,7 @@ def payout_page(
 
 
 def _people(payout: PayoutView, context: RequestContext) -> dict[str, Any]:
-    """The names of who made and approved a payout, and of those who may still approve it."""
+    """The names of the people who made and approved a payout, and of the people who may still approve it."""
     reader = services().team
     names = reader.names((payout.created_by, payout.approved_by), context)
     counted_as_maker = services().payouts.counted_as_maker(NamePayout(payout.payout_id), context)

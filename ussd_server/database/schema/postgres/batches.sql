@@ -1,6 +1,7 @@
--- Whole batches by one call. The functions find rows by whole keys, so no value would change a plan: one generic plan is
--- kept. `enable_seqscan` keeps a table of one page from being read whole, also by foreign keys. Look-ups are subqueries,
--- because the planner takes every list for a long one and would read whole tables for it.
+-- Functions that write a whole batch in one call. They find rows by whole keys, so the best plan is the same for all
+-- values: PostgreSQL keeps one generic plan. `enable_seqscan = off` makes it use the index of a table of one page too,
+-- also for foreign keys. Look-ups are subqueries, because the planner expects a list to be long and would read whole
+-- tables for it.
 
 -- Lock names, new accounts, accounts, always in this order: no deadlock. Movements lock their accounts here;
 -- reservations lock none.
@@ -64,9 +65,8 @@ BEGIN
     END IF;
 END $$;
 
--- Steps of sessions, in the order of the sessions' ids: two processes with the same ones do not wait for each other.
--- Only the key may select a row. The status stands inside the CASE, because an index of active sessions would be read
--- for it.
+-- Writes steps in the order of the sessions' ids: two processes with the same sessions cannot deadlock. The key alone
+-- selects a row. The status is inside the CASE, so that the planner does not use the index of active sessions.
 CREATE FUNCTION ussd_step(steps jsonb) RETURNS SETOF bigint LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 DECLARE
@@ -103,10 +103,10 @@ BEGIN
         RETURN NEXT step.place;
         IF step.value ? 'event' THEN
             INSERT INTO events (id, client_id, type, object_id, sequence, payload, created_at)
-            SELECT told.id, told.client_id, told.type, told.object_id,
-                (SELECT coalesce(max(events.sequence), 0) + 1 FROM events WHERE events.object_id = told.object_id),
-                told.payload, told.created_at
-            FROM jsonb_populate_record(NULL::events, step.value -> 'event') AS told;
+            SELECT ended.id, ended.client_id, ended.type, ended.object_id,
+                (SELECT coalesce(max(events.sequence), 0) + 1 FROM events WHERE events.object_id = ended.object_id),
+                ended.payload, ended.created_at
+            FROM jsonb_populate_record(NULL::events, step.value -> 'event') AS ended;
         END IF;
         IF step.value ? 'language_chosen' THEN
             INSERT INTO subscriber_languages (client_id, phone_number, language)

@@ -1,6 +1,6 @@
 -- The ledger: only transfers move balances, and each moves exactly what its transaction promised.
 
--- The conditions compare without a call of a function: a payment does not notice them.
+-- The conditions are plain comparisons, without a function call, so they cost a payment almost nothing.
 CREATE FUNCTION ledger_guard_account() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF TG_OP = 'INSERT' THEN
@@ -19,15 +19,16 @@ CREATE TRIGGER ledger_accounts_begin_empty BEFORE INSERT ON ledger_accounts
 CREATE TRIGGER ledger_accounts_guard BEFORE UPDATE ON ledger_accounts
     FOR EACH ROW WHEN (pg_trigger_depth() = 0) EXECUTE FUNCTION ledger_guard_account();
 
--- Moves and posts, row by row. The accounts are locked in a query of their own, so that what a transfer waited for is
--- visible to the checks. Only the key selects rows, and every subquery is a scalar: a connection keeps a plan until the
--- statistics change, and a condition on the client made PostgreSQL read all rows of the client for each transfer.
+-- Moves and posts, row by row. The accounts are locked by a query of their own, so that the checks see what a transfer
+-- that held the lock has committed. Rows are selected by key only, and every subquery is a scalar: a connection keeps a
+-- plan until the statistics change, and with a condition on the client PostgreSQL read all of its rows for each
+-- transfer.
 CREATE FUNCTION ledger_apply() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     own_accounts bigint;
     refusal text;
 BEGIN
-    -- Always in the order of the ids, so that two transfers between the same accounts cannot wait for each other.
+    -- Always in the order of the ids, so that two transfers between the same accounts cannot deadlock.
     SELECT count(*) FILTER (WHERE client_id = NEW.client_id) INTO own_accounts
         FROM (
             SELECT client_id FROM ledger_accounts WHERE id IN (NEW.debit_account_id, NEW.credit_account_id)
@@ -66,8 +67,8 @@ END $$;
 CREATE TRIGGER ledger_transfers_apply AFTER INSERT ON ledger_transfers
     FOR EACH ROW WHEN (NEW.kind IN ('move', 'post')) EXECUTE FUNCTION ledger_apply();
 
--- Holds and voids, once for each statement. Only the debited account of a reservation changes, at the very end of the
--- statement: a client's payments wait for that account as short as possible.
+-- Holds and voids, once for each statement. Only the debited account of a reservation changes, at the end of the
+-- statement: its lock is held as briefly as possible, because other payments of the client need it.
 CREATE FUNCTION ledger_reserve() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     change record;
@@ -110,9 +111,9 @@ CREATE TRIGGER ledger_transfers_reserve AFTER INSERT ON ledger_transfers
     REFERENCING NEW TABLE AS fresh FOR EACH STATEMENT EXECUTE FUNCTION ledger_reserve();
 
 -- `posted_us` is the service's time in microseconds since 1970, read while the posting holds the lock of the account. No
--- other posting to that account can commit between, so the order of the entries is the order of the commits. The
--- transfer's own time counts too: the database's clock may just have been set back. The trigger's name sorts behind
--- `ledger_transfers_apply`, which moves the balances first.
+-- other posting to that account can commit between, so the order of the entries is the order of the commits.
+-- `posted_us` is at least the transfer's own time, because the database's clock may have been set back. The trigger's
+-- name sorts after `ledger_transfers_apply`, so that the balances move first.
 CREATE FUNCTION ledger_enter() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO ledger_entries (account_id, posted_us, transfer_id, balance_cents)

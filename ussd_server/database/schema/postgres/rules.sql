@@ -1,6 +1,6 @@
--- What may happen to money and to what proves it. PostgreSQL refuses everything else, also at its prompt.
+-- The changes that are allowed to money and its records. PostgreSQL refuses all others, also those typed into psql.
 
--- Rows that prove something are neither changed nor removed.
+-- Evidence: the rows of these tables are never updated or deleted.
 CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION 'rows of % are never changed or removed', TG_TABLE_NAME
@@ -48,7 +48,7 @@ CREATE TRIGGER menu_versions_keep BEFORE UPDATE OR DELETE ON menu_versions
 
 CREATE TRIGGER menu_versions_keep_all BEFORE TRUNCATE ON menu_versions EXECUTE FUNCTION refuse_change();
 
--- A digest is written again under a new master key.
+-- Only the digest itself may change, when a master key is rotated.
 CREATE TRIGGER history_digests_unedited BEFORE UPDATE ON history_digests
     FOR EACH ROW WHEN (NEW.clients <> OLD.clients) EXECUTE FUNCTION refuse_change();
 
@@ -135,7 +135,7 @@ END $$;
 CREATE TRIGGER transactions_bind_key AFTER INSERT ON transactions
     FOR EACH ROW WHEN (NEW.idempotency_key IS NOT NULL) EXECUTE FUNCTION bind_idempotency_key();
 
--- What was judged of a payout stays as the approver saw it.
+-- The judged columns of a payout's rows stay as the approver saw them.
 CREATE FUNCTION guard_payout_item() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION 'what was judged of a payout is never edited' USING ERRCODE = 'integrity_constraint_violation';
@@ -183,7 +183,7 @@ CREATE TRIGGER payouts_status BEFORE UPDATE ON payouts
         OR (OLD.status = 'running' AND NEW.status IN ('completed', 'cancelled'))))
     EXECUTE FUNCTION guard_payout_status();
 
--- Events wait for the relay in a table of their own: it is empty most of the time.
+-- Pending events have a table of their own, which is empty most of the time, so the relay reads few rows.
 CREATE FUNCTION queue_event() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO pending_events (event_id) VALUES (NEW.id);

@@ -1,7 +1,7 @@
 -- The ledger: only transfers move balances, and each moves exactly what its transaction promised.
--- SQLite cannot tell a trigger's update from a manual one. An account therefore names the transfer that changed it last by
--- its position, which has no gaps; a change is only accepted for a later transfer, and only by exactly what that
--- transfer says.
+-- SQLite cannot distinguish a trigger's update from a manual one. An account therefore names the transfer that changed
+-- it last, by the transfer's position, which has no gaps. An update is accepted only for a later transfer, and only by
+-- exactly that transfer's amounts.
 
 CREATE TRIGGER ledger_transfers_rules BEFORE INSERT ON ledger_transfers BEGIN
     SELECT RAISE(ABORT, 'rows of ledger_transfers are never replaced') WHERE EXISTS (
@@ -47,7 +47,8 @@ CREATE TRIGGER ledger_accounts_begin_empty BEFORE INSERT ON ledger_accounts
 WHEN NEW.balance_cents <> 0 OR NEW.reserved_cents <> 0 OR NEW.last_transfer <> 0
 BEGIN SELECT RAISE(ABORT, 'an account begins empty'); END;
 
--- Limits are raised by name, because a manual OR IGNORE would step over the CHECK of one account and change the other.
+-- The limits are checked here and raised by name: with a manual OR IGNORE, SQLite would skip the account whose CHECK
+-- fails and still change the other one.
 CREATE TRIGGER ledger_accounts_limits BEFORE UPDATE ON ledger_accounts BEGIN
     SELECT RAISE(ABORT, 'no_negative_reservation') WHERE NEW.reserved_cents < 0;
     SELECT RAISE(ABORT, 'no_overdraft') WHERE NEW.balance_cents - NEW.reserved_cents < 0

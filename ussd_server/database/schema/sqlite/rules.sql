@@ -1,8 +1,8 @@
--- What may happen to money and to what proves it. SQLite refuses everything else, also at its prompt.
--- REPLACE removes the row in its way without asking any trigger for deletions: what would be in the way is looked for
--- before the insertion, and columns by which rows are unique cannot be edited.
+-- The changes that are allowed to money and its records. SQLite refuses all others, also those typed into its shell.
+-- REPLACE deletes a conflicting row without calling triggers for deletions. So triggers look for a conflicting row
+-- before an insertion, and unique columns cannot be updated.
 
--- Rows that prove something are neither changed, removed nor replaced.
+-- Evidence: the rows of these tables are never updated, deleted or replaced.
 CREATE TRIGGER transactions_keep BEFORE DELETE ON transactions
 BEGIN SELECT RAISE(ABORT, 'rows of transactions are never removed'); END;
 
@@ -75,7 +75,7 @@ BEGIN SELECT RAISE(ABORT, 'rows of menu_versions are never removed'); END;
 CREATE TRIGGER menu_versions_unedited BEFORE UPDATE ON menu_versions
 BEGIN SELECT RAISE(ABORT, 'rows of menu_versions are never changed'); END;
 
--- A digest is written again under a new master key.
+-- Only the digest itself may change, when a master key is rotated.
 CREATE TRIGGER history_digests_unedited BEFORE UPDATE ON history_digests WHEN NEW.clients <> OLD.clients
 BEGIN SELECT RAISE(ABORT, 'rows of history_digests are never changed'); END;
 
@@ -133,7 +133,7 @@ CREATE TRIGGER transactions_bind_key AFTER INSERT ON transactions WHEN NEW.idemp
 BEGIN INSERT INTO idempotency_keys (client_id, key, transaction_id, created_at)
         VALUES (NEW.client_id, NEW.idempotency_key, NEW.id, NEW.created_at); END;
 
--- What was judged of a payout stays as the approver saw it.
+-- The judged columns of a payout's rows stay as the approver saw them.
 CREATE TRIGGER payout_items_judged BEFORE UPDATE ON payout_items WHEN (
         NEW.payout_id, NEW.line, NEW.phone_number, NEW.amount_cents, NEW.provider, NEW.reference,
         NEW.description, NEW.name, NEW.is_ready, NEW.problems
@@ -168,6 +168,6 @@ CREATE TRIGGER payouts_status BEFORE UPDATE OF status ON payouts WHEN NEW.status
         OR (OLD.status = 'running' AND NEW.status IN ('completed', 'cancelled')))
 BEGIN SELECT RAISE(ABORT, 'the status of a payout never goes back'); END;
 
--- Events wait for the relay in a table of their own: it is empty most of the time.
+-- Pending events have a table of their own, which is empty most of the time, so the relay reads few rows.
 CREATE TRIGGER events_queue AFTER INSERT ON events
 BEGIN INSERT INTO pending_events (event_id) VALUES (NEW.id); END;

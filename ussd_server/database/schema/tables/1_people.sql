@@ -73,7 +73,7 @@ CREATE TABLE api_keys (
 CREATE INDEX api_keys_client ON api_keys (client_id, id);
 CREATE INDEX api_keys_expiring ON api_keys (expires_at) WHERE expires_at IS NOT NULL;
 
--- A deleted key is named in the refusal of its next call, and its name is never given again.
+-- Deleted keys: the operator can look up what became of a key, and no import brings one back.
 CREATE TABLE deleted_api_keys (
     apikey text PRIMARY KEY,
     id uuid NOT NULL,

@@ -1,6 +1,7 @@
 -- Transactions and the ledger.
 
--- A change of columns without an index stays in its page, beside the row's earlier version, if the page has room.
+-- The fill factor leaves space in each page: an update of columns without an index writes the new version of the row
+-- there (a HOT update).
 CREATE TABLE transactions (
     id uuid PRIMARY KEY,
     client_id uuid NOT NULL REFERENCES clients (id),
@@ -60,7 +61,7 @@ CREATE INDEX transactions_due ON transactions (due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX transactions_in_review ON transactions (review_opened_at)
     WHERE review_opened_at IS NOT NULL AND review_closed_at IS NULL;
 CREATE INDEX transactions_refunds ON transactions (refund_of) WHERE refund_of IS NOT NULL;
--- A deposit is named by the operator, everything else by its client: neither takes a name from the other.
+-- The operator names deposits, and clients name all other transactions: the same reference may be used by both.
 CREATE UNIQUE INDEX transactions_names ON transactions (client_id, reference, (type = 'deposit'));
 CREATE INDEX transactions_of_payout ON transactions (client_id, payout_id, id) WHERE payout_id IS NOT NULL;
 CREATE INDEX transactions_provider_transaction_id ON transactions (provider_transaction_id, id)
@@ -117,9 +118,9 @@ CREATE TABLE ledger_accounts (
     CONSTRAINT no_overdraft CHECK (balance_cents - reserved_cents >= 0 OR kind IN ('provider', 'deposits', 'shortfall'))
 ); -- by key
 
--- PostgreSQL has no foreign keys to accounts and holds: the triggers read both accounts, and the hold, of every
--- transfer and refuse a missing one; these rows are never removed. A foreign key would read and lock each a second time.
--- In SQLite `position` has no gaps: an account names the transfer that changed it last.
+-- PostgreSQL has no foreign keys to accounts and holds: for every transfer the triggers read both accounts and the
+-- hold, refuse a missing one, and never allow a deletion. A foreign key would read and lock each row a second time. In
+-- SQLite `position` has no gaps: an account names the transfer that changed it last.
 CREATE TABLE ledger_transfers (
     position integer PRIMARY KEY, -- SQLite
     id uuid NOT NULL UNIQUE, -- SQLite
@@ -143,13 +144,13 @@ CREATE TABLE ledger_transfers (
 CREATE INDEX ledger_transfers_debited ON ledger_transfers (debit_account_id);
 -- A hold changes nothing on the account that it would credit.
 CREATE INDEX ledger_transfers_credited ON ledger_transfers (credit_account_id) WHERE kind IN ('move', 'post');
--- A transaction holds, voids and moves each of its sums at most once; a post moves too.
+-- A transaction holds, voids and moves each of its sums at most once. A post counts as a move.
 CREATE UNIQUE INDEX ledger_transfers_effects
     ON ledger_transfers (transaction_id, purpose, (CASE kind WHEN 'post' THEN 'move' ELSE kind END));
 CREATE UNIQUE INDEX ledger_transfers_ends ON ledger_transfers (hold_id) WHERE hold_id IS NOT NULL; -- PostgreSQL
 
--- No foreign keys and no checks: only triggers write rows, of a transfer and accounts that they have just read, and
--- each reference would cost every payment a lock. `posted_us` is the service's time in microseconds since 1970.
+-- No foreign keys and no checks: only triggers write rows, for a transfer and accounts that they have just read, and
+-- each foreign key would cost every payment a lock. `posted_us` is the service's time in microseconds since 1970.
 CREATE TABLE ledger_entries (
     account_id uuid NOT NULL,
     posted_us bigint NOT NULL,
@@ -158,13 +159,13 @@ CREATE TABLE ledger_entries (
     PRIMARY KEY (account_id, posted_us)
 ); -- by key
 
--- Proves that payments are still named under the same key as before (contract 18).
+-- Proves that payments are still named under the same key as before.
 CREATE TABLE reference_key (
     id integer PRIMARY KEY CHECK (id = 1),
     check_value text NOT NULL
 );
 
--- A digest for each past day of payments: a payment that is removed with its whole history is missed.
+-- A digest for each past day of payments: it shows when a payment was removed with its whole history.
 CREATE TABLE history_digests (
     id uuid PRIMARY KEY,
     day text NOT NULL,

@@ -40,7 +40,7 @@ CREATE TABLE channels (
     created_at timestamptz NOT NULL
 );
 
--- A conversation of usual length is kept as it is: to compress it at every step would cost more than to write it.
+-- PostgreSQL compresses only longer conversations: compressing at every step would cost more than writing.
 CREATE TABLE ussd_sessions (
     id uuid PRIMARY KEY,
     client_id uuid NOT NULL REFERENCES clients (id),
@@ -80,8 +80,8 @@ CREATE INDEX ussd_sessions_of_key ON ussd_sessions (key_id) WHERE key_id IS NOT 
 CREATE INDEX ussd_sessions_due ON ussd_sessions (due_at) WHERE status = 'active';
 CREATE UNIQUE INDEX ussd_sessions_at_channel ON ussd_sessions (channel_id, provider_session_id, phone_number)
     WHERE channel_id IS NOT NULL AND status = 'active';
--- No index begins with the service code, or with the client and the status: a connection that was opened beside a small
--- table would read it for each dial.
+-- No index begins with the service code, or with the client and the status: a connection that planned its queries while
+-- the table was small would use that index for each dial.
 CREATE INDEX ussd_sessions_by_status ON ussd_sessions (status, client_id, id);
 
 CREATE TABLE subscriber_languages (

@@ -1,1 +1,1 @@
-"""The check of the books: whether the database says the same everywhere."""
+"""The book check: whether money, status histories and events in the database agree."""

@@ -1,6 +1,6 @@
-"""The rules of what was judged and approved: each payout is compared with its digests and its events.
+"""The rules of approvals: each payout is compared with its digests and its events.
 
-Rows may have been written by hand, so no value is trusted to be of its type.
+Rows may have been edited by hand, so a value may have a wrong type.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The invariant check: what must be true of money, status histories, events and the schema, checked in ranges."""
+"""The invariant check of money, status histories, events and the schema, range by range."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from ussd_server.values import is_id, iso_milliseconds
 
 _FIRST = "00000000-0000-0000-0000-000000000000"
 _LAST = "ffffffff-ffff-ffff-ffff-ffffffffffff"
-# Well beyond every lease and every pause between two attempts that the service itself sets.
+# Longer than every lease and every pause between attempts that the service sets.
 _LONGEST_LEASE = timedelta(minutes=10)
 _LONGEST_PAUSE = timedelta(days=2)
 _FURTHEST_AHEAD = timedelta(days=1)
-# So many transactions are compared with their histories and events at a time: these are in memory together.
+# How many transactions are compared with their histories and events at a time, because all of these are in memory.
 _COMPARED_TOGETHER = 500
 
 _EVENT_RULES = {
@@ -60,7 +60,7 @@ class MarkError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """One table to go through in the order of a column, what a row is called, and the rules that rows must keep."""
+    """A table to check in the order of a column, the word for one row, and the rules for its rows."""
 
     noun: str
     table: str
@@ -101,7 +101,7 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class CheckedRange:
-    """What one range showed: its part, how many rows it had, and the mark to go on from, None after the last one."""
+    """The result of one range: its part, its number of rows, and the mark of the next range, None after the last."""
 
     part: str
     rows: int
@@ -114,10 +114,10 @@ def check_ranges(
 ) -> Iterator[CheckedRange]:
     """Check everything after `mark` (from the beginning where it is None), `batch` rows of a table at a time.
 
-    The schema comes first, as one range. Each further range is one moment of the whole database, which no writer has to
-    wait for; memory does not grow with the tables. `now` is what leases and due times are measured from, the database's
-    time where it is None. `vault` verifies digests; without it, only their contents are compared.
-    MarkError for a mark that was never given.
+    The schema comes first, as one range. Each further range is a snapshot of the whole database and blocks no writer;
+    memory does not grow with the tables. `now` is what leases and due times are measured from, the database's time
+    where it is None. `vault` verifies digests; without it, only their contents are compared. Raises MarkError for a
+    mark that no check returned.
     """
     if mark is None:
         mark = f"{next(iter(_PARTS))}:{_FIRST}"
@@ -152,7 +152,7 @@ def _read_mark(mark: str) -> tuple[str, str]:
 
 
 def _schema_violations() -> Iterator[Violation]:
-    """What the schema lacks, and the names that are taken twice where a table is not what the migrations make."""
+    """Differences between the schema and the migrations, and, where a table differs, names that are used twice."""
     differences = schema_differences()
     for table, fault in differences:
         yield Violation(_SCHEMA, table or "database", fault)
@@ -163,7 +163,7 @@ def _schema_violations() -> Iterator[Violation]:
 
 
 def _clock_violations() -> Iterator[Violation]:
-    """Where the service's time is not near the database's, deadlines lie where no person expects them."""
+    """Report a service time that is far from the database's time: deadlines would be wrong."""
     reading = read_service_clock()
     if reading.decided_at is None:
         yield Violation(_CLOCK, "service_clock", "is missing, or cannot be true, so that no process follows it")
@@ -212,6 +212,6 @@ def _found(name: str, rules: Mapping[str, str], given: Mapping[str, str]) -> Ite
 
 
 def _run(query: str, **given: str | int) -> list[tuple[Any, ...]]:
-    """What a query finds; it names what it is given as `:name`."""
+    """The rows of a query with parameters named `:name`."""
     query = query.replace("{made_us}", dialect().microseconds("moved.created_at"))
     return list(run_query(query, **given))

@@ -1,4 +1,4 @@
-"""The last results of the doctor and of the check, kept for the console."""
+"""Stores the last results of the doctor and of the check for the console."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ MOST_VIOLATIONS = 100
 
 
 def keep_doctor(findings: Sequence[DoctorFinding], now: datetime, operator: str | None = None) -> None:
-    """Keep what the doctor found on this machine, in place of what it found before."""
+    """Store what the doctor found on this machine, in place of the last result."""
     _keep("doctor", {"findings": [[each.part, each.found, each.mend] for each in findings]}, now, operator)
 
 
 def keep_check(checked: BoundedCheck, now: datetime, *, is_whole: bool, operator: str | None = None) -> None:
-    """Keep the result of a check, in place of the one before; `is_whole` when it began at the beginning.
+    """Store the result of a check, in place of the last one. `is_whole`: the check began at the beginning.
 
-    A check of a part says nothing about the rest: without a violation it is not kept.
+    A partial check is stored only if it found a violation, because it proves nothing about the rest.
     """
     if (is_whole and checked.mark is None) or checked.violations:
         violations = list(checked.violations[:MOST_VIOLATIONS])

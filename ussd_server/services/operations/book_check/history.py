@@ -1,6 +1,6 @@
 """The rules of status histories and events: each transaction is compared with every step and event about it.
 
-Rows may have been written by hand, so no value is trusted to be of its type.
+Rows may have been edited by hand, so a value may have a wrong type.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ _FOLLOWERS: dict[str, set[str]] = {
     "failed": {"succeeded"},
     "succeeded": {"reversed"},
 }
-# What an event shows of its transaction and never changes, beside amounts and metadata, as text on both databases.
+# The fields of a transaction that its events show and that never change, except amounts and metadata; as text on both
+# databases.
 _FIXED = (
     "reference", "type", "phone_number", "to_phone_number", "currency", "account", "provider", "provider_reference",
     "session_id", "description", "created_at",
@@ -168,7 +169,7 @@ def _may_be_refunded(shown: object, event: _EventRow, status: str | None, amount
 
 
 class _Outcome(NamedTuple):
-    """What the events of a transaction, up to one of them, say of its outcome."""
+    """The outcome of a transaction according to its events up to one of them."""
 
     status: str | None = None
     completed_at: str | None = None

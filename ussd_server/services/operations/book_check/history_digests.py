@@ -1,4 +1,4 @@
-"""Digests of past days, under a master key: a payment that is removed with its whole history is missed."""
+"""Digests of past days, under a master key: they show when a payment was removed with its whole history."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OTHER_PAST = "does not have the payments of a past day, or their histories, as t
 OTHER_DIGEST = "has a digest that was changed, or lacks the digest of the day before"
 
 _DAY = timedelta(days=1)
-# Status changes until then count, and a while later each of them is committed.
+# A digest covers status changes until an hour after the day. It is written an hour later, when all are committed.
 _COUNTED_FOR, _WRITTEN_AFTER = timedelta(hours=1), timedelta(hours=2)
 _ROWS_AT_ONCE = 500
 _OF_TRANSACTION = (
@@ -41,7 +41,7 @@ class HistoryDigests:
         self._clock = runtime.clock
 
     def write(self) -> int:
-        """Write the digests of days that are over and have none; return their number. The first is yesterday's."""
+        """Write the missing digests of past days; return their number. The first digest of all is yesterday's."""
         now = self._clock.now()
         last_over = _midnight(now - _DAY - _WRITTEN_AFTER)
         newest = HistoryDigest.select().order_by(HistoryDigest.id.desc()).first()
@@ -61,7 +61,7 @@ class HistoryDigests:
         return written
 
     def renewed(self, row: HistoryDigest) -> dict[str, str]:
-        """The digest of a row under the newest master key. A digest that is wrong stays wrong."""
+        """The digest of a row under the newest master key. A wrong digest stays wrong."""
         content = _content(row)
         is_true = self._vault.has_digest(content, row.digest)
         return {"digest": self._vault.keyed_digest(content) if is_true else row.digest}
@@ -74,7 +74,7 @@ class HistoryDigests:
 def past_faults(low: str, high: str, vault: Vault | None) -> Iterator[tuple[str, str]]:
     """Yield a client or a day, and the broken rule, of each day whose digest has an id within (low, high].
 
-    Without `vault`, which has the master keys, a digest that was made anew is believed.
+    Without `vault`, which has the master keys, a forged digest cannot be recognised.
     """
     for row in HistoryDigest.select().where((HistoryDigest.id > low) & (HistoryDigest.id <= high)):
         try:
@@ -84,7 +84,7 @@ def past_faults(low: str, high: str, vault: Vault | None) -> Iterator[tuple[str,
 
 
 def _faults_of(row: HistoryDigest, vault: Vault | None) -> Iterator[tuple[str, str]]:
-    """Raises ValueError for what cannot be read, because it was written by hand."""
+    """Raises ValueError for a value that was edited by hand and cannot be read."""
     start = _start_of(row.day)
     has_before = row.day == row.first_day or HistoryDigest.get_or_none(id=new_id_floor(start - _DAY)) is not None
     is_true = vault is None or vault.has_digest(_content(row), row.digest)

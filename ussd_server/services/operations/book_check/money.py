@@ -1,9 +1,9 @@
-"""The rules of money: what must be true of accounts, transfers, refunds and names, as queries for what breaks it."""
+"""The rules of money, about accounts, transfers, refunds and names, as queries for violations."""
 
 from __future__ import annotations
 
-# Each query returns the ids, within (:low, :high], of what breaks its rule. `:low_text` and `:high_text` are the same
-# bounds for columns that keep ids as text.
+# Each query returns the ids, within (:low, :high], of rows that violate its rule. `:low_text` and `:high_text` are the
+# same bounds for columns that keep ids as text.
 CLIENT_RULES = {
     "has accounts that do not add up to zero": """
         SELECT client_id FROM ledger_accounts WHERE client_id > :low AND client_id <= :high
@@ -57,8 +57,8 @@ ACCOUNT_RULES = {
                 OR account.balance_cents <> coalesce((
                     SELECT balance_cents FROM ledger_entries WHERE ledger_entries.account_id = account.id
                     ORDER BY posted_us DESC LIMIT 1), 0))""",
-    # Lock waits and paused machines lie between: an hour at most. While a clock that was set back catches up, each
-    # entry follows the one before by a microsecond.
+    # A lock wait or a paused machine may delay an entry by an hour at most. While a clock that was set back catches up,
+    # each entry is a microsecond after the one before.
     "has a movement in its statement at another time than it was made": """
         WITH entries AS (
             SELECT account_id, transfer_id, posted_us, lag(posted_us) OVER ordered AS before_us
@@ -142,7 +142,7 @@ TRANSACTION_RULES = {
                 AND original.phone_number = refund.phone_number
         WHERE refund.id > :low AND refund.id <= :high AND original.id IS NULL
             AND (refund.type = 'refund' OR refund.refund_of IS NOT NULL)""",
-    # Joined with the sums of the range, PostgreSQL makes all of these sums anew for each transaction: it expects one.
+    # Not as a join: PostgreSQL expects one transaction, and would compute all sums of the range again for each.
     "has refunds that exceed it": """
         SELECT id FROM transactions AS refunded WHERE id > :low AND id <= :high AND amount_cents < (
             SELECT sum(amount_cents) FROM transactions
@@ -174,7 +174,7 @@ TRANSACTION_RULES = {
             AND (review_opened_at IS NULL OR review_closed_at IS NOT NULL)""",
 }
 
-# Names that are taken twice, over the whole table: needed only where the index that forbids them is gone.
+# Names that are used twice, over the whole table: needed only if the unique index is missing.
 _TAKEN_TWICE = """
     SELECT id FROM (
         SELECT id, row_number() OVER (PARTITION BY {columns} ORDER BY id) AS place FROM {table} WHERE {condition}

@@ -1,6 +1,6 @@
-"""The rules of payouts: what must be true of a payout, its rows and their transactions, as queries for what breaks it.
+"""The rules of payouts, their rows and their transactions, as queries for violations.
 
-Each query returns the ids, within (:low, :high], of what breaks its rule.
+Each query returns the ids, within (:low, :high], of rows that violate its rule.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The rule of reviews: each that was closed has the decision or the outcome that closed it.
 
-Rows may have been written by hand, so no value is trusted to be of its type.
+Rows may have been edited by hand, so a value may have a wrong type.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _DECISION = """SELECT 1 FROM audit_events WHERE client_id = :client_id AND id >=
 def review_faults(low: str, high: str, run: Callable[..., list[tuple[Any, ...]]]) -> Iterator[tuple[str, str]]:
     """Yield the id and the broken rule of every transaction within (low, high] whose review nothing closed.
 
-    A provider that denies a payment again closes a review of it, and leaves nothing else.
+    A second failure reported by the provider closes a review too, and is recorded nowhere else.
     """
     for row_id, client_id, status, reason, note, opened_at, closed_at in run(
         _CLOSED.format(as_text(_COLUMNS)), low=low, high=high
