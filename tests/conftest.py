@@ -52,12 +52,23 @@ _NEEDS = {
 }
 
 
+# Their tests start servers and browsers.
+_LONG_FOLDERS = frozenset({"browser", "faults", "journeys"})
+
+
 def _is_installed(program: str) -> bool:
     return shutil.which(program, path=PROGRAM_FOLDERS) is not None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect tests that need a program which this machine lacks. The pipeline has all of them, and deselects none."""
+    """Begin with the files that take longest, so that no process has one of them left at the end of the run.
+
+    Deselect tests that need a program which this machine lacks. The pipeline has all of them, and deselects none.
+    """
+    long = {
+        item.path for item in items if _LONG_FOLDERS.intersection(item.path.parts) or item.get_closest_marker("slow")
+    }
+    items.sort(key=lambda item: item.path not in long)
     if os.environ.get("CI") == "true":
         return
     missing = [marker for marker, programs in _NEEDS.items() if not all(map(_is_installed, programs))]

@@ -22,6 +22,8 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.settings import Settings
 from ussd_server.worker import Worker
 
+pytestmark = pytest.mark.slow
+
 NUMBER = "+256772123456"
 
 

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from ussd_server.security.credentials import Vault
     from ussd_server.security.key_ring import Keyring
     from ussd_server.security.tokens import Tokens
-    from ussd_server.services.clients.key_cache.cache import KeyCache
+    from ussd_server.services.clients.key_cache import KeyCache
     from ussd_server.services.clients.last_uses import LastUses
+    from ussd_server.services.leases import Leases
     from ussd_server.services.menus.drop_offs import DropOffs
     from ussd_server.services.operations.heartbeat import Heartbeat
-    from ussd_server.services.providers.providers import Providers
-    from ussd_server.services.providers.switches import ProviderSwitches
+    from ussd_server.services.providers.providers import Providers, ProviderSwitches
     from ussd_server.services.transactions.provider_references import ProviderReferences
     from ussd_server.settings import Settings
 
@@ -48,6 +48,7 @@ class Runtime:
     switches: ProviderSwitches
     providers: Providers
     drop_offs: DropOffs
+    leases: Leases
     heartbeat: Heartbeat
     within_pace: Callable[[str], bool]
     at_kill_point: Callable[[str], None]

@@ -22,7 +22,6 @@ from testbed.postgres import create_database, temporary_server
 from testbed.valkey import Server as Valkey
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
-from ussd_server.database.ids import new_id
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.clients import Client
 from ussd_server.models.keys import ApiKey
@@ -31,6 +30,7 @@ from ussd_server.security.key_ring import Keyring
 from ussd_server.services.menus.messages import AssignCode, BindCode, NameMenu, SaveDraft
 from ussd_server.services.transactions.messages import CreateDeposit
 from ussd_server.services.ussd.messages import CreateChannel
+from ussd_server.values import new_id
 
 PURPOSES = ("authenticated", "refused", "balance", "disbursement", "spent")
 _FUNDS_CENTS = 10**12

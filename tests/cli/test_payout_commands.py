@@ -7,9 +7,9 @@ from tests.services.payouts.desk import row
 from tests.support.money import deposit
 from ussd_server.cli import open_services
 from ussd_server.context import Caller, CallerKind, RequestContext
-from ussd_server.database.ids import new_id
 from ussd_server.models.clients import AuditEvent
 from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout
+from ussd_server.values import new_id
 
 __all__ = ["client_id"]
 

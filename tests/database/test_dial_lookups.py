@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 
 from tests.support.shop import PHONE, Shop
 from ussd_server.bootstrap import Services
-from ussd_server.database.ids import new_id
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.ussd import Channel, UssdSession
 from ussd_server.services.sessions.lookup import Dial, read_dials
 from ussd_server.services.sessions.messages import BeginSession
 from ussd_server.services.sessions.step_writes import save_language
+from ussd_server.values import new_id
 
 PAST = datetime(2000, 1, 1, tzinfo=UTC)
 

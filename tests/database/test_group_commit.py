@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from peewee import IntegrityError, OperationalError
 
 from tests.support.eventually import eventually
-from ussd_server.database.group_commit import GroupCommit
-from ussd_server.database.unit_of_work import open_database
+from ussd_server.database.unit_of_work import GroupCommit, open_database
 
 PATIENCE_SECONDS = 60
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ussd_server.database.ids import is_id, new_id, new_id_floor
+from ussd_server.values import is_id, new_id, new_id_floor
 
 MILLISECOND = timedelta(milliseconds=1)
 moments = st.integers(1, 2**43).map(lambda number: datetime(1971, 1, 1, tzinfo=UTC) + number * MILLISECOND)

@@ -23,11 +23,11 @@ from tests.support.eventually import eventually
 from tests.support.money import work
 from ussd_server.bootstrap import build_services
 from ussd_server.database import schema
-from ussd_server.database.ids import new_id
 from ussd_server.database.schema import migrate
 from ussd_server.database.unit_of_work import close_connections, database, is_postgres, open_database
 from ussd_server.models.transactions import Transaction
 from ussd_server.settings import Settings
+from ussd_server.values import new_id
 
 BASELINE = Path(schema.__file__).parent / "migrations" / "0001_baseline.py"
 # A migration of a later version: a column and an index of a big table, while this version serves callers.

@@ -17,7 +17,6 @@ from tests.support.money import request, work
 from tests.support.real_service.service import environment
 from tests.support.shop import PHONE, Shop
 from ussd_server.bootstrap import Services, build_services
-from ussd_server.database.ids import new_id
 from ussd_server.database.schema import migrate
 from ussd_server.database.unit_of_work import close_connections
 from ussd_server.models.events import Event
@@ -29,6 +28,7 @@ from ussd_server.services.transactions.messages import CreateRefund
 from ussd_server.services.webhooks.messages import EVENT_TYPES, NameWebhook
 from ussd_server.services.webhooks.payloads import payloads_of
 from ussd_server.settings import read_settings
+from ussd_server.values import new_id
 
 _MARK = "from what the service really sends. -->\n"
 

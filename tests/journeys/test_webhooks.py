@@ -20,9 +20,9 @@ from tests.support.eventually import eventually
 from tests.support.money import a_client
 from tests.support.real_service.sender import send
 from ussd_server.bootstrap import Services
-from ussd_server.database.ids import new_id
 from ussd_server.models.webhooks import Delivery
 from ussd_server.settings import Settings
+from ussd_server.values import new_id
 from ussd_server.worker import Worker
 
 _EVENTS = int(os.environ.get("USSD_TEST_WEBHOOK_EVENTS", "300"))

@@ -13,7 +13,7 @@ from limits import parse
 from limits.storage import storage_from_string
 
 from ussd_server.limits.decisions import Reading, Windows
-from ussd_server.limits.local_windows import LocalWindows
+from ussd_server.limits.limiter import LocalWindows
 from ussd_server.limits.sliding_window import SlidingWindowRateLimiter, SlidingWindowStorage
 
 LetPass = Callable[[SlidingWindowStorage, float], None]

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from tests.conftest import MovableClock
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
-from ussd_server.database.ids import new_id
 from ussd_server.models.clients import Client
 from ussd_server.models.ledger import Account
 from ussd_server.services.transactions.messages import CreateDeposit, CreateTransaction, TransactionType
+from ussd_server.values import new_id
 
 
 def a_client(name: str = "ACME") -> RequestContext:

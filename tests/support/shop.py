@@ -7,10 +7,10 @@ from typing import Any
 
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext, operator_context
-from ussd_server.database.ids import new_id
 from ussd_server.models.clients import Client
 from ussd_server.services.menus.messages import AssignCode, BindCode, NameMenu, SaveDraft
 from ussd_server.services.ussd.messages import CreateChannel
+from ussd_server.values import new_id
 
 PHONE = "+256770000000"
 CODE = "*384*123#"

@@ -6,7 +6,7 @@ from ussd_server.bootstrap.runtime import build_runtime
 from ussd_server.clock import Clock
 from ussd_server.database.replica import Replica, use_replica
 from ussd_server.database.unit_of_work import open_database
-from ussd_server.menus.engine.provider_states import use_provider_states
+from ussd_server.menus.engine.state import use_provider_states
 from ussd_server.metrics import note_replica
 from ussd_server.runtime import Runtime
 from ussd_server.services.accounts.balances import BalanceService
@@ -15,11 +15,9 @@ from ussd_server.services.audit.trail import AuditService
 from ussd_server.services.clients.api_keys import ApiKeyService
 from ussd_server.services.clients.auth import AuthService
 from ussd_server.services.clients.clients import ClientService
-from ussd_server.services.clients.forgotten_passwords import ForgottenPasswordService
-from ussd_server.services.clients.key_explanations import KeyExplanationService
-from ussd_server.services.clients.key_reader import ApiKeyReader
+from ussd_server.services.clients.key_reader import ApiKeyReader, KeyExplanationService
 from ussd_server.services.clients.logins import LoginService
-from ussd_server.services.clients.password_links import PasswordLinkService
+from ussd_server.services.clients.password_links import ForgottenPasswordService, PasswordLinkService
 from ussd_server.services.clients.second_factors import SecondFactorService
 from ussd_server.services.clients.team import TeamService
 from ussd_server.services.mail.choices import MailService
@@ -44,8 +42,7 @@ from ussd_server.services.operators.proposals import ProposalService
 from ussd_server.services.payouts.payouts import PayoutService
 from ussd_server.services.payouts.sending import PayoutSender
 from ussd_server.services.providers.floats import FloatService
-from ussd_server.services.providers.outage_watch import OutageWatch
-from ussd_server.services.providers.states import ProviderStateService
+from ussd_server.services.providers.states import OutageWatch, ProviderStateService
 from ussd_server.services.providers.subscribers import SubscriberNames, SubscriberService
 from ussd_server.services.reconciliation.differences import DifferenceService
 from ussd_server.services.reconciliation.statements import ProviderStatementService

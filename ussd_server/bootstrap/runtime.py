@@ -27,12 +27,12 @@ from ussd_server.runtime import Runtime
 from ussd_server.security.credentials import Vault
 from ussd_server.security.key_ring import Keyring
 from ussd_server.security.tokens import Tokens
-from ussd_server.services.clients.key_cache.cache import KeyCache
+from ussd_server.services.clients.key_cache import KeyCache
 from ussd_server.services.clients.last_uses import LastUses
+from ussd_server.services.leases import Leases
 from ussd_server.services.menus.drop_offs import DropOffs
 from ussd_server.services.operations.heartbeat import Heartbeat
-from ussd_server.services.providers.providers import Providers
-from ussd_server.services.providers.switches import ProviderSwitches
+from ussd_server.services.providers.providers import Providers, ProviderSwitches
 from ussd_server.services.settlement.provider_callbacks import callback_path
 from ussd_server.services.transactions.provider_references import ProviderReferences
 from ussd_server.settings import Settings, SettingsError
@@ -73,6 +73,7 @@ def build_runtime(settings: Settings, clock: Clock) -> Runtime:
     switches = ProviderSwitches(names, clock)
     providers = Providers(adapters, outages.is_away, switches.is_off)
     drop_offs = DropOffs()
+    leases = Leases(clock)
     return Runtime(
         settings=settings,
         clock=clock,
@@ -89,7 +90,8 @@ def build_runtime(settings: Settings, clock: Clock) -> Runtime:
         switches=switches,
         providers=providers,
         drop_offs=drop_offs,
-        heartbeat=Heartbeat(providers, drop_offs, clock),
+        leases=leases,
+        heartbeat=Heartbeat(leases, providers, drop_offs, clock),
         within_pace=lambda provider: limiter.hit(f"provider:{provider}", "all").accepted,
         at_kill_point=kill_point(settings.kill_point),
     )

@@ -1,12 +1,15 @@
-"""The page of an object, by its kind."""
+"""Pages of objects: their addresses by kind, and the client on whose behalf an operator opens one."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from flask import current_app, g, url_for
 
 from ussd_server.api.requests import services
+from ussd_server.context import RequestContext
+from ussd_server.services.clients.messages import ClientView
 
 _PAGES = {
     "transaction": ("show_transaction", "transaction_id"),
@@ -46,3 +49,14 @@ def public_address(view: str, **variables: Any) -> str:
 def link_to_page(view: str, **variables: Any) -> str | None:
     """The address of a view, None where there is no such view."""
     return url_for(f"console.{view}", **variables) if f"console.{view}" in current_app.view_functions else None
+
+
+def acting_for(client: ClientView, context: RequestContext) -> RequestContext:
+    """The operator's request, on behalf of a client."""
+    return replace(context, caller=replace(context.caller, client_id=client.client_id))
+
+
+def acting_for_owner(kind: str, object_id: str, context: RequestContext) -> tuple[ClientView, RequestContext]:
+    """The client that an object belongs to, and the operator's request on its behalf. NOT_FOUND for no such object."""
+    client = services().clients.find(services().search.owner_of(kind, object_id, context), context)
+    return client, acting_for(client, context)

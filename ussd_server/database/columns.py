@@ -1,16 +1,17 @@
-"""Column types, and the base class of all tables."""
+"""Column types, the base class of all tables, and inserts of many rows."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
+import orjson
 from peewee import BigIntegerField, Field, Model, TextField
 
-from ussd_server.database.unit_of_work import database, dialect
+from ussd_server.database.unit_of_work import database, dialect, run_query
 from ussd_server.values import iso_milliseconds
 
 
@@ -97,3 +98,18 @@ def _converters(table: type[Table]) -> dict[str, Callable[[Any], Any]]:
 def written_moment(column: MomentField) -> Any:
     """Select a column as the text that `iso_milliseconds` returns: cheaper than making a datetime first."""
     return dialect().moment_text(column)
+
+
+_MOST_ROWS = 1000
+
+
+def insert_rows(table: type[Table], rows: Sequence[dict[str, Any]]) -> None:
+    """Insert rows, each with its values by column as `values_of` returns them; a column that is missing is null.
+
+    Call inside a unit of work, because many rows take several statements.
+    """
+    meta: Any = table._meta
+    columns = ", ".join(meta.columns)
+    insert = f"INSERT INTO {meta.table_name} ({columns}) {dialect().rows_of(meta.table_name, meta.columns)}"
+    for start in range(0, len(rows), _MOST_ROWS):
+        run_query(insert, rows=orjson.dumps(rows[start : start + _MOST_ROWS]).decode())

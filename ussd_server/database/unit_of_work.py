@@ -1,7 +1,8 @@
-"""The open database, its dialect and its transactions."""
+"""The open database, its dialect, its transactions and group commits."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any
@@ -10,6 +11,7 @@ from urllib.parse import urlsplit
 from peewee import DatabaseProxy, InterfaceError, OperationalError
 from playhouse.pool import MaxConnectionsExceeded
 
+from ussd_server.batches import Batches, BatchLostError, Item
 from ussd_server.database.connections.postgres import postgres_pool, writable_host
 from ussd_server.database.connections.sqlite import sqlite_pool
 from ussd_server.database.dialect import Dialect
@@ -121,3 +123,22 @@ def skip_locked(rows: Any) -> Any:
 def advisory_lock(number: int) -> None:
     """Take the advisory lock `number` until the unit of work ends, over all processes. SQLite has one writer anyway."""
     dialect().advisory_lock(number)
+
+
+class GroupCommit(Batches[Item]):
+    """Batches of items for the database."""
+
+    def __init__(self, ask: Callable[[Sequence[Item]], None], most: int = 64) -> None:
+        """`ask` processes all items in one transaction, or none, and stores the results in the items."""
+        super().__init__(ask, most, _was_undone)
+
+    def do(self, item: Item) -> Sequence[Item]:
+        """As `Batches.do`. Raises OperationalError when it is unknown whether the item was committed."""
+        try:
+            return super().do(item)
+        except BatchLostError:
+            raise OperationalError("the database failed while it worked on a batch") from None
+
+
+def _was_undone(error: Exception) -> bool:
+    return not isinstance(error, DATABASE_TROUBLE) or dialect().was_rolled_back(error)

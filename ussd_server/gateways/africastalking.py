@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ussd_server.gateways.fields import RequestFields
+from ussd_server.gateways.fields import RequestFields, plain_reply
 from ussd_server.gateways.messages import (
     AS_DOCUMENTED,
     Action,
@@ -16,7 +16,6 @@ from ussd_server.gateways.messages import (
     UnreadableError,
     UssdStep,
 )
-from ussd_server.gateways.replies import plain_reply
 
 PREFIXES = {Action.CONTINUE: "CON ", Action.END: "END "}
 OUTCOMES = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ussd_server.gateways.fields import UGANDAN_NETWORKS, RequestFields, split_dialled
+from ussd_server.gateways.fields import UGANDAN_NETWORKS, RequestFields, plain_reply, split_dialled
 from ussd_server.gateways.messages import (
     AS_DOCUMENTED,
     Action,
@@ -13,7 +13,6 @@ from ussd_server.gateways.messages import (
     StepKind,
     UssdStep,
 )
-from ussd_server.gateways.replies import plain_reply
 
 FREEFLOW = {Action.CONTINUE: "FC", Action.END: "FB"}
 

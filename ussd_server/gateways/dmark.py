@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ussd_server.gateways.fields import RequestFields, split_dialled
+from ussd_server.gateways.fields import RequestFields, json_reply, split_dialled
 from ussd_server.gateways.messages import (
     AS_DOCUMENTED,
     Action,
@@ -13,7 +13,6 @@ from ussd_server.gateways.messages import (
     StepKind,
     UssdStep,
 )
-from ussd_server.gateways.replies import json_reply
 
 ACTIONS = {Action.CONTINUE: "request", Action.END: "end"}
 

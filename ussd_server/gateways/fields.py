@@ -1,13 +1,13 @@
-"""The fields of a gateway's request: parsed, bounded and normalised."""
+"""The fields of a gateway's request, parsed, bounded and normalised, and the two formats of replies."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from urllib.parse import parse_qsl
 
-from ussd_server.gateways.messages import GatewayRequest, UnreadableError
+from ussd_server.gateways.messages import GatewayReply, GatewayRequest, UnreadableError
 from ussd_server.values import phone_number
 
 MAX_REQUEST_BYTES = 16_384
@@ -152,3 +152,13 @@ def _bounded(raw: bytes) -> bytes:
     if len(raw) > MAX_REQUEST_BYTES:
         raise UnreadableError("the request is too long")
     return raw
+
+
+def plain_reply(text: str, headers: Mapping[str, str] | None = None) -> GatewayReply:
+    """Return a reply in UTF-8 without a byte order mark. Unencodable characters become question marks."""
+    return GatewayReply(text.encode("utf-8", "replace"), "text/plain; charset=utf-8", headers or {})
+
+
+def json_reply(members: Mapping[str, object]) -> GatewayReply:
+    """Return a reply as a JSON object in ASCII with escapes, which every JSON parser reads."""
+    return GatewayReply(json.dumps(members).encode("ascii"), "application/json")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ussd_server.gateways.fields import UGANDAN_NETWORKS, RequestFields, split_dialled
+from ussd_server.gateways.fields import UGANDAN_NETWORKS, RequestFields, json_reply, split_dialled
 from ussd_server.gateways.messages import (
     AS_DOCUMENTED,
     Action,
@@ -14,7 +14,6 @@ from ussd_server.gateways.messages import (
     UnreadableError,
     UssdStep,
 )
-from ussd_server.gateways.replies import json_reply
 
 # 3 acknowledges a notification. We send none, and treating it as an entry is harmless.
 KINDS = {

@@ -17,7 +17,7 @@ The reply is `{"action": "continue", "message": "...", "text": "..."}`, or `"end
 
 from __future__ import annotations
 
-from ussd_server.gateways.fields import RequestFields
+from ussd_server.gateways.fields import RequestFields, json_reply
 from ussd_server.gateways.messages import (
     AS_DOCUMENTED,
     ChannelOptions,
@@ -28,7 +28,6 @@ from ussd_server.gateways.messages import (
     UnreadableError,
     UssdStep,
 )
-from ussd_server.gateways.replies import json_reply
 
 KINDS = {kind.value: kind for kind in StepKind}
 

@@ -12,8 +12,8 @@ class Mail(Table):
 
     `person_id` is a user or an operator; null where only an address is known. `parameters` are what the text needs; it
     is made when the mail is sent, so that no link is stored. There is one mail of an `occasion` for each recipient.
-    While a worker sends it, `lease_token` is set and `due_at` is when the lease runs out. `trouble` is why the last
-    attempt failed, `answer_code` the reply code of the mail server.
+    `leased_until` and `lease_token` are set while a worker sends it. `trouble` is why the last attempt failed,
+    `answer_code` the reply code of the mail server.
     """
 
     id = IdField(primary_key=True)
@@ -27,6 +27,7 @@ class Mail(Table):
     attempts = IntegerField()
     give_up_at = MomentField()
     due_at = MomentField(null=True)
+    leased_until = MomentField(null=True)
     lease_token = TextField(null=True)
     trouble = TextField(null=True)
     answer_code = IntegerField(null=True)

@@ -38,7 +38,7 @@ class Delivery(Table):
     """One event on its way to one webhook.
 
     Deliveries of one object to one webhook form a queue in the order of `sequence`. Only its head has a `due_at`; the
-    others wait for their turn. While a worker sends it, `lease_token` is set and `due_at` is when the lease runs out.
+    others wait for their turn. `leased_until` and `lease_token` are set while a worker sends it.
     The answer of the last attempt is kept: its status, its first characters, and what went wrong on the way.
     """
 
@@ -52,6 +52,7 @@ class Delivery(Table):
     status = TextField()
     attempts = IntegerField()
     due_at = MomentField(null=True)
+    leased_until = MomentField(null=True)
     lease_token = TextField(null=True)
     answer_status = IntegerField(null=True)
     answer = TextField(null=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from ussd_server.database.ids import is_id, new_id_floor
 from ussd_server.database.replica import rows_that_may_lag
 from ussd_server.security.tokens import Tokens
+from ussd_server.values import is_id, new_id_floor
 
 
 def of_period(rows: Any, table: Any, from_at: datetime | None, to_at: datetime | None) -> Any:

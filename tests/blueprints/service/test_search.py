@@ -13,13 +13,13 @@ from tests.support.example_client import ExampleClient
 from tests.support.money import operator, work
 from tests.support.program import Program
 from ussd_server.bootstrap import Services
-from ussd_server.database.ids import new_id
 from ussd_server.database.unit_of_work import database, is_postgres, unit_of_work
 from ussd_server.models.clients import User
 from ussd_server.models.ussd import Menu, MenuVersion, UssdSession
 from ussd_server.services.clients.messages import InvitePerson
 from ussd_server.services.search.messages import Search
 from ussd_server.services.webhooks.events import write_event
+from ussd_server.values import new_id
 
 NUMBER = "+256770000042"
 BODY = {"type": "collection", "phone_number": NUMBER, "amount": 500}

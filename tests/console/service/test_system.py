@@ -94,7 +94,7 @@ def test_the_system_page_shows_parts_workers_queues_and_settings_without_secrets
     assert "No worker runs" in ann.get("/operator/system").text
     services.runtime.heartbeat.beat()
     page = ann.get("/operator/system").text
-    assert services.runtime.heartbeat.worker_id in page
+    assert services.runtime.leases.worker_id in page
     assert "USSD_KEEP_DELIVERIES_DAYS" in page
     assert "Events that are not relayed yet" in page
     assert services.settings.database_url.rpartition("@")[0] not in page or "@" not in services.settings.database_url

@@ -12,7 +12,6 @@ from tests.support.shop import PHONE, Shop
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext
 from ussd_server.database.compiled_queries import lock_row
-from ussd_server.database.ids import new_id
 from ussd_server.database.unit_of_work import release_connection, unit_of_work
 from ussd_server.models.ledger import Account
 from ussd_server.models.transactions import Transaction
@@ -21,6 +20,7 @@ from ussd_server.services.sessions.messages import BeginSession
 from ussd_server.services.settlement.messages import EndReview
 from ussd_server.services.settlement.outcomes import REVIEW_CONTRADICTION, open_review
 from ussd_server.services.transactions.messages import CreateRefund
+from ussd_server.values import new_id
 
 Scene = dict[str, str]
 

@@ -9,7 +9,6 @@ from typing import Any
 from tests.conftest import MovableClock
 from tests.support.money import a_client, balances, deposit, work
 from ussd_server.bootstrap import Services
-from ussd_server.database.ids import new_id
 from ussd_server.services.payouts.messages import (
     ApprovePayout,
     CreatePayout,
@@ -20,6 +19,7 @@ from ussd_server.services.payouts.messages import (
     PayoutView,
 )
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import new_id
 
 
 class PayoutDesk:

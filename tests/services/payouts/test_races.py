@@ -12,12 +12,12 @@ from typing import Any
 from tests.services.payouts.desk import PayoutDesk, code_of
 from tests.support.books import check_everything
 from tests.support.money import work
-from ussd_server.database.ids import new_id
 from ussd_server.database.unit_of_work import release_connection
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.messages import Outcome, ProviderAnswer
 from ussd_server.services.payouts.messages import ApprovePayout, ItemState
 from ussd_server.status import Code
+from ussd_server.values import new_id
 
 _ROUNDS = 3
 _ROWS = 12

@@ -19,10 +19,11 @@ from ussd_server.models.operations import WorkerHeartbeat
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.messages import Outcome, ProviderAnswer
+from ussd_server.services.leases import Leases
 from ussd_server.services.menus.drop_offs import DropOffs
 from ussd_server.services.operations.heartbeat import Heartbeat
 from ussd_server.services.providers.messages import ProviderState, SwitchProvider
-from ussd_server.services.providers.switches import ProviderSwitches
+from ussd_server.services.providers.providers import ProviderSwitches
 from ussd_server.services.transactions.messages import GetTransaction
 from ussd_server.status import Code, ServiceError
 
@@ -46,7 +47,7 @@ def test_the_state_comes_from_the_calls_of_all_workers_in_the_last_15_minutes(
     services: Services, clock: MovableClock
 ) -> None:
     first = services.runtime.heartbeat
-    second = Heartbeat(services.runtime.providers, DropOffs(), clock)
+    second = Heartbeat(Leases(clock), services.runtime.providers, DropOffs(), clock)
     assert (state(services).status, state(services).success_rate, state(services).median_seconds) == (
         "available", None, None,
     )  # fmt: skip
@@ -67,7 +68,7 @@ def test_the_state_comes_from_the_calls_of_all_workers_in_the_last_15_minutes(
     clock.advance(16 * 60)
     first.beat()
     assert (state(services).status, state(services).success_rate) == ("available", None)
-    (measures,) = [row.measures for row in WorkerHeartbeat.select() if row.id == first.worker_id]
+    (measures,) = [row.measures for row in WorkerHeartbeat.select() if row.id == services.runtime.leases.worker_id]
     assert measures["recent"]["minutes"] == {"sandbox": {}}, "what is old is forgotten, so that the row stays small"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 import hypothesis
+import pytest
 from hypothesis import HealthCheck, Phase
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -35,6 +36,8 @@ from ussd_server.services.transactions.messages import (
 )
 from ussd_server.settings import Settings
 from ussd_server.status import Code, ServiceError
+
+pytestmark = pytest.mark.slow
 
 # What the sandbox will have done in the end, by the last digits of the number (wire contract 9).
 PAID = ("00", "04", "06", "42")

@@ -33,6 +33,8 @@ from ussd_server.services.settlement.outcomes import REVIEW_AMOUNT, REVIEW_ANOTH
 from ussd_server.services.transactions.messages import CreateRefund, OperatorRefund
 from ussd_server.settings import Settings
 
+pytestmark = pytest.mark.slow
+
 NUMBERS = {"mtn": "+256772123456", "airtel": "+256752123456"}
 _REPEATS = 20
 

@@ -21,8 +21,13 @@ from tests.support.crowd import at_once, refusals
 from tests.support.eventually import eventually
 from tests.support.money import a_client, balances, deposit, operator, request, work
 from ussd_server.bootstrap import Services
-from ussd_server.database.group_commit import GroupCommit
-from ussd_server.database.unit_of_work import DATABASE_TROUBLE, close_connections, release_connection, unit_of_work
+from ussd_server.database.unit_of_work import (
+    DATABASE_TROUBLE,
+    GroupCommit,
+    close_connections,
+    release_connection,
+    unit_of_work,
+)
 from ussd_server.models.ledger import Account
 from ussd_server.models.transactions import Transaction
 from ussd_server.redis.wake_up import WakeUpSignal

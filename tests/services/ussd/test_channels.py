@@ -6,11 +6,11 @@ import pytest
 
 from tests.support.shop import CODE, OPERATOR, Shop
 from ussd_server.bootstrap import Services
-from ussd_server.database.ids import new_id
 from ussd_server.models.ussd import Channel
 from ussd_server.services.menus.messages import AssignCode
 from ussd_server.services.ussd.messages import CreateChannel
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import new_id
 
 
 def _refusal(services: Services, adapter: str, secret: str) -> Code:

@@ -14,10 +14,10 @@ from standardwebhooks import Webhook, WebhookVerificationError
 from tests.conftest import MovableClock
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext
-from ussd_server.database.ids import new_id
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.services.webhooks.events import write_event
 from ussd_server.services.webhooks.messages import CreateWebhook, DeliveryView, NameEvent, NewWebhookView
+from ussd_server.values import new_id
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from tests.conftest import MovableClock
 from tests.services.webhooks.receivers import Received, Receiver, deliver, happen, only_delivery, subscribe
 from tests.support.money import a_client
 from ussd_server.bootstrap import Services
-from ussd_server.database.ids import new_id
 from ussd_server.models.events import Event
 from ussd_server.models.webhooks import Delivery, Webhook
+from ussd_server.values import new_id
 
 HOUR = 3600.0
 DAY = 24 * HOUR

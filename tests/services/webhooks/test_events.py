@@ -18,9 +18,9 @@ from tests.services.webhooks.receivers import (
 )
 from tests.support.money import a_client, request
 from ussd_server.bootstrap import Services
-from ussd_server.database.ids import new_id
 from ussd_server.models.events import Event, PendingEvent
 from ussd_server.services.webhooks.messages import ListEvents, NameEvent, RedeliverEvents
+from ussd_server.values import new_id
 
 HOUR = 3600.0
 DAY = 24 * HOUR

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ussd_server.menus.checks.counted_nodes import CountedNodes
 from ussd_server.menus.checks.paths import find_long_paths, find_loops, find_unguarded_payments, find_unreachable
 from ussd_server.menus.checks.references import (
     find_bad_addresses,
@@ -21,9 +20,46 @@ from ussd_server.menus.checks.width_proof import prove
 from ussd_server.menus.document.bounds import MAX_WORK, WorkBudget, WorkExceededError, find_excess
 from ussd_server.menus.document.document import Document, read
 from ussd_server.menus.document.findings import Finding, Report, error
+from ussd_server.menus.document.nodes import LocalizedText, Node, parts
 from ussd_server.menus.document.spelling import Spelling
-from ussd_server.menus.source.places import Places
+from ussd_server.menus.source.yaml_text import Places
 from ussd_server.menus.tools.scripts import run_scripts
+
+
+class CountedNodes(Mapping[str, Node]):
+    """Nodes by name. Reading one raises `WorkExceededError` when the work budget is used up."""
+
+    def __init__(self, nodes: Mapping[str, Node], work: WorkBudget) -> None:
+        self._nodes = nodes
+        self._work = work
+        self._units: dict[str, int] = {}
+
+    def __getitem__(self, name: str) -> Node:
+        node = self._nodes[name]
+        if name not in self._units:
+            self._units[name] = _units(node)
+        self._work.spend(self._units[name])
+        return node
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._nodes
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._nodes)
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+
+def _units(node: Node) -> int:
+    """Estimate the work that a node takes, from the number and length of its texts and expressions."""
+    units = 5
+    for part in parts(node):
+        templates = part.by_language.values() if isinstance(part, LocalizedText) else ()
+        longest = max((len(template.widest) for template in templates), default=0)
+        units += 1 + (longest if isinstance(part, LocalizedText) else len(part.source)) // 20
+    return units
+
 
 SESSION_LIFE_SECONDS = 600
 _ADVICE = "use fewer nodes, languages, options, items of lists, or steps of scripts, or shorter texts"

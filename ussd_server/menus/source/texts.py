@@ -9,8 +9,7 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from ussd_server.json_text import bracket_depth, duplicate_name
-from ussd_server.menus.source.places import Places, Position, SourceError, json_places
-from ussd_server.menus.source.yaml_text import MAX_DEPTH, read_yaml
+from ussd_server.menus.source.yaml_text import MAX_DEPTH, Places, Position, SourceError, json_places, read_yaml
 
 MOST_BYTES = 64 * 1024
 """The largest document, by whatever way it comes."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ussd_server.context import RequestContext
-from ussd_server.database.group_commit import GroupCommit
+from ussd_server.database.unit_of_work import GroupCommit
 from ussd_server.models.ledger import Account, Holding, read_holdings
 from ussd_server.runtime import Runtime
 from ussd_server.services.accounts.messages import Balance, GetBalance

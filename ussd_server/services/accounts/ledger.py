@@ -10,13 +10,12 @@ from typing import Any
 from peewee import Query
 
 from ussd_server.database.compiled_queries import CompiledQuery, param
-from ussd_server.database.ids import new_id
 from ussd_server.database.unit_of_work import for_update
 from ussd_server.models.ledger import Account, Transfer
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts.postings import Postings, write_postings
 from ussd_server.services.transactions.messages import LedgerEntry, TransactionStatus
-from ussd_server.values import iso_milliseconds
+from ussd_server.values import iso_milliseconds, new_id
 
 PROVIDER_ACCOUNT = "provider:{}"
 FEES_ACCOUNT = "fees"

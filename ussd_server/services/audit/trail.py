@@ -11,14 +11,13 @@ from peewee import SQL
 
 from ussd_server.context import CallerKind, RequestContext
 from ussd_server.database.compiled_queries import CompiledQuery, param
-from ussd_server.database.ids import new_id
 from ussd_server.models.clients import AuditEvent, Client, User
 from ussd_server.runtime import Runtime
 from ussd_server.services.audit.messages import AuditEventView, ListAuditEvents, ListOperatorActions
 from ussd_server.services.pages import page_of
-from ussd_server.services.row_views import view_of_row
 from ussd_server.status import Code, ServiceError
-from ussd_server.wire import Page
+from ussd_server.values import new_id
+from ussd_server.wire import Page, view_of_row
 
 # The same text as in the partial index: parameters would hide it from the planner.
 _BY_OPERATORS = SQL("(actor = 'operator' OR client_id IS NULL)")

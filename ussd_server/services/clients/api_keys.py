@@ -11,7 +11,6 @@ from peewee import IntegrityError
 from ussd_server.context import APPROVE, RequestContext
 from ussd_server.database.columns import written_moment
 from ussd_server.database.compiled_queries import CompiledQuery, param
-from ussd_server.database.ids import is_id, new_id
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.clients import Client, User
 from ussd_server.models.keys import ApiKey, DeletedApiKey
@@ -38,7 +37,7 @@ from ussd_server.services.people import people_behind
 from ussd_server.services.sessions.endings import invalidate_sessions
 from ussd_server.services.webhooks.events import write_event
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import iso_milliseconds
+from ussd_server.values import is_id, iso_milliseconds, new_id
 from ussd_server.wire import DeletionResult
 
 MOST_KEYS_OF_A_CLIENT = 50

@@ -15,7 +15,7 @@ from ussd_server.limits.networks import network_of
 from ussd_server.models.clients import Client, Login, User, UserFactor
 from ussd_server.runtime import Runtime
 from ussd_server.security.credentials import may_be_apikey
-from ussd_server.services.clients.key_cache.cache import CachedKey, FoundKey
+from ussd_server.services.clients.key_cache import CachedKey, FoundKey
 from ussd_server.services.clients.key_messages import SCOPES
 from ussd_server.status import Code, ServiceError
 

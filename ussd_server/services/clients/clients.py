@@ -9,7 +9,6 @@ from datetime import timedelta
 from peewee import IntegrityError
 
 from ussd_server.context import RequestContext
-from ussd_server.database.ids import is_id, new_id
 from ussd_server.database.unit_of_work import dialect, unit_of_work
 from ussd_server.models.clients import AuditEvent, Client, User
 from ussd_server.runtime import Runtime
@@ -25,9 +24,9 @@ from ussd_server.services.clients.messages import (
     UserView,
 )
 from ussd_server.services.pages import of_period, page_of
-from ussd_server.services.row_views import view_of_row
 from ussd_server.status import Code, ServiceError
-from ussd_server.wire import Page
+from ussd_server.values import is_id, new_id
+from ussd_server.wire import Page, view_of_row
 
 _LONGEST_NAME = 100
 _LONGEST_EMAIL = 254

@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from peewee import Expression
 
 from ussd_server.context import RequestContext
-from ussd_server.database.ids import new_id
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.limits.networks import network_of
 from ussd_server.models.clients import Client, Login, User, UserFactor, UserRecoveryCode
@@ -20,6 +19,7 @@ from ussd_server.services.clients.messages import LogIn, LoginView, LogOut, Refr
 from ussd_server.services.guesses import Guesses
 from ussd_server.services.second_factors import FactorStore
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import new_id
 
 CONSOLE_SECONDS = 12 * 3600
 

@@ -8,12 +8,15 @@ from datetime import datetime, timedelta
 
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update, unit_of_work
+from ussd_server.limits.networks import network_of
 from ussd_server.models.clients import User
 from ussd_server.runtime import Runtime
 from ussd_server.security.tokens import PasswordLinkClaims, Tokens
 from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.clients.clients import hash_checked_password
+from ussd_server.services.clients.clients import checked_email, hash_checked_password
 from ussd_server.services.clients.logins import end_logins_of_user, is_client_active
+from ussd_server.services.mail.messages import MailKind
+from ussd_server.services.mail.outbox import queue_mail
 from ussd_server.status import Code, ServiceError
 
 LINK_LIFE = timedelta(days=3)
@@ -100,3 +103,36 @@ def digest_of(row: User, seen_by: Collection[str] | None) -> str:
     shown_to = "mail" if seen_by is None else " ".join(sorted(seen_by))
     content = f"{row.id} {row.password_hash} {row.updated_at.isoformat()} {shown_to}"
     return hashlib.sha256(content.encode()).hexdigest()[:32]
+
+
+FORGOTTEN_LINK_LIFE = timedelta(hours=1)
+
+
+class ForgottenPasswordService:
+    """Takes requests for a new password, from the public."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._limiter = runtime.limiter
+        self._clock = runtime.clock
+
+    def request(self, email: str, context: RequestContext) -> None:
+        """Have a link mailed, if the address belongs to a person who may sign in.
+
+        Does the same for every address, so that a caller learns nothing: the worker looks for the person later. From
+        the fourth request for an address within an hour, nothing is sent. INVALID_REQUEST for a malformed address;
+        RATE_LIMIT_EXCEEDED (429) after too many requests from one network.
+        """
+        email = checked_email(email)
+        decision = self._limiter.hit("forgotten-network", network_of(context.address))
+        if not decision.accepted:
+            raise ServiceError(
+                Code.RATE_LIMIT_EXCEEDED, "Too many requests. Please wait a while.",
+                retry_after_seconds=decision.retry_after_seconds,
+            )  # fmt: skip
+        if not self._limiter.hit("forgotten-person", email).accepted:
+            return
+        with unit_of_work():
+            queue_mail(
+                MailKind.PASSWORD_FORGOTTEN, email, {"address": context.address or "unknown"}, self._clock.now(),
+                patience=FORGOTTEN_LINK_LIFE,
+            )  # fmt: skip

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ussd_server.context import RequestContext
-from ussd_server.database.ids import is_id
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.limits.networks import network_of
 from ussd_server.models.clients import Client, Login, User, UserFactor, UserRecoveryCode
@@ -15,6 +14,7 @@ from ussd_server.services.guesses import Guesses
 from ussd_server.services.mail.outbox import mail_factor_removed
 from ussd_server.services.second_factors import FactorStore, address_of, new_factor, step_of
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import is_id
 
 _REFUSAL = "Your role does not allow this."
 _NONE_YET = "Add a second factor first."

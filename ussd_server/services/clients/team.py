@@ -13,7 +13,6 @@ from datetime import datetime, timedelta
 from peewee import IntegrityError
 
 from ussd_server.context import RequestContext
-from ussd_server.database.ids import is_id, new_id
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.clients import Client, Login, User
 from ussd_server.models.keys import ApiKey
@@ -36,9 +35,9 @@ from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import is_mail_on, queue_mail_to_person, refuse_too_many_mails
 from ussd_server.services.pages import page_of
 from ussd_server.services.people import counted_as_one, people_behind
-from ussd_server.services.row_views import view_of_row
 from ussd_server.status import Code, ServiceError
-from ussd_server.wire import Page
+from ussd_server.values import is_id, new_id
+from ussd_server.wire import Page, view_of_row
 
 MOST_PEOPLE = 500
 

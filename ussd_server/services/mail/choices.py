@@ -24,8 +24,7 @@ from ussd_server.services.mail.messages import (
 )
 from ussd_server.services.mail.outbox import is_mail_on
 from ussd_server.services.pages import page_of
-from ussd_server.services.row_views import view_of_row
-from ussd_server.wire import Page
+from ussd_server.wire import Page, view_of_row
 
 
 class MailService:

@@ -9,7 +9,6 @@ from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from ussd_server.database.ids import new_id, new_id_floor
 from ussd_server.logs import logger
 from ussd_server.models.clients import Client, User
 from ussd_server.models.mail import Mail, UnwantedMail
@@ -18,6 +17,7 @@ from ussd_server.security import passwords
 from ussd_server.services.mail.messages import CHOICES, ROLES, MailKind, MailStatus
 from ussd_server.services.mail.texts import written_moment
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import new_id, new_id_floor
 
 log = logger(__name__)
 

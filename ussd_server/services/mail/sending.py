@@ -12,7 +12,7 @@ from email.utils import formataddr
 from typing import TYPE_CHECKING, Protocol
 
 from ussd_server.context import Caller, CallerKind, RequestContext
-from ussd_server.database.unit_of_work import for_update, release_connection, skip_locked, unit_of_work
+from ussd_server.database.unit_of_work import release_connection, unit_of_work
 from ussd_server.logs import logger, now_about
 from ussd_server.models.clients import User
 from ussd_server.models.mail import Mail
@@ -22,6 +22,7 @@ from ussd_server.outbound.smtp import SmtpResult, SmtpServer, read_sender, read_
 from ussd_server.outbound.transport import authorities
 from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.leases import end_lease, is_due, still_leased
 from ussd_server.services.mail.messages import TROUBLES, MailKind, MailStatus
 from ussd_server.services.mail.texts import message_of, written_moment
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 log = logger(__name__)
 
 THREADS = 2
-_LEASE = timedelta(seconds=90)
+_LEASE_SECONDS = 90
 _DELAYS_SECONDS = (60, 300, 900, 1800, 3600)
 _LINKS = (MailKind.INVITATION, MailKind.PASSWORD_LINK)
 _WELCOME = "/console/welcome/"
@@ -59,18 +60,14 @@ class MailSender:
         self._links = links
         self._clock = runtime.clock
         self._at_kill_point = runtime.at_kill_point
-        self._new_lease_token = runtime.heartbeat.new_lease_token
+        self._leases = runtime.leases
 
     def claim(self, limit: int) -> list[str]:
         """Lease up to `limit` mails that are due, oldest first, to this caller; give their ids."""
-        now = self._clock.now()
-        due = Mail.select(Mail.id).where(Mail.due_at <= now).order_by(Mail.due_at).limit(limit)
-        if self._server is None or not due.exists():
+        if self._server is None:
             return []
-        with unit_of_work():
-            ids = [row.id for row in skip_locked(due)]
-            Mail.update(due_at=now + _LEASE, lease_token=self._new_lease_token()).where(Mail.id.in_(ids)).execute()
-        return ids
+        due = Mail.select(Mail.id).where(is_due(Mail, self._clock.now())).order_by(Mail.due_at).limit(limit)
+        return [row.id for row in self._leases.claim(due, _LEASE_SECONDS)]
 
     def send(self, mail_id: str) -> None:
         """Send one claimed mail and store the result."""
@@ -139,13 +136,12 @@ class MailSender:
     def _conclude(self, sent: Mail, result: SmtpResult) -> None:
         now = self._clock.now()
         with unit_of_work():
-            own = Mail.select().where(Mail.id == sent.id, Mail.lease_token == sent.lease_token)
-            row = for_update(own).first()
+            row = still_leased(sent)
             if row is None:
-                # The lease expired, and another worker took it over.
                 return
             row.attempts += 1
-            row.attempted_at, row.lease_token = now, None
+            row.attempted_at = now
+            end_lease(row)
             row.trouble, row.answer_code = result.trouble, result.code
             next_at = now + timedelta(seconds=_DELAYS_SECONDS[min(row.attempts, len(_DELAYS_SECONDS)) - 1])
             if result.trouble is None:

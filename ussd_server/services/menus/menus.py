@@ -12,7 +12,6 @@ from typing import Any
 from peewee import fn
 
 from ussd_server.context import RequestContext
-from ussd_server.database.ids import new_id
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.menus.checks.check import check
 from ussd_server.menus.document.bounds import WorkBudget
@@ -20,8 +19,8 @@ from ussd_server.menus.document.document import Document, parse, read
 from ussd_server.menus.document.findings import Finding, error
 from ussd_server.menus.document.nodes import HandoverNode, HttpNode
 from ussd_server.menus.document.schema import menu_schema
-from ussd_server.menus.source.places import Places, SourceError, json_places
 from ussd_server.menus.source.texts import read_text
+from ussd_server.menus.source.yaml_text import Places, SourceError, json_places
 from ussd_server.menus.tools.diagram import draw
 from ussd_server.menus.tools.graph import graph
 from ussd_server.models.ussd import Menu, MenuVersion, ServiceCode
@@ -46,6 +45,7 @@ from ussd_server.services.menus.messages import (
     VersionView,
 )
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import new_id
 
 MAX_MENUS = 200
 _MENU_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")

@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from ussd_server.context import RequestContext
-from ussd_server.database.ids import is_id, new_id_floor
 from ussd_server.gateways.messages import Action
 from ussd_server.menus.document.document import Document
 from ussd_server.menus.document.variables import SessionFacts
@@ -22,6 +21,7 @@ from ussd_server.services.menus.usable import usable_document
 from ussd_server.services.menus.walk_messages import ReplayItem, ReplayMenu, ReplayResult
 from ussd_server.services.sessions.messages import DROPPED_OFF
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import is_id, new_id_floor
 
 MOST_REPLAYED = 500
 _MOST_COUNTED = 1_000

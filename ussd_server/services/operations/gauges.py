@@ -12,7 +12,6 @@ from typing import Any
 
 from peewee import fn
 
-from ussd_server.database.ids import new_id_floor
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE, close_connections, database_fault
 from ussd_server.models.events import Event, PendingEvent
 from ussd_server.models.mail import Mail
@@ -24,6 +23,7 @@ from ussd_server.services.mail.messages import MailStatus
 from ussd_server.services.operations.messages import Measure
 from ussd_server.services.providers.floats import FloatService
 from ussd_server.services.transactions.messages import UNFINISHED
+from ussd_server.values import new_id_floor
 
 MOST = 10_000
 _RECENTLY = timedelta(minutes=15)

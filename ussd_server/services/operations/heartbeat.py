@@ -5,25 +5,17 @@ A lease names the worker that holds it. Other workers free the leases of a silen
 
 from __future__ import annotations
 
-import os
-import secrets
-import socket
 import threading
 from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from peewee import fn
-
 from ussd_server.clock import Clock
 from ussd_server.database.unit_of_work import skip_locked, unit_of_work
 from ussd_server.logs import logger
-from ussd_server.models.mail import Mail
 from ussd_server.models.operations import WorkerHeartbeat
-from ussd_server.models.payouts import Payout
-from ussd_server.models.transactions import Transaction
-from ussd_server.models.webhooks import Delivery
 from ussd_server.providers.messages import ProviderAnswer
+from ussd_server.services.leases import Leases
 from ussd_server.services.menus.drop_offs import DropOffs
 from ussd_server.services.operations.messages import Measure, WorkerView
 from ussd_server.services.providers.call_counts import CallCounts
@@ -43,7 +35,7 @@ _RECENT_SECONDS = 60
 class Heartbeat:
     """Counts this worker's requests to providers, and keeps the heartbeats of all workers in the database."""
 
-    def __init__(self, providers: Providers, drop_offs: DropOffs, clock: Clock) -> None:
+    def __init__(self, leases: Leases, providers: Providers, drop_offs: DropOffs, clock: Clock) -> None:
         self._providers = providers
         self._drop_offs = drop_offs
         self._clock = clock
@@ -52,12 +44,7 @@ class Heartbeat:
         self._recent = CallCounts()
         self._started_at: datetime | None = None
         self._beat_at: datetime | None = None
-        # Unique, because a container's next worker may have the same host name and process id.
-        self.worker_id = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
-
-    def new_lease_token(self) -> str:
-        """Return a new token for a lease of this worker."""
-        return f"{self.worker_id}/{secrets.token_hex(8)}"
+        self._leases = leases
 
     def count_call(self, provider: str, kind: str, answer: ProviderAnswer, took_ms: int) -> None:
         """Count one request to a provider; `kind` is `ask` or `enquire`."""
@@ -78,7 +65,7 @@ class Heartbeat:
         }
         self._started_at = self._started_at or now
         heartbeat = {"started_at": self._started_at, "seen_at": now, "measures": measures, "is_taken_over": False}
-        shown = WorkerHeartbeat.insert(id=self.worker_id, **heartbeat)
+        shown = WorkerHeartbeat.insert(id=self._leases.worker_id, **heartbeat)
         shown.on_conflict(conflict_target=[WorkerHeartbeat.id], update=heartbeat).execute()
         WorkerHeartbeat.delete().where(WorkerHeartbeat.seen_at < now - _KEPT).execute()
         self._beat_at = now
@@ -98,7 +85,7 @@ class Heartbeat:
         with unit_of_work():
             silent = [row.id for row in skip_locked(WorkerHeartbeat.select(WorkerHeartbeat.id).where(is_silent))]
             for worker_id in silent:
-                count = _free_leases(worker_id, now)
+                count = self._leases.end_all(worker_id)
                 log.warning("a worker is silent: its leases are free", worker=worker_id, leases=count)
             WorkerHeartbeat.update(is_taken_over=True).where(WorkerHeartbeat.id.in_(silent)).execute()
         return len(silent)
@@ -106,8 +93,8 @@ class Heartbeat:
     def end(self) -> None:
         """Delete this worker's heartbeat and free its leases."""
         with unit_of_work():
-            _free_leases(self.worker_id, self._clock.now())
-            WorkerHeartbeat.delete().where(WorkerHeartbeat.id == self.worker_id).execute()
+            self._leases.end_all(self._leases.worker_id)
+            WorkerHeartbeat.delete().where(WorkerHeartbeat.id == self._leases.worker_id).execute()
 
     def workers(self) -> tuple[WorkerView, ...]:
         """Return the workers with a heartbeat of the last day, the one seen last first."""
@@ -146,21 +133,3 @@ def _state(row: WorkerHeartbeat, now: datetime) -> str:
     if row.is_taken_over:
         return "taken_over"
     return "silent" if now - row.seen_at > _SILENT else "running"
-
-
-def _free_leases(worker_id: str, now: datetime) -> int:
-    """Free the leases of a worker; return their number."""
-    prefix = f"{worker_id}/"
-    payments = Transaction.update(leased_until=None, lease_token=None).where(
-        Transaction.due_at <= now, fn.SUBSTR(Transaction.lease_token, 1, len(prefix)) == prefix
-    )
-    deliveries = Delivery.update(due_at=now, lease_token=None).where(
-        Delivery.lease_token.is_null(False), fn.SUBSTR(Delivery.lease_token, 1, len(prefix)) == prefix
-    )
-    payouts = Payout.update(leased_until=None, lease_token=None).where(
-        Payout.due_at <= now, fn.SUBSTR(Payout.lease_token, 1, len(prefix)) == prefix
-    )
-    mails = Mail.update(due_at=now, lease_token=None).where(
-        Mail.lease_token.is_null(False), fn.SUBSTR(Mail.lease_token, 1, len(prefix)) == prefix
-    )
-    return int(payments.execute() + deliveries.execute() + payouts.execute() + mails.execute())

@@ -8,7 +8,6 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from ussd_server.database.ids import new_id_floor
 from ussd_server.database.partitions import add_partitions, ends_of_partitions
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.events import Event, PendingEvent
@@ -17,6 +16,7 @@ from ussd_server.models.ussd import ShownOutcome, UssdSession
 from ussd_server.models.webhooks import Delivery
 from ussd_server.runtime import Runtime
 from ussd_server.services.webhooks.messages import DeliveryStatus
+from ussd_server.values import new_id_floor
 
 # This month and three whole ones after it.
 _MONTHS_AHEAD = timedelta(days=120)

@@ -6,7 +6,6 @@ import ipaddress
 from datetime import datetime, timedelta
 
 from ussd_server.context import Caller, CallerKind, RequestContext, SignedInPerson
-from ussd_server.database.ids import new_id
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.limits.networks import network_of
 from ussd_server.models.operators import Operator, OperatorLogin, RecoveryCode
@@ -18,6 +17,7 @@ from ussd_server.services.guesses import Guesses
 from ussd_server.services.operators.messages import OperatorSignIn
 from ussd_server.services.second_factors import FactorStore
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import new_id
 
 LOGIN_SECONDS = 8 * 3600
 

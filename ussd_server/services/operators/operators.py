@@ -7,7 +7,6 @@ from typing import Any
 from peewee import IntegrityError, fn
 
 from ussd_server.context import RequestContext
-from ussd_server.database.ids import new_id
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.operators import Operator, RecoveryCode
 from ussd_server.runtime import Runtime
@@ -16,9 +15,10 @@ from ussd_server.services.clients.clients import checked_email, hash_checked_pas
 from ussd_server.services.mail.outbox import mail_factor_removed
 from ussd_server.services.operators.logins import end_logins_of_operator
 from ussd_server.services.operators.messages import CreateOperator, OperatorView, SecondFactor
-from ussd_server.services.row_views import view_of_row
 from ussd_server.services.second_factors import FactorStore, address_of, new_factor
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import new_id
+from ussd_server.wire import view_of_row
 
 
 class OperatorService:

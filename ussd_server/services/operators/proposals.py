@@ -12,7 +12,6 @@ import orjson
 from peewee import IntegrityError
 
 from ussd_server.context import RequestContext
-from ussd_server.database.ids import is_id, new_id
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.operators import Proposal
 from ussd_server.runtime import Runtime
@@ -25,8 +24,9 @@ from ussd_server.services.operators.messages import (
     ProposedEffect,
     ShownProposal,
 )
-from ussd_server.services.row_views import view_of_row
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import is_id, new_id
+from ussd_server.wire import view_of_row
 
 PROPOSAL_HOURS = 24
 _LONGEST_REASON = 200

@@ -12,8 +12,7 @@ import orjson
 from peewee import IntegrityError
 
 from ussd_server.context import RequestContext
-from ussd_server.database.bulk_insert import insert_rows
-from ussd_server.database.ids import new_id
+from ussd_server.database.columns import insert_rows
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.transactions import Transaction
@@ -32,6 +31,7 @@ from ussd_server.services.providers.providers import problems_of_amount
 from ussd_server.services.transactions.messages import TransactionType
 from ussd_server.services.transactions.names import digest_of
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import new_id
 
 _REFERENCES_AT_ONCE = 500
 # After so many rows, let other requests of the process run.

@@ -10,7 +10,6 @@ from peewee import JOIN, fn
 
 from ussd_server.context import RequestContext
 from ussd_server.database.compiled_queries import lock_row
-from ussd_server.database.ids import is_id
 from ussd_server.database.unit_of_work import release_connection
 from ussd_server.logs import logger
 from ussd_server.models.payouts import Payout, PayoutItem
@@ -40,6 +39,7 @@ from ussd_server.services.people import counted_as_one
 from ussd_server.services.transactions.create import TransactionCreator
 from ussd_server.spreadsheets.cells import csv_parts, shillings_cell
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import is_id
 from ussd_server.wire import Page
 
 log = logger(__name__)

@@ -13,8 +13,7 @@ from typing import Any
 import orjson
 from peewee import fn
 
-from ussd_server.database.bulk_insert import insert_rows
-from ussd_server.database.ids import new_id
+from ussd_server.database.columns import insert_rows
 from ussd_server.database.unit_of_work import dialect, for_update, unit_of_work
 from ussd_server.models.events import Event
 from ussd_server.models.ledger import Account, Transfer
@@ -26,7 +25,7 @@ from ussd_server.services.transactions.batch import Batch, merged, write_batch
 from ussd_server.services.transactions.create import Draft, batch_of
 from ussd_server.services.transactions.history import later_payload, view_of
 from ussd_server.services.transactions.messages import UNFINISHED, Source, TransactionStatus
-from ussd_server.values import iso_milliseconds
+from ussd_server.values import iso_milliseconds, new_id
 
 _ROWS_AT_ONCE = 500
 # Some thousand rows take a busy database several seconds.

@@ -24,12 +24,11 @@ from ussd_server.services.payouts.messages import (
     StateSum,
 )
 from ussd_server.services.people import counted_as_one
-from ussd_server.services.row_views import view_of_row
 from ussd_server.services.transactions.history import failure_of
 from ussd_server.services.transactions.messages import SUCCESSFUL, TransactionStatus
 from ussd_server.services.webhooks.events import write_event
 from ussd_server.values import grouped
-from ussd_server.wire import writer
+from ussd_server.wire import view_of_row, writer
 
 _NEVER_SENT = Transaction.asked_at.is_null()
 

@@ -13,13 +13,14 @@ from typing import Any
 from peewee import fn
 
 from ussd_server.database.compiled_queries import find_row, lock_row
-from ussd_server.database.unit_of_work import DATABASE_TROUBLE, skip_locked, unit_of_work
+from ussd_server.database.unit_of_work import DATABASE_TROUBLE, unit_of_work
 from ussd_server.logs import logger, now_about, trace_of
 from ussd_server.models.clients import Client
 from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
 from ussd_server.providers.messages import Registration
 from ussd_server.runtime import Runtime
+from ussd_server.services.leases import end_lease, is_due
 from ussd_server.services.payouts.messages import NameMatch, PayoutStatus
 from ussd_server.services.payouts.name_match import compare_names
 from ussd_server.services.payouts.queue import cancel_queued, is_under_way, release_queued, released_and_unsent
@@ -28,7 +29,7 @@ from ussd_server.services.providers.subscribers import SubscriberNames
 
 log = logger(__name__)
 
-LEASE_SECONDS = 60
+_LEASE_SECONDS = 60
 _TICK_SECONDS = 0.25
 # Release at most half a second's rate, so that single payments do not queue behind payouts.
 _SHARE_OF_A_SECOND = 0.5
@@ -51,21 +52,12 @@ class PayoutSender:
         self._clock = runtime.clock
         self._within_pace = runtime.within_pace
         self._wake_worker = runtime.wake_up.send
-        self._new_lease_token = runtime.heartbeat.new_lease_token
+        self._leases = runtime.leases
 
     def claim(self, limit: int) -> list[str]:
         """Lease up to `limit` payouts that are due, oldest first, to this caller; return their ids."""
-        now = self._clock.now()
-        is_due = (Payout.due_at <= now) & (Payout.leased_until.is_null() | (Payout.leased_until < now))
-        if not Payout.select(Payout.id).where(is_due).limit(1).exists():
-            return []
-        chosen = Payout.select(Payout.id).where(is_due).order_by(Payout.due_at).limit(limit)
-        with unit_of_work():
-            ids = [row.id for row in skip_locked(chosen)]
-            Payout.update(
-                leased_until=now + timedelta(seconds=LEASE_SECONDS), lease_token=self._new_lease_token()
-            ).where(Payout.id.in_(ids)).execute()
-        return ids
+        due = Payout.select(Payout.id).where(is_due(Payout, self._clock.now())).order_by(Payout.due_at).limit(limit)
+        return [row.id for row in self._leases.claim(due, _LEASE_SECONDS)]
 
     def advance(self, payout_id: str) -> None:
         """Advance a claimed payout one step."""
@@ -81,7 +73,7 @@ class PayoutSender:
         with unit_of_work():
             row = lock_row(Payout, payout_id)
             now = self._clock.now()
-            row.leased_until = row.lease_token = None
+            end_lease(row)
             if row.status == PayoutStatus.CANCELLED:
                 # A row that was in flight at the cancellation was not sent: cancel it too.
                 cancel_queued(row.id, now)
@@ -127,7 +119,7 @@ class PayoutSender:
         with unit_of_work():
             row = lock_row(Payout, row.id)
             now = self._clock.now()
-            row.leased_until = row.lease_token = None
+            end_lease(row)
             for line, match in found.items():
                 PayoutItem.update(name_match=match).where(
                     PayoutItem.payout_id == row.id, PayoutItem.line == line

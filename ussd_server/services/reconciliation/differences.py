@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from ussd_server.context import RequestContext
-from ussd_server.database.ids import is_id
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.statements import (
     DifferenceInStatement,
@@ -25,13 +24,13 @@ from ussd_server.services.reconciliation.messages import (
     ListDifferences,
     Verdict,
 )
-from ussd_server.services.row_views import view_of_row
 from ussd_server.services.settlement.messages import EndReview
 from ussd_server.services.settlement.review import ReviewService
 from ussd_server.services.transactions.messages import SUCCESSFUL
 from ussd_server.services.transactions.operators import find_any, require_reason, require_two_people
 from ussd_server.status import Code, ServiceError
-from ussd_server.wire import Page
+from ussd_server.values import is_id
+from ussd_server.wire import Page, view_of_row
 
 _LONGEST_NAME = 100
 

@@ -16,7 +16,6 @@ from peewee import chunked
 
 from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
-from ussd_server.database.ids import is_id, new_id
 from ussd_server.database.unit_of_work import advisory_lock, dialect, unit_of_work
 from ussd_server.models.statements import (
     DifferenceInStatement,
@@ -29,7 +28,7 @@ from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.reconciliation.messages import ComparedLine, UndoImport, Verdict
 from ussd_server.services.transactions.operators import require_two_people
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import iso_milliseconds
+from ussd_server.values import is_id, iso_milliseconds, new_id
 
 # Rows in one transaction. On SQLite, so many hold the write lock for some 20 ms.
 _ROWS = 250

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from ussd_server.database.ids import is_id, new_id_floor
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.statement_format import LineStatus, LineType
 from ussd_server.services.reconciliation.date_shift import DateShift
 from ussd_server.services.reconciliation.messages import ComparedLine, Verdict
 from ussd_server.services.reconciliation.statement_lines import Period, ProviderLine
 from ussd_server.services.transactions.messages import SUCCESSFUL, UNFINISHED, TransactionType
+from ussd_server.values import is_id, new_id_floor
 
 _PAGE = 5000
 _AT_PROVIDERS = (TransactionType.COLLECTION, TransactionType.DISBURSEMENT, TransactionType.REFUND)

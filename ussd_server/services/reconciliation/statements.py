@@ -11,7 +11,6 @@ from typing import BinaryIO
 from peewee import chunked
 
 from ussd_server.context import RequestContext
-from ussd_server.database.ids import new_id
 from ussd_server.models.statements import ProviderStatement, StatementState
 from ussd_server.providers.registry import PACKAGES
 from ussd_server.providers.statement_format import StatementFormat, with_additions
@@ -32,10 +31,10 @@ from ussd_server.services.reconciliation.messages import (
 )
 from ussd_server.services.reconciliation.results_file import ResultsFile
 from ussd_server.services.reconciliation.statement_lines import StatementReader
-from ussd_server.services.row_views import view_of_row
 from ussd_server.spreadsheets.rows import SpreadsheetError
 from ussd_server.status import Code, ServiceError
-from ussd_server.wire import Page
+from ussd_server.values import new_id
+from ussd_server.wire import Page, view_of_row
 
 _BATCH = 1000
 _CHUNK_BYTES = 1024 * 1024

@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ussd_server.context import RequestContext
-from ussd_server.database.ids import new_id_floor
 from ussd_server.database.unit_of_work import dialect, run_query
 from ussd_server.runtime import Runtime
 from ussd_server.services.reports.messages import (
@@ -19,7 +18,7 @@ from ussd_server.services.reports.messages import (
     bounds_of_day,
 )
 from ussd_server.services.transactions.messages import SUCCESSFUL, TransactionType
-from ussd_server.values import KAMPALA, iso_milliseconds
+from ussd_server.values import KAMPALA, iso_milliseconds, new_id_floor
 
 MOST_PAYMENTS = 100_000
 _KEPT_FOR = timedelta(seconds=10)

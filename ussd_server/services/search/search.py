@@ -10,7 +10,6 @@ from typing import Any
 from peewee import Expression, fn
 
 from ussd_server.context import RequestContext
-from ussd_server.database.ids import is_id
 from ussd_server.models.clients import AuditEvent, Client, User
 from ussd_server.models.events import Event
 from ussd_server.models.keys import ApiKey
@@ -32,7 +31,7 @@ from ussd_server.services.search.hits import (
 from ussd_server.services.search.messages import MOST_HITS, Search, SearchHit, SearchReply
 from ussd_server.services.transactions.messages import TransactionType
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import phone_number
+from ussd_server.values import is_id, phone_number
 
 _MOST_CHANGES = 500
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")

@@ -1,7 +1,8 @@
-"""The first queries of a step: its session, and the menu of a dialled code."""
+"""What a step begins with: the session that it belongs to, cached or queried, and the menu of a dialled code."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -10,7 +11,7 @@ from typing import Any
 from peewee import JOIN, Select
 
 from ussd_server.database.compiled_queries import CompiledQuery, param
-from ussd_server.database.group_commit import GroupCommit
+from ussd_server.database.unit_of_work import GroupCommit
 from ussd_server.models.clients import Client
 from ussd_server.models.ussd import Channel, Menu, ServiceCode, SubscriberLanguage, UssdSession
 from ussd_server.services.sessions.outcomes import oldest_session_id
@@ -73,7 +74,7 @@ def read_dials(dials: Sequence[Dial]) -> None:
 
 
 class DialLookups:
-    """Reads sessions and menus for dials. Simultaneous dials share one query."""
+    """Reads what dials begin with. The dials of simultaneous requests share one query."""
 
     def __init__(self) -> None:
         self._reads = GroupCommit(read_dials)
@@ -208,3 +209,33 @@ _IS_DIALLED = ServiceCode.code == param(ServiceCode.code, "dialled_code")
 _SESSION = CompiledQuery(_select_session)
 _DIAL = CompiledQuery(_select_dial)
 _TARGET = CompiledQuery(lambda: _with_target(ServiceCode.select(ServiceCode.code).where(_IS_DIALLED)))
+
+
+MOST_SESSIONS = 4096
+"""A session takes a few kilobytes. The cache drops the session that was written longest ago."""
+
+_CacheKey = tuple[str | None, str | None, str]
+
+
+class SessionCache:
+    """Caches the sessions of gateways.
+
+    A cached session may be out of date: `Sessions.write` checks its turn, its channel and its client.
+    """
+
+    def __init__(self, most: int = MOST_SESSIONS) -> None:
+        self._most = most
+        self._rows: dict[_CacheKey, UssdSession] = {}
+        self._lock = threading.Lock()
+
+    def take(self, channel_id: str, provider_session_id: str, phone_number: str) -> UssdSession | None:
+        """Remove and return a session, so that no other thread uses it; None when it is not cached."""
+        with self._lock:
+            return self._rows.pop((channel_id, provider_session_id, phone_number), None)
+
+    def keep(self, row: UssdSession) -> None:
+        """Add an active session that was just written."""
+        with self._lock:
+            self._rows[row.channel_id, row.provider_session_id, row.phone_number] = row
+            if len(self._rows) > self._most:
+                del self._rows[next(iter(self._rows))]

@@ -8,10 +8,10 @@ from typing import Any
 
 from peewee import fn
 
-from ussd_server.database.ids import new_id_floor
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import ShownOutcome, UssdSession
 from ussd_server.services.transactions.messages import TransactionStatus
+from ussd_server.values import new_id_floor
 
 WAITS = timedelta(hours=1)
 # A session that ended within the hour may have begun this much earlier.

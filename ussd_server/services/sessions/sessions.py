@@ -10,9 +10,7 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
 
-from ussd_server.database.group_commit import GroupCommit
-from ussd_server.database.ids import new_id, new_id_floor
-from ussd_server.database.unit_of_work import database, for_update, unit_of_work
+from ussd_server.database.unit_of_work import GroupCommit, database, for_update, unit_of_work
 from ussd_server.gateways.messages import Action
 from ussd_server.menus.engine.state import State, Turn
 from ussd_server.menus.engine.turns import AnsweredText, Digest
@@ -29,7 +27,7 @@ from ussd_server.services.sessions.outcomes import WaitingOutcome, mark_shown
 from ussd_server.services.sessions.step_writes import StepWrite, WriteCondition, write_steps
 from ussd_server.services.sessions.transcripts import end_event
 from ussd_server.services.webhooks.events import new_event
-from ussd_server.values import iso_milliseconds
+from ussd_server.values import iso_milliseconds, new_id, new_id_floor
 
 # Longer than any step may take and shorter than a gateway waits: a waiting step takes over from a dead process.
 LEASE_SECONDS = 7

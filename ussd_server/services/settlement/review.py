@@ -6,12 +6,12 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ussd_server.context import RequestContext
-from ussd_server.database.ids import is_id
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.leases import end_lease
 from ussd_server.services.settlement.messages import EndReview, ListReviews, ReviewHistory, ReviewItem, ReviewPage
 from ussd_server.services.settlement.outcomes import fail, succeed
 from ussd_server.services.transactions.history import view_with_history, views_of
@@ -24,6 +24,7 @@ from ussd_server.services.transactions.messages import (
 )
 from ussd_server.services.transactions.operators import find_any, require_two_people
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import is_id
 
 _IS_OPEN = Transaction.review_opened_at.is_null(False) & Transaction.review_closed_at.is_null()
 _MOST_COUNTED = 10_000
@@ -122,7 +123,7 @@ class ReviewService:
 
     def _settle(self, row: Transaction, has_succeeded: bool, reason: str, now: datetime) -> None:
         _require_settleable(row, has_succeeded)
-        row.leased_until = row.lease_token = None
+        end_lease(row)
         if has_succeeded:
             succeed(row, Source.OPERATOR, now, ChangeDetail(note=reason))
             return

@@ -1,8 +1,8 @@
 """Settlement: claim a transaction that is due, ask its provider, conclude from the answer. Every step may be repeated.
 
 To ask is to send the payment; to enquire is to query its state. A worker claims rows with a lease, calls the provider
-while no database transaction is open, and writes the result in one unit of work. After a crash another worker ends the
-lease because the heartbeat stopped (`operations/heartbeat.py`), or it expires; the next worker continues from the row.
+while no database transaction is open, and writes the result in one unit of work. After a crash the lease ends
+(`services/leases.py`), and the next worker continues from the row.
 
 `asked_at` null means that certainly nothing was sent. Otherwise the provider may have the payment, and is enquired; a
 payment that it never received becomes null again (`provider_answers.py`). Only one worker sets `asked_at`, under the
@@ -15,15 +15,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any
 
 from ussd_server.database.compiled_queries import find_row, lock_row
-from ussd_server.database.unit_of_work import skip_locked, unit_of_work
+from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.logs import logger, now_about, trace_of
 from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.messages import Direction, Outcome, PaymentOrder, PollingSchedule, Provider, ProviderAnswer
 from ussd_server.runtime import Runtime
+from ussd_server.services.leases import end_lease, is_due, release, still_leased
 from ussd_server.services.settlement.outcomes import REVIEW_CONTRADICTION, REVIEW_SILENT, fail, open_review
 from ussd_server.services.settlement.provider_answers import (
     SLOW_POLL_SECONDS,
@@ -37,7 +37,7 @@ from ussd_server.services.transactions.messages import UNFINISHED, ChangeDetail,
 
 log = logger(__name__)
 
-LEASE_SECONDS = 60
+_LEASE_SECONDS = 60
 # How long this process does not call a provider whose rate is used up. `due_at` stays, and with it the order.
 _RATE_PAUSE_SECONDS = 0.25
 # How long a payment waits for a provider that was switched off, before an operator must review it.
@@ -56,28 +56,17 @@ class Settlement:
         self._timeout_seconds = runtime.settings.provider_timeout_seconds
         self._count_call = runtime.heartbeat.count_call
         self._at_kill_point = runtime.at_kill_point
-        self._new_lease_token = runtime.heartbeat.new_lease_token
+        self._leases = runtime.leases
         self._paused_until: dict[str, datetime] = {}
 
     def claim(self, limit: int) -> list[Transaction]:
         """Lease up to `limit` transactions that are due, oldest first, to this caller."""
         now = self._clock.now()
-        due = (Transaction.due_at <= now) & (Transaction.leased_until.is_null() | (Transaction.leased_until < now))
+        due = is_due(Transaction, now)
         if paused := [name for name, until in self._paused_until.items() if now < until]:
             due &= Transaction.provider.not_in(paused)
-        # An idle worker looks often: without this it would lock SQLite for writing each time.
-        if not Transaction.select(Transaction.id).where(due).limit(1).exists():
-            return []
-        chosen: Any = skip_locked(Transaction.select().where(due).order_by(Transaction.due_at).limit(limit))
-        lease_token = self._new_lease_token()
-        with unit_of_work():
-            rows: list[Transaction] = list(chosen)
-            Transaction.update(leased_until=now + timedelta(seconds=LEASE_SECONDS), lease_token=lease_token).where(
-                Transaction.id.in_([row.id for row in rows])
-            ).execute()
-        for row in rows:
-            row.lease_token = lease_token
-        return rows
+        rows = Transaction.select().where(due).order_by(Transaction.due_at).limit(limit)
+        return self._leases.claim(rows, _LEASE_SECONDS)
 
     def advance(self, claimed: Transaction) -> None:
         """Advance a claimed transaction one step: ask its provider, or enquire, and conclude from the answer.
@@ -91,12 +80,12 @@ class Settlement:
             return
         if not self._within_pace(provider.name):
             self._paused_until[provider.name] = self._clock.now() + timedelta(seconds=_RATE_PAUSE_SECONDS)
-            self._release(claimed)
+            release(claimed)
             return
         self._at_kill_point("claimed")
         with unit_of_work():
-            row = lock_row(Transaction, claimed.id)
-            if row.lease_token != claimed.lease_token:
+            row = still_leased(claimed)
+            if row is None:
                 return
             asks = self._mark_asked(row)
         payment = _payment(row)
@@ -176,7 +165,7 @@ class Settlement:
             is_overtaken = row.lease_token != lease_token
             schedule_before = {name: getattr(row, name) for name in _SCHEDULE}
             completed_before = row.completed_at
-            row.leased_until = row.lease_token = None
+            end_lease(row)
             row.due_source = Source.POLL
             row.checks += 1
             row.updated_at = now
@@ -221,11 +210,11 @@ class Settlement:
     def _advance_without_provider(self, claimed: Transaction) -> None:
         """Fail a payment that was not sent, some time after its provider was switched off; wait with any other."""
         with unit_of_work():
-            row = lock_row(Transaction, claimed.id)
-            if row.lease_token != claimed.lease_token:
+            row = still_leased(claimed)
+            if row is None:
                 return
             now = self._clock.now()
-            row.leased_until = row.lease_token = None
+            end_lease(row)
             waited = now - waits_since(row)
             # An ambiguous payment whose `asked_at` is null was sent once, and its provider did not find it.
             was_never_sent = row.asked_at is None and row.status in (
@@ -249,12 +238,6 @@ class Settlement:
                     open_review(row, REVIEW_SILENT, now)
                     row.due_at = now + timedelta(seconds=SLOW_POLL_SECONDS)
             row.save()
-
-    def _release(self, row: Transaction) -> None:
-        """End the lease; the transaction stays due."""
-        Transaction.update(leased_until=None, lease_token=None).where(
-            Transaction.id == row.id, Transaction.lease_token == row.lease_token
-        ).execute()
 
 
 def _detail(row: Transaction, answer: ProviderAnswer, source: Source, took_ms: int | None) -> ChangeDetail:

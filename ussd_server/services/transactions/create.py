@@ -9,9 +9,7 @@ from peewee import IntegrityError
 
 from ussd_server.context import RequestContext
 from ussd_server.database.columns import values_of
-from ussd_server.database.group_commit import GroupCommit
-from ussd_server.database.ids import new_id
-from ussd_server.database.unit_of_work import database
+from ussd_server.database.unit_of_work import GroupCommit, database
 from ussd_server.models.transactions import IdempotencyKey, Transaction
 from ussd_server.providers.messages import Direction
 from ussd_server.runtime import Runtime
@@ -40,6 +38,7 @@ from ussd_server.services.transactions.names import (
 )
 from ussd_server.services.webhooks.subscriptions import require_callable
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import new_id
 
 REFUSALS = (ServiceError, IntegrityError, OverdraftError)
 """What refuses a new transaction; `TransactionCreator.existing` handles them."""

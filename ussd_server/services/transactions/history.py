@@ -11,11 +11,9 @@ import orjson
 from peewee import Query, fn
 
 from ussd_server.database.compiled_queries import CompiledQuery, param
-from ussd_server.database.ids import new_id
 from ussd_server.models.transactions import QUEUED_UNTIL, StatusChange, Transaction
 from ussd_server.providers.failures import FAILURES, FailureCode
 from ussd_server.services.accounts.ledger import entries_of
-from ussd_server.services.row_views import view_of_row
 from ussd_server.services.transactions.explanation import explain
 from ussd_server.services.transactions.messages import (
     SUCCESSFUL,
@@ -30,8 +28,8 @@ from ussd_server.services.transactions.messages import (
     TransactionView,
 )
 from ussd_server.services.webhooks.events import write_event
-from ussd_server.values import iso_milliseconds
-from ussd_server.wire import writer
+from ussd_server.values import iso_milliseconds, new_id
+from ussd_server.wire import view_of_row, writer
 
 
 def _next_change() -> Query:

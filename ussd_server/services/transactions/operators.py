@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ussd_server.database.ids import is_id
 from ussd_server.database.unit_of_work import for_update
 from ussd_server.models.clients import Client
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.operator_names import require_two_names
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import is_id
 
 _LONGEST_TEXT = 200
 _LONGEST_REFERENCE = 64

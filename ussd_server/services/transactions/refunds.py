@@ -8,7 +8,6 @@ from typing import Any
 
 from ussd_server.context import CallerKind, RequestContext
 from ussd_server.database.compiled_queries import lock_row
-from ussd_server.database.ids import is_id
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.messages import Direction
@@ -49,6 +48,7 @@ from ussd_server.services.transactions.operators import (
 )
 from ussd_server.services.transactions.transactions import find_transaction
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import is_id
 
 _MOST_LISTED = 100
 # A failed refund may still succeed while its provider is queried once more or an operator reviews it.

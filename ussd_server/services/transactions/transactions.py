@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from ussd_server.context import RequestContext
 from ussd_server.database.compiled_queries import CompiledQuery, find_row, param
-from ussd_server.database.ids import is_id
 from ussd_server.models.transactions import Transaction
 from ussd_server.polling import attempts
 from ussd_server.runtime import Runtime
@@ -25,6 +24,7 @@ from ussd_server.services.transactions.messages import (
     TransactionView,
 )
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import is_id
 from ussd_server.wire import Page
 
 _LOOK_AGAIN_SECONDS = 0.1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ussd_server.context import RequestContext
-from ussd_server.database.ids import is_id
 from ussd_server.models.ussd import UssdSession
 from ussd_server.runtime import Runtime
 from ussd_server.services.pages import of_period, page_of
@@ -22,6 +21,7 @@ from ussd_server.services.sessions.sessions import Sessions
 from ussd_server.services.sessions.transcripts import view_of, view_with_transcript
 from ussd_server.services.ussd.conversations import Conversations, DialRequest
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import is_id
 from ussd_server.wire import Page
 
 

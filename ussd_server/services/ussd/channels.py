@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 
 from ussd_server.context import RequestContext
-from ussd_server.database.ids import is_id, new_id
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.gateways import ADAPTERS
 from ussd_server.limits.networks import network_of
@@ -16,9 +15,10 @@ from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.menus.codes import service_code, view_of_code
 from ussd_server.services.menus.messages import AssignCode, CodeView
-from ussd_server.services.row_views import view_of_row
 from ussd_server.services.ussd.messages import CachedChannel, ChannelView, CreateChannel
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import is_id, new_id
+from ussd_server.wire import view_of_row
 
 log = logger(__name__)
 

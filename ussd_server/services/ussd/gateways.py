@@ -23,8 +23,7 @@ from ussd_server.menus.engine.turns import Entry, Repeat, Restart, Start
 from ussd_server.menus.text.phrases import phrase
 from ussd_server.models.ussd import UssdSession
 from ussd_server.runtime import Runtime
-from ussd_server.services.sessions.cache import SessionCache
-from ussd_server.services.sessions.lookup import DialLookups, find_session, find_target
+from ussd_server.services.sessions.lookup import DialLookups, SessionCache, find_session, find_target
 from ussd_server.services.sessions.messages import EndReason, SessionStatus
 from ussd_server.services.sessions.sessions import Sessions, may_be_paying
 from ussd_server.services.sessions.transcripts import screen_of

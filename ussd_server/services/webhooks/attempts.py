@@ -7,10 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ussd_server.context import RequestContext
-from ussd_server.database.ids import is_id, new_id
 from ussd_server.models.events import Event
 from ussd_server.models.webhooks import Delivery, DeliveryAttempt
-from ussd_server.services.row_views import view_of_row
 from ussd_server.services.webhooks.messages import (
     DeliveryAttemptView,
     DeliveryStatus,
@@ -21,7 +19,8 @@ from ussd_server.services.webhooks.messages import (
 )
 from ussd_server.services.webhooks.payloads import payloads_of
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import iso_milliseconds
+from ussd_server.values import is_id, iso_milliseconds, new_id
+from ussd_server.wire import view_of_row
 
 _NEWEST = 20
 _MOST_WAITING = 1000

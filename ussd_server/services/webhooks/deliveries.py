@@ -11,10 +11,11 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from peewee import fn
 
-from ussd_server.database.unit_of_work import advisory_lock, for_update, release_connection, skip_locked, unit_of_work
+from ussd_server.database.unit_of_work import advisory_lock, for_update, release_connection, unit_of_work
 from ussd_server.logs import logger, now_about
 from ussd_server.models.events import Event
 from ussd_server.models.transactions import Transaction
@@ -22,6 +23,7 @@ from ussd_server.models.webhooks import Delivery, Webhook
 from ussd_server.outbound.signature import Signature
 from ussd_server.outbound.transport import HttpExchange, SendState, Transport
 from ussd_server.runtime import Runtime
+from ussd_server.services.leases import end_lease, is_due, still_leased
 from ussd_server.services.webhooks.attempts import event_body, keep_attempt
 from ussd_server.services.webhooks.messages import DeliveryStatus
 from ussd_server.services.webhooks.subscriptions import switch_off
@@ -57,7 +59,7 @@ class DeliveryService:
         self._slots = runtime.settings.delivery_slots
         self._transport = transport or Transport(runtime.guard, max_connections=self._slots)
         self._schedule = schedule or RetrySchedule()
-        self._new_lease_token = runtime.heartbeat.new_lease_token
+        self._leases = runtime.leases
 
     def claim(self, limit: int) -> list[str]:
         """Lease up to `limit` deliveries that are due, the heads of their queues, to this caller; give their ids.
@@ -66,7 +68,7 @@ class DeliveryService:
         are not proven share half of the slots. So a receiver that hangs does not delay the others.
         """
         now = self._clock.now()
-        due = (Delivery.webhook_id == Webhook.id) & (Delivery.due_at <= now)
+        due = (Delivery.webhook_id == Webhook.id) & is_due(Delivery, now)
         waiting = Webhook.select(Webhook.id, Webhook.is_proven).where(
             Webhook.is_active, fn.EXISTS(Delivery.select(Delivery.id).where(due))
         )
@@ -84,13 +86,9 @@ class DeliveryService:
                 if not webhook.is_proven:
                     free = min(free, max(1, self._slots // 2) - unproven_under_way)
                 if free > 0:
-                    heads = _due_heads(webhook, now, free)
+                    heads = self._leases.claim(_due_heads(webhook, now, free), self._schedule.lease_seconds)
                     unproven_under_way += 0 if webhook.is_proven else len(heads)
-                    chosen += heads
-            if chosen:
-                Delivery.update(
-                    due_at=now + timedelta(seconds=self._schedule.lease_seconds), lease_token=self._new_lease_token()
-                ).where(Delivery.id.in_(chosen)).execute()
+                    chosen += [head.id for head in heads]
         return chosen
 
     def send(self, delivery_id: str) -> None:
@@ -124,7 +122,7 @@ class DeliveryService:
         webhooks: list[Webhook] = list(
             Webhook.select(Webhook.id, Webhook.is_proven)
             .join(Delivery, on=(Webhook.id == Delivery.webhook_id))
-            .where(Delivery.lease_token.is_null(False), Delivery.due_at > now)
+            .where(Delivery.lease_token.is_null(False), Delivery.leased_until > now)
         )
         return Counter(webhook.id for webhook in webhooks), sum(not webhook.is_proven for webhook in webhooks)
 
@@ -141,9 +139,8 @@ class DeliveryService:
         now = self._clock.now()
         with unit_of_work():
             webhook = for_update(Webhook.select().where(Webhook.id == sent.webhook_id)).first()
-            row = Delivery.get_or_none(Delivery.id == sent.id, Delivery.lease_token == sent.lease_token)
+            row = still_leased(sent)
             if webhook is None or row is None:
-                # Deleted or switched off since it was claimed, or another worker took it over after the lease expired.
                 return
             _keep_answer(row, exchange, now)
             keep_attempt(row, headers)
@@ -153,7 +150,7 @@ class DeliveryService:
                 row.status = DeliveryStatus.DELIVERED
             elif is_gone or row.attempts > len(self._schedule.delays):
                 row.status = DeliveryStatus.DEAD
-            row.lease_token = None
+            end_lease(row)
             row.due_at = self._next_attempt_at(row.attempts, now) if row.status == DeliveryStatus.WAITING else None
             row.completed_at = now if row.status != DeliveryStatus.WAITING else None
             row.save()
@@ -180,10 +177,10 @@ def _origin_of(event: Event) -> dict[str, str | None]:
     return {"transaction_id": event.object_id, "request_id": recorded_by.scalar()}
 
 
-def _due_heads(webhook: Webhook, now: datetime, limit: int) -> list[str]:
+def _due_heads(webhook: Webhook, now: datetime, limit: int) -> Any:
     """The deliveries of a webhook that have been due for longest."""
-    rows = Delivery.select(Delivery.id).where(Delivery.webhook_id == webhook.id, Delivery.due_at <= now)
-    return [row.id for row in skip_locked(rows.order_by(Delivery.due_at).limit(limit))]
+    rows = Delivery.select(Delivery.id).where(Delivery.webhook_id == webhook.id, is_due(Delivery, now))
+    return rows.order_by(Delivery.due_at).limit(limit)
 
 
 def _keep_answer(row: Delivery, exchange: HttpExchange, now: datetime) -> None:

@@ -8,13 +8,11 @@ from difflib import get_close_matches
 from typing import Any
 
 from ussd_server.context import RequestContext
-from ussd_server.database.ids import is_id, new_id
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.events import Event, insert_event, last_event_id, queue_events
 from ussd_server.models.webhooks import Delivery, Webhook
 from ussd_server.runtime import Runtime
 from ussd_server.services.pages import of_period, page_of
-from ussd_server.services.row_views import view_of_row
 from ussd_server.services.webhooks.messages import (
     EVENT_TYPES,
     DeliveryView,
@@ -27,7 +25,8 @@ from ussd_server.services.webhooks.messages import (
 )
 from ussd_server.services.webhooks.payloads import payloads_of
 from ussd_server.status import Code, ServiceError
-from ussd_server.wire import Page
+from ussd_server.values import is_id, new_id
+from ussd_server.wire import Page, view_of_row
 
 MOST_EVENTS_AT_ONCE = 1000
 _MOST_OF_AN_OBJECT = 100
@@ -86,9 +85,7 @@ class EventService:
                 queue_events(ids)
             # The client wants the events now: queues that pause before another attempt go on at once.
             objects = Event.select(Event.object_id).where(Event.id.in_(ids))
-            Delivery.update(due_at=now).where(
-                Delivery.object_id.in_(objects), Delivery.due_at > now, Delivery.lease_token.is_null()
-            ).execute()
+            Delivery.update(due_at=now).where(Delivery.object_id.in_(objects), Delivery.due_at > now).execute()
         return Redelivery(len(ids))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from ussd_server.database.ids import new_id
 from ussd_server.database.unit_of_work import advisory_lock, for_update, unit_of_work
 from ussd_server.models.events import Event, PendingEvent
 from ussd_server.models.transactions import Transaction
@@ -13,6 +12,7 @@ from ussd_server.models.webhooks import Delivery, Webhook
 from ussd_server.runtime import Runtime
 from ussd_server.services.webhooks.messages import WEBHOOK_TEST, DeliveryStatus
 from ussd_server.services.webhooks.subscriptions import locked_callbacks_row
+from ussd_server.values import new_id
 
 _LOCK = 7_256_256_166
 _OBJECTS_AT_ONCE = 500

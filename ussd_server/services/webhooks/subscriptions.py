@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ussd_server.context import RequestContext
-from ussd_server.database.ids import is_id, new_id
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.clients import Client
 from ussd_server.models.events import Event
@@ -35,7 +34,7 @@ from ussd_server.services.webhooks.messages import (
     WebhookView,
 )
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import iso_milliseconds
+from ussd_server.values import is_id, iso_milliseconds, new_id
 from ussd_server.wire import DeletionResult, Page
 
 MOST_WEBHOOKS_OF_A_CLIENT = 20
@@ -205,9 +204,9 @@ def _write_audit_event(action: str, row: Webhook, context: RequestContext, now: 
 
 
 def _cancel_deliveries(row: Webhook, now: datetime) -> None:
-    Delivery.update(status=DeliveryStatus.CANCELLED, due_at=None, lease_token=None, completed_at=now).where(
-        Delivery.webhook_id == row.id, Delivery.status == DeliveryStatus.WAITING
-    ).execute()
+    Delivery.update(
+        status=DeliveryStatus.CANCELLED, due_at=None, leased_until=None, lease_token=None, completed_at=now
+    ).where(Delivery.webhook_id == row.id, Delivery.status == DeliveryStatus.WAITING).execute()
 
 
 def _webhooks_of(client_id: str) -> Any:

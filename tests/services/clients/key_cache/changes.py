@@ -9,7 +9,7 @@ import pytest
 from tests.support.example_client import OPERATOR, ExampleClient
 from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import release_connection
-from ussd_server.services.clients.key_cache.generations import Generations
+from ussd_server.services.clients.key_cache import Generations
 from ussd_server.services.clients.key_messages import ApiKeyView, DeleteApiKey, RotateApiKey
 from ussd_server.status import Code, ServiceError
 

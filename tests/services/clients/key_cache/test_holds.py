@@ -8,7 +8,7 @@ from testbed.valkey import Server
 from tests.services.clients.key_cache.changes import generations_of, let_cache, outcome
 from tests.support.example_client import ExampleClient
 from ussd_server.bootstrap import Services
-from ussd_server.services.clients.key_cache.generations import Generations
+from ussd_server.services.clients.key_cache import Generations
 from ussd_server.services.clients.key_messages import DeleteApiKey
 from ussd_server.status import Code, ServiceError
 

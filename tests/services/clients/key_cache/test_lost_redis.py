@@ -14,7 +14,9 @@ from tests.support.eventually import eventually
 from tests.support.example_client import ExampleClient
 from ussd_server.bootstrap import Services
 from ussd_server.models.keys import UnseenChanges
-from ussd_server.services.clients.key_cache.generations import Generations
+from ussd_server.services.clients.key_cache import Generations
+
+pytestmark = pytest.mark.slow
 
 
 @every_change

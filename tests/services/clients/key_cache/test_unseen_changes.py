@@ -10,14 +10,14 @@ from tests.support.example_client import ExampleClient
 from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import database
 from ussd_server.models.keys import UnseenChanges
-from ussd_server.services.clients.key_cache.cache import KeyCache
+from ussd_server.services.clients.key_cache import KeyCache
 from ussd_server.services.clients.key_messages import ApiKeyView
 
 
 def test_the_cache_has_a_maximum_size(
     example_client: ExampleClient, office: Services, asked: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ussd_server.services.clients.key_cache.cache._MAX_ENTRIES", 2)
+    monkeypatch.setattr("ussd_server.services.clients.key_cache._MAX_ENTRIES", 2)
     cache = KeyCache(office.limiter.pipeline, office.limiter.circuit, monotonic=lambda: 0.0)
     keys = [example_client.create_key() for _ in range(3)]
     for key in keys:

@@ -8,7 +8,7 @@ from flask import Response
 
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
-from ussd_server.console.owners import acting_for, acting_for_owner
+from ussd_server.console.links import acting_for, acting_for_owner
 from ussd_server.console.pages.money.payouts import cancel, live_part, payout_page, payouts_page, results_file
 from ussd_server.context import RequestContext
 

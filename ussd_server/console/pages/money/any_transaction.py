@@ -9,7 +9,7 @@ from flask import Response, flash, redirect, render_template, request, url_for
 from ussd_server.api.requests import services
 from ussd_server.console import forms
 from ussd_server.console.blueprint import console
-from ussd_server.console.owners import acting_for
+from ussd_server.console.links import acting_for
 from ussd_server.console.pages.money.transactions import about_transaction, show_live
 from ussd_server.context import RequestContext
 from ussd_server.services.operators.messages import Propose

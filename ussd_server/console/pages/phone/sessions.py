@@ -7,8 +7,7 @@ from flask import Response, render_template, request
 from ussd_server.api.requests import services
 from ussd_server.console import forms
 from ussd_server.console.blueprint import console
-from ussd_server.console.links import link_to
-from ussd_server.console.owners import acting_for, acting_for_owner
+from ussd_server.console.links import acting_for, acting_for_owner, link_to
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
 from ussd_server.services.clients.messages import ClientView

@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from ussd_server.database.ids import is_id
 from ussd_server.database.schema_differences import schema_differences
 from ussd_server.database.unit_of_work import database_now, dialect, run_query
 from ussd_server.models.service_clock import read_service_clock
@@ -20,7 +19,7 @@ from ussd_server.services.operations.book_check.money import ACCOUNT_RULES, CLIE
 from ussd_server.services.operations.book_check.payouts import IN_NO_PAYOUT, PAYOUT_RULES, TRANSACTION_RULE
 from ussd_server.services.operations.book_check.reviews import review_faults
 from ussd_server.services.payouts.digests import PayoutDigests
-from ussd_server.values import iso_milliseconds
+from ussd_server.values import is_id, iso_milliseconds
 
 _FIRST = "00000000-0000-0000-0000-000000000000"
 _LAST = "ffffffff-ffff-ffff-ffff-ffffffffffff"

@@ -10,12 +10,11 @@ from typing import Any
 
 import orjson
 
-from ussd_server.database.ids import new_id_floor
 from ussd_server.models.operations import HistoryDigest
 from ussd_server.models.transactions import StatusChange, Transaction
 from ussd_server.runtime import Runtime
 from ussd_server.security.credentials import Vault
-from ussd_server.values import iso_milliseconds
+from ussd_server.values import iso_milliseconds, new_id_floor
 
 OTHER_PAST = "does not have the payments of a past day, or their histories, as they were when that day was over"
 OTHER_DIGEST = "has a digest that was changed, or lacks the digest of the day before"

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
-from ussd_server.database.ids import new_id_floor
 from ussd_server.services.operations.book_check.history import as_text
 from ussd_server.services.settlement.outcomes import REVIEW_RETRACTED
+from ussd_server.values import new_id_floor
 
 UNDECIDED = "has a review that was closed without a decision or an outcome"
 

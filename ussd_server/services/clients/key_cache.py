@@ -1,10 +1,19 @@
-"""Looks keys up in memory, and invalidates the keys of a client in all processes.
+"""The key cache: `KeyCache` looks keys up in memory, and invalidates the keys of a client in all processes.
 
-The package's docstring explains the two proofs: the generation of a client, and the count of unseen changes.
+A change of a key must hold in every process before the caller gets the reply (docs/DECISIONS.md). Two classes
+ensure it:
+
+`Generations`        Redis holds a random token for each client, its generation. A cached key is used only if the Redis
+                     call that counts the request finds the generation unchanged; a change ends it first.
+`UnseenChangeCount`  A change that cannot reach Redis is counted in the database. Every process reads the count twice a
+                     second, and the change is answered when all have had time to see it.
+
+Without a proof from both, the key is read from the database.
 """
 
 from __future__ import annotations
 
+import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,17 +24,120 @@ from typing import Any, NamedTuple
 
 from peewee import JOIN
 
+from ussd_server.cached_value import CachedValue
 from ussd_server.context import Caller, CallerKind
 from ussd_server.database.compiled_queries import CompiledQuery, param
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.limits.decisions import Proof
 from ussd_server.models.clients import Client
-from ussd_server.models.keys import ApiKey
-from ussd_server.redis.circuit import Circuit
+from ussd_server.models.keys import ApiKey, UnseenChanges
+from ussd_server.redis.circuit import Circuit, RedisAwayError
 from ussd_server.redis.pipeline import RedisPipeline
 from ussd_server.security.credentials import may_be_apikey
-from ussd_server.services.clients.key_cache.generations import Generations
-from ussd_server.services.clients.key_cache.unseen_changes import TRUST_SECONDS, UnseenChangeCount, add_unseen_change
+
+_PREFIX = "version"
+# During a change, the key holds the markers of all processes that change the client, instead of a generation. They
+# expire, because a process may die; the time is longer than any unit of work.
+_MARK = "!"
+_CHANGE_SECONDS = 60
+_LIFE_SECONDS = 3600
+
+_HOLD = f"""
+local held = redis.call('GET', KEYS[1])
+if not held or string.sub(held, 1, 1) ~= '{_MARK}' then held = '' end
+redis.call('SET', KEYS[1], held .. ARGV[1], 'EX', ARGV[2])
+"""
+_RELEASE = f"""
+local held = redis.call('GET', KEYS[1])
+if held and string.sub(held, 1, 1) == '{_MARK}' then
+  local others = string.gsub(held, ARGV[1], '', 1)
+  if others ~= '' then return redis.call('SET', KEYS[1], others, 'KEEPTTL') end
+end
+redis.call('DEL', KEYS[1])
+"""
+
+
+class Generations:
+    """The generations of clients, shared by all processes.
+
+    A token that expired or was flushed never comes again, because tokens are random. A token that a restored or
+    promoted server brings back belongs to another server run. So a proof that holds shows that no key changed since it
+    was read.
+    """
+
+    def __init__(self, pipeline: RedisPipeline, circuit: Circuit) -> None:
+        self._pipeline = pipeline
+        self._circuit = circuit
+
+    def read(self, client_id: str) -> Proof | None:
+        """Return the generation, to be read before the rows; None during a change, and when Redis cannot prove it."""
+        key = f"{_PREFIX}:{client_id}"
+        try:
+            return self._circuit.call(lambda: self._read(key))
+        except RedisAwayError:
+            return None
+
+    def hold(self, client_id: str) -> str | None:
+        """End the generation, and allow no other until `release` is called with the returned marker.
+
+        Returns None when Redis is away: then other processes do not notice.
+        """
+        marker = _MARK + secrets.token_hex(8)
+        return marker if self._run(_HOLD, client_id, marker, _CHANGE_SECONDS) else None
+
+    def release(self, client_id: str, marker: str | None) -> bool:
+        """Allow a new generation once no other process holds the client. Returns False when Redis is away.
+
+        Without a marker, because `hold` could not reach Redis, this still ends the generation.
+        """
+        return self._run(_RELEASE, client_id, marker or "")
+
+    def _read(self, key: str) -> Proof | None:
+        server_run = self._pipeline.server_run()
+        if not server_run:
+            return None
+        self._pipeline.execute("SET", key, secrets.token_hex(8), "NX", "EX", _LIFE_SECONDS)
+        token = (self._pipeline.execute("GET", key) or b"").decode()
+        return None if not token or token.startswith(_MARK) else Proof(key, token, server_run)
+
+    def _run(self, script: str, client_id: str, *arguments: str | int) -> bool:
+        try:
+            self._circuit.call(lambda: self._pipeline.execute("EVAL", script, 1, f"{_PREFIX}:{client_id}", *arguments))
+        except RedisAwayError:
+            return False
+        return True
+
+
+# A process reads the count this often, and trusts it for TRUST_SECONDS: a late reading does not block calls.
+_REFRESH_SECONDS = 0.5
+TRUST_SECONDS = 1.0
+
+
+class UnseenChangeCount:
+    """The count as this process read it last."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._count = CachedValue(_read, _REFRESH_SECONDS, -1, monotonic=monotonic)
+
+    def current(self) -> int | None:
+        """Return the count, at most TRUST_SECONDS old; None while another thread takes longer to read it.
+
+        Raises one of `DATABASE_TROUBLE`.
+        """
+        self._count.refresh()
+        # Read the age first: another thread may replace age and count between the two reads.
+        return self._count.value if self._count.age_seconds < TRUST_SECONDS else None
+
+
+def add_unseen_change() -> None:
+    """Count one change, within the caller's unit of work."""
+    UnseenChanges.update(number=UnseenChanges.number + 1).execute()
+
+
+def _read() -> int:
+    count: int = UnseenChanges.select(UnseenChanges.number).scalar()
+    return count
+
 
 _MAX_ENTRIES = 100_000
 

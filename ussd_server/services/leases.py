@@ -1,0 +1,85 @@
+"""Leases: a worker claims rows that are due for a time, and writes them only while the lease is its own.
+
+A claimed row has a `lease_token`, which names its worker, and `leased_until`; `due_at` stays, and with it the order.
+After a crash another worker ends the lease because the heartbeat stopped (`operations/heartbeat.py`), or it expires.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from datetime import datetime, timedelta
+from typing import Any
+
+from peewee import fn
+
+from ussd_server.clock import Clock
+from ussd_server.database.unit_of_work import for_update, skip_locked, unit_of_work
+from ussd_server.models.mail import Mail
+from ussd_server.models.payouts import Payout
+from ussd_server.models.transactions import Transaction
+from ussd_server.models.webhooks import Delivery
+
+_LEASED = (Transaction, Payout, Delivery, Mail)
+
+
+class Leases:
+    """The leases of this process."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        # Unique, because a container's next worker may have the same host name and process id.
+        self.worker_id = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+
+    def new_token(self) -> str:
+        """Return a token of this worker, as a new lease has one."""
+        return f"{self.worker_id}/{secrets.token_hex(8)}"
+
+    def claim(self, rows: Any, seconds: float) -> list[Any]:
+        """Lease rows of one table, chosen by a query with `is_due`, to the caller; without those claimed right now."""
+        if not rows.clone().limit(1).exists():
+            # An idle worker looks often: without this it would lock SQLite for writing each time.
+            return []
+        lease = {"leased_until": self._clock.now() + timedelta(seconds=seconds), "lease_token": self.new_token()}
+        with unit_of_work():
+            claimed = list(skip_locked(rows))
+            rows.model.update(lease).where(rows.model.id.in_([row.id for row in claimed])).execute()
+        for row in claimed:
+            row.__data__ |= lease
+        return claimed
+
+    def end_all(self, worker_id: str) -> int:
+        """End all leases of a worker; return their number."""
+        prefix = f"{worker_id}/"
+        return sum(
+            table.update(leased_until=None, lease_token=None)
+            .where(table.due_at <= self._clock.now(), table.lease_token.is_null(False))
+            .where(fn.SUBSTR(table.lease_token, 1, len(prefix)) == prefix)
+            .execute()
+            for table in _LEASED
+        )
+
+
+def is_due(table: Any, now: datetime) -> Any:
+    """Return the condition that a row is due and no worker has it."""
+    return (table.due_at <= now) & (table.leased_until.is_null() | (table.leased_until < now))
+
+
+def still_leased(claimed: Any) -> Any:
+    """Return the row, locked until the unit of work ends; None when the lease has ended or the row is gone."""
+    table: Any = type(claimed)
+    of_lease = (table.id == claimed.id) & (table.lease_token == claimed.lease_token)
+    return for_update(table.select().where(of_lease)).first()
+
+
+def end_lease(row: Any) -> None:
+    """End the lease of a row that the caller writes."""
+    row.leased_until = row.lease_token = None
+
+
+def release(claimed: Any) -> None:
+    """End the lease of a row that stays due, unless it has ended."""
+    table: Any = type(claimed)
+    of_lease = (table.id == claimed.id) & (table.lease_token == claimed.lease_token)
+    table.update(leased_until=None, lease_token=None).where(of_lease).execute()
