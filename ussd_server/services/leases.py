@@ -33,13 +33,13 @@ class Leases:
         self.worker_id = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
 
     def new_token(self) -> str:
-        """Return a token of this worker, as a new lease has one."""
+        """Return a new token for a lease of this worker."""
         return f"{self.worker_id}/{secrets.token_hex(8)}"
 
     def claim(self, rows: Any, seconds: float) -> list[Any]:
-        """Lease rows of one table, chosen by a query with `is_due`, to the caller; without those claimed right now."""
+        """Lease the rows of a query with `is_due` to the caller, except rows that another worker is claiming."""
         if not rows.clone().limit(1).exists():
-            # An idle worker looks often: without this it would lock SQLite for writing each time.
+            # Look without a lock first: an idle worker does so often, and each time it would lock SQLite for writing.
             return []
         lease = {"leased_until": self._clock.now() + timedelta(seconds=seconds), "lease_token": self.new_token()}
         with unit_of_work():

@@ -50,7 +50,7 @@ class PasswordLinks(Protocol):
 
 
 class MailSender:
-    """Sends what is due. Any number of processes may share the work."""
+    """Sends mails that are due. Any number of processes may share the work."""
 
     def __init__(self, runtime: Runtime, links: PasswordLinks) -> None:
         """Without a mail server nothing is claimed."""
@@ -88,7 +88,7 @@ class MailSender:
         self._conclude(row, result)
 
     def test(self, recipient: str) -> SmtpResult:
-        """Send a mail that says that it is a test, at once."""
+        """Send a test mail at once."""
         assert self._server is not None
         message = EmailMessage()
         message["From"] = formataddr(read_sender(self._sender))
@@ -105,7 +105,7 @@ class MailSender:
         return self._server.send(message, read_sender(self._sender)[1], address)
 
     def _message(self, row: Mail) -> EmailMessage | SmtpResult | None:
-        """The mail as it is sent, why it can never be, or None where no person is to receive it."""
+        """The mail to send, the reason why it can never be sent, or None when no person may receive it."""
         parameters = dict(row.parameters)
         kind = MailKind(row.kind)
         if kind is MailKind.PASSWORD_FORGOTTEN:
@@ -130,7 +130,7 @@ class MailSender:
         )  # fmt: skip
 
     def _remove(self, row: Mail) -> None:
-        """Remove a mail that no person is to receive: neither its address nor that it was asked for is kept."""
+        """Remove a mail that no person may receive, so that neither its address nor the request for it is kept."""
         Mail.delete().where(Mail.id == row.id, Mail.lease_token == row.lease_token).execute()
 
     def _conclude(self, sent: Mail, result: SmtpResult) -> None:

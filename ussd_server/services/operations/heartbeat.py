@@ -23,12 +23,12 @@ from ussd_server.services.providers.providers import Providers
 
 log = logger(__name__)
 
-# A worker that was silent for so long was removed on purpose; until then an alert reports it.
+# After so long, a silent worker counts as removed on purpose. Until then an alert reports it.
 _KEPT = timedelta(days=1)
 # A worker that was silent for longer than this loses its leases. If it still runs, it finds them expired.
 BEAT_SECONDS = 2.0
 _SILENT = timedelta(seconds=7)
-# Older counts of a worker say nothing about the present.
+# Older counts of a worker do not describe the present.
 _RECENT_SECONDS = 60
 
 

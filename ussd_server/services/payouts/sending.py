@@ -1,8 +1,8 @@
 """Sending of payouts by the background worker: rows are released at the pace of their providers, until all are final.
 
-Released rows are settled like any other transaction (`settlement/settlement.py`), so a row is sent once, whatever is
-killed. The rows of a disabled client wait. Before the approval, the worker looks up the names that are registered for
-the phone numbers.
+Released rows are settled like any other transaction (`settlement/settlement.py`), so a row is sent once, also when a
+worker is killed. The rows of a disabled client wait. Before the approval, the worker looks up the names that are
+registered for the phone numbers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LEASE_SECONDS = 60
 _TICK_SECONDS = 0.25
 # Release at most half a second's rate, so that single payments do not queue behind payouts.
 _SHARE_OF_A_SECOND = 0.5
-# Several payouts share what a provider takes.
+# Several payouts share the rate of a provider.
 _TURNS = 4
 _PROVIDER_AWAY_SECONDS = 2.0
 _LONGEST_REST_SECONDS = 30.0
@@ -141,7 +141,7 @@ class PayoutSender:
             except DATABASE_TROUBLE:
                 raise
             except Exception as error:
-                # If it were raised, the other names would never be looked up.
+                # Do not raise it: the other names would never be looked up.
                 log.error("a provider's adapter raised an exception", provider=item.provider, error=trace_of(error))
                 found = Registration()
         return compare_names(item.name, found.name)
@@ -156,7 +156,7 @@ def _waiting(payout_id: str) -> list[str]:
 
 
 def _rest_seconds(row: Payout, now: datetime, is_waiting: bool, is_ready: bool) -> float:
-    """How long nothing needs to be done: short while rows can be released, else longer the longer nothing changed."""
+    """The pause until the next step: short while rows can be released, else longer the longer nothing has changed."""
     if is_waiting:
         return _TICK_SECONDS if is_ready else _PROVIDER_AWAY_SECONDS
     quiet_seconds: float = (now - row.updated_at).total_seconds()

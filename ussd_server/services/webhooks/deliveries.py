@@ -41,7 +41,7 @@ _GONE_STATUS = 410
 
 @dataclass(frozen=True, slots=True)
 class RetrySchedule:
-    """How long a receiver may take, and how long we wait after each failure before we try again (wire contract 3.6)."""
+    """The time that a receiver may take, and the pause after each failed attempt (wire contract 3.6)."""
 
     delays: tuple[float, ...] = (5, 30, 2 * 60, 10 * 60, 3600, 6 * 3600, 24 * 3600)
     timeout_seconds: float = 10.0
@@ -49,7 +49,7 @@ class RetrySchedule:
 
 
 class DeliveryService:
-    """Sends what is due. Any number of processes may share the work."""
+    """Sends deliveries that are due. Any number of processes may share the work."""
 
     def __init__(
         self, runtime: Runtime, *, transport: Transport | None = None, schedule: RetrySchedule | None = None
@@ -64,8 +64,9 @@ class DeliveryService:
     def claim(self, limit: int) -> list[str]:
         """Lease up to `limit` deliveries that are due, the heads of their queues, to this caller; give their ids.
 
-        A webhook gets a quarter of the slots at most, and a single one until its last answer was a good one. All that
-        are not proven share half of the slots. So a receiver that hangs does not delay the others.
+        A webhook gets at most a quarter of the slots, and one slot while it is unproven, which means that its last
+        reply was bad or that it never replied. All unproven webhooks share half of the slots. So a receiver that hangs
+        does not delay the others.
         """
         now = self._clock.now()
         due = (Delivery.webhook_id == Webhook.id) & is_due(Delivery, now)
@@ -118,7 +119,7 @@ class DeliveryService:
         self._conclude(delivery, headers, exchange)
 
     def _count_under_way(self, now: datetime) -> tuple[Counter[str], int]:
-        """How many deliveries each webhook has under way, and how many all unproven ones have together."""
+        """How many deliveries each webhook has under way, and how many all unproven webhooks have together."""
         webhooks: list[Webhook] = list(
             Webhook.select(Webhook.id, Webhook.is_proven)
             .join(Delivery, on=(Webhook.id == Delivery.webhook_id))
@@ -127,7 +128,7 @@ class DeliveryService:
         return Counter(webhook.id for webhook in webhooks), sum(not webhook.is_proven for webhook in webhooks)
 
     def _signature(self, webhook: Webhook, event_id: str) -> Signature:
-        """What an event is signed with: every secret of the webhook that is good now."""
+        """The secrets that sign an event: all that are valid now."""
         now = self._clock.now()
         secrets_now = [self._vault.decrypt(webhook.secret_sealed, webhook.client_id, webhook.id)]
         if webhook.previous_secret_sealed is not None and webhook.previous_secret_expires_at > now:
@@ -165,7 +166,7 @@ class DeliveryService:
                     switch_off(webhook, _SILENT_FOR_LONG, now)
 
     def _next_attempt_at(self, attempts: int, now: datetime) -> datetime:
-        # Up to a tenth earlier or later, so that what failed in one moment is not tried again in one moment.
+        # Up to a tenth earlier or later, so that deliveries that failed together are not repeated together.
         return now + timedelta(seconds=self._schedule.delays[attempts - 1] * random.uniform(0.9, 1.1))  # noqa: S311
 
 
@@ -187,9 +188,9 @@ def _keep_answer(row: Delivery, exchange: HttpExchange, now: datetime) -> None:
     row.attempts += 1
     row.attempted_at = now
     row.answer_status = exchange.status
-    # PostgreSQL keeps no NUL in text.
+    # PostgreSQL cannot store NUL in text.
     row.answer = exchange.body.decode("utf-8", "replace").replace("\0", "\ufffd") or None
-    # An answer that was longer than we keep, or that broke off behind its status, is an answer all the same.
+    # A reply with a status is a reply, even if its body was too long or broke off.
     row.trouble = None if exchange.reach is SendState.ANSWERED else exchange.trouble
     row.took_ms = round(exchange.elapsed_seconds * 1000)
 
