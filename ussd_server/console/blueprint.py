@@ -216,7 +216,7 @@ def _for_templates() -> dict[str, Any]:
         "public_address": links.public_address,
         "public_root": f"{services().settings.public_url}/" if services().settings.public_url else request.url_root,
         "link_to_table": tables.link_to_table,
-        "is_redis_away": services().limiter.away,
+        "is_redis_away": services().limiter.is_away(),
     }
 
 

@@ -30,7 +30,7 @@ from ussd_server.database.unit_of_work import (
 )
 from ussd_server.models.ledger import Account
 from ussd_server.models.transactions import Transaction
-from ussd_server.redis.wake_up import WakeUpSignal
+from ussd_server.redis.signals import WakeUpSignal
 from ussd_server.services.accounts.fees import set_fee
 from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.transactions.batch import Batch, write_batch

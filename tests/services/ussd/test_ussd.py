@@ -19,7 +19,7 @@ from werkzeug import Request, Response
 
 from tests.conftest import MovableClock
 from tests.support.shop import CODE, PHONE, VOUCHER, Shop, shop_document
-from ussd_server import polling
+from ussd_server import clock as service_clock
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.database.unit_of_work import release_connection
@@ -254,7 +254,7 @@ def test_no_more_steps_than_a_clients_places_wait_for_others(
     services.gateways.answer(adapter, secret, GatewayRequest("POST", body=form), "r")
     UssdSession.update(working_token="busy", working_until=clock.now() + timedelta(seconds=60)).execute()
     pauses: list[float] = []
-    monkeypatch.setattr(polling, "sleep", pauses.append)
+    monkeypatch.setattr(service_clock, "sleep", pauses.append)
     monkeypatch.setattr(sessions, "_WAIT_SECONDS", 0.05)
     monkeypatch.setattr(sessions, "_ATTEMPTS_OF_ALL", 1)
 

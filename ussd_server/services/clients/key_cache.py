@@ -31,8 +31,7 @@ from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.limits.decisions import Proof
 from ussd_server.models.clients import Client
 from ussd_server.models.keys import ApiKey, UnseenChanges
-from ussd_server.redis.circuit import Circuit, RedisAwayError
-from ussd_server.redis.pipeline import RedisPipeline
+from ussd_server.redis.pipeline import Circuit, RedisAwayError, RedisPipeline
 from ussd_server.security.credentials import may_be_apikey
 
 _PREFIX = "version"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from ussd_server.clock import attempts
 from ussd_server.context import RequestContext
 from ussd_server.database.compiled_queries import CompiledQuery, find_row, param
 from ussd_server.models.transactions import Transaction
-from ussd_server.polling import attempts
 from ussd_server.runtime import Runtime
 from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.pages import of_period, page_of
