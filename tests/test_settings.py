@@ -107,7 +107,7 @@ def test_every_form_of_an_address_of_redis_is_taken_without_asking_it(
 def test_the_certificate_authorities_of_providers_are_in_a_readable_file(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    path = tmp_path / "companies.pem"
+    path = tmp_path / "providers.pem"
     assert refusals(monkeypatch, USSD_CA_FILE=str(path)) == ["USSD_CA_FILE"]
     path.write_text("-----BEGIN CERTIFICATE-----\nnonsense\n-----END CERTIFICATE-----\n")
     assert refusals(monkeypatch) == ["USSD_CA_FILE"]

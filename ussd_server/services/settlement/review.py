@@ -129,7 +129,7 @@ class ReviewService:
             return
         fail(row, FailureCode.PROVIDER_ERROR, Source.OPERATOR, now, ChangeDetail(note=reason))
         if (provider := self._providers.get(row.provider or "")) is not None:
-            # People may be wrong as well: the provider is enquired once more.
+            # Operators may be wrong too, so the provider is enquired once more.
             row.due_at = now + timedelta(seconds=provider.pace.late_check_after)
 
 
