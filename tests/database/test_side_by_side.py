@@ -53,7 +53,9 @@ BIG = (
     "ussd_sessions",
     "audit_events",
 )
-NOW = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S}.000Z"
+# The test's clock may begin two minutes behind the real time.
+BEGUN = datetime.now(UTC) - timedelta(minutes=5)
+NOW = f"{BEGUN:%Y-%m-%dT%H:%M:%S}.000Z"
 _numbers = itertools.count(1)
 
 
@@ -87,7 +89,7 @@ def insert(table: str, **columns: Any) -> dict[str, Any]:
 
 
 def fresh_id() -> str:
-    return new_id(datetime.now(UTC))
+    return new_id(BEGUN)
 
 
 def write_as_before() -> str:
