@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ussd_server.services.menus.drop_offs import DropOffs
     from ussd_server.services.operations.heartbeat import Heartbeat
     from ussd_server.services.providers.providers import Providers, ProviderSwitches
-    from ussd_server.services.transactions.provider_references import ProviderReferences
+    from ussd_server.services.transactions.names import ProviderReferences
     from ussd_server.settings import Settings
 
 

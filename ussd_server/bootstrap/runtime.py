@@ -33,7 +33,7 @@ from ussd_server.services.menus.drop_offs import DropOffs
 from ussd_server.services.operations.heartbeat import Heartbeat
 from ussd_server.services.providers.providers import Providers, ProviderSwitches
 from ussd_server.services.settlement.provider_callbacks import callback_path
-from ussd_server.services.transactions.provider_references import ProviderReferences
+from ussd_server.services.transactions.names import ProviderReferences
 from ussd_server.settings import Settings, SettingsError
 
 _WINDOWS: dict[str, tuple[RateLimitItem, ...]] = {
