@@ -139,17 +139,31 @@ def postings_of(client_id: str, transaction_id: str, legs: Collection[Leg], now:
     names = dict.fromkeys(name for leg in legs for name in (leg.debit, leg.credit))
     return Postings(
         accounts=[
-            {"id": new_id(now), "client_id": client_id, "name": name, "kind": account_kind(name),
-             "created_at": created_at}
+            {
+                "id": new_id(now),
+                "client_id": client_id,
+                "name": name,
+                "kind": account_kind(name),
+                "created_at": created_at,
+            }
             for name in names
         ],
         legs=[
-            {"id": new_id(now), "client_id": client_id, "transaction_id": transaction_id, "kind": leg.kind,
-             "purpose": leg.purpose, "debit": leg.debit, "credit": leg.credit, "amount_cents": leg.amount_cents,
-             "hold_id": leg.hold_id, "created_at": created_at}
+            {
+                "id": new_id(now),
+                "client_id": client_id,
+                "transaction_id": transaction_id,
+                "kind": leg.kind,
+                "purpose": leg.purpose,
+                "debit": leg.debit,
+                "credit": leg.credit,
+                "amount_cents": leg.amount_cents,
+                "hold_id": leg.hold_id,
+                "created_at": created_at,
+            }
             for leg in legs
         ],
-    )  # fmt: skip
+    )
 
 
 def write_postings(postings: Postings) -> None:

@@ -128,14 +128,22 @@ class PayoutApproval:
                 continue
             reference = transaction_reference(payout.reference, str(item.reference))
             identity = RequestIdentity(
-                payout.client_id, TransactionType.DISBURSEMENT,
-                digest_of({"payout_id": payout.id, "line": item.line}), reference,
-            )  # fmt: skip
+                payout.client_id,
+                TransactionType.DISBURSEMENT,
+                digest_of({"payout_id": payout.id, "line": item.line}),
+                reference,
+            )
             draft = self._creator.draft(
-                identity, item.amount_cents or 0, phone_number=item.phone_number, provider=item.provider,
-                account=MAIN_ACCOUNT, payout_id=payout.id, request_id=context.request_id,
-                description=item.description or payout.description, due_at=QUEUED_UNTIL,
-            )  # fmt: skip
+                identity,
+                item.amount_cents or 0,
+                phone_number=item.phone_number,
+                provider=item.provider,
+                account=MAIN_ACCOUNT,
+                payout_id=payout.id,
+                request_id=context.request_id,
+                description=item.description or payout.description,
+                due_at=QUEUED_UNTIL,
+            )
             drafted.queued.append(queued_batch(draft))
             drafted.ids[item.line], drafted.fees[item.line] = draft.row.id, draft.row.fee_cents
         drafted.items_digest = str(items)

@@ -115,9 +115,14 @@ def is_under_way(payout_id: str) -> bool:
 def _cancel(rows: Sequence[Transaction], now: datetime) -> None:
     ids = [row.id for row in rows]
     cancelled = {
-        "status": TransactionStatus.FAILED, "failure_code": FailureCode.CANCELLED, "completed_at": now,
-        "updated_at": now, "due_at": None, "leased_until": None, "lease_token": None,
-    }  # fmt: skip
+        "status": TransactionStatus.FAILED,
+        "failure_code": FailureCode.CANCELLED,
+        "completed_at": now,
+        "updated_at": now,
+        "due_at": None,
+        "leased_until": None,
+        "lease_token": None,
+    }
     Transaction.update(**cancelled).where(Transaction.id.in_(ids)).execute()
     steps: Any = (
         StatusChange.select(StatusChange.transaction_id, fn.MAX(StatusChange.sequence))
@@ -138,19 +143,26 @@ def _cancel(rows: Sequence[Transaction], now: datetime) -> None:
         row.__data__ |= cancelled
         common = {"client_id": row.client_id, "created_at": at}
         changes.append(
-            common | {
-                "transaction_id": row.id, "sequence": last_steps[row.id] + 1, "status": TransactionStatus.FAILED,
-                "source": Source.SUBMIT, "provider_call": orjson.dumps(detail).decode(),
+            common
+            | {
+                "transaction_id": row.id,
+                "sequence": last_steps[row.id] + 1,
+                "status": TransactionStatus.FAILED,
+                "source": Source.SUBMIT,
+                "provider_call": orjson.dumps(detail).decode(),
             }
-        )  # fmt: skip
+        )
         sequence, last_id = last_events[row.id]
         events.append(
-            common | {
-                "id": new_id(now, last_id), "object_id": row.id, "sequence": sequence + 1,
+            common
+            | {
+                "id": new_id(now, last_id),
+                "object_id": row.id,
+                "sequence": sequence + 1,
                 "type": f"transaction.{TransactionStatus.FAILED}",
                 "payload": orjson.dumps(later_payload(view_of(row))).decode(),
             }
-        )  # fmt: skip
+        )
     insert_rows(StatusChange, changes)
     insert_rows(Event, events)
 
@@ -169,11 +181,13 @@ def _releases(rows: Sequence[Transaction], now: datetime) -> list[Postings]:
     )
     return [
         postings_of(
-            hold.client_id, hold.transaction_id,
-            end_holds([Leg(hold.kind, hold.purpose, hold.debit, hold.credit, hold.amount_cents, hold.id)], "void"), now,
+            hold.client_id,
+            hold.transaction_id,
+            end_holds([Leg(hold.kind, hold.purpose, hold.debit, hold.credit, hold.amount_cents, hold.id)], "void"),
+            now,
         )
         for hold in holds
-    ]  # fmt: skip
+    ]
 
 
 def _joined(parts: Sequence[Postings]) -> Postings:

@@ -106,10 +106,19 @@ class Sessions:
         """Return a session without turns, not yet inserted; its id sorts behind `previous_id`."""
         now = self._clock.now()
         facts |= {
-            "id": new_id(now, previous_id), "status": SessionStatus.ACTIVE, "turn": 0, "state": {}, "turns": [],
-            "node": "", "message": "", "action": Action.CONTINUE, "created_at": now, "last_seen_at": now,
-            "expires_at": now + self._idle, "due_at": now + self._idle,
-        }  # fmt: skip
+            "id": new_id(now, previous_id),
+            "status": SessionStatus.ACTIVE,
+            "turn": 0,
+            "state": {},
+            "turns": [],
+            "node": "",
+            "message": "",
+            "action": Action.CONTINUE,
+            "created_at": now,
+            "last_seen_at": now,
+            "expires_at": now + self._idle,
+            "due_at": now + self._idle,
+        }
         return UssdSession(**dict.fromkeys(UssdSession._meta.fields) | facts)
 
     def insert_claimed(self, row: UssdSession) -> bool:

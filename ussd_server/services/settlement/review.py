@@ -148,9 +148,16 @@ def _note(
     row.review_note = f"{request.reason} ({decided_by})"
     row.save()
     write_audit_event(
-        action, context, now, client_id=row.client_id, object_id=row.id, reason=request.reason,
-        amount_cents=row.amount_cents, phone_number=row.phone_number, decided_by=decided_by,
-    )  # fmt: skip
+        action,
+        context,
+        now,
+        client_id=row.client_id,
+        object_id=row.id,
+        reason=request.reason,
+        amount_cents=row.amount_cents,
+        phone_number=row.phone_number,
+        decided_by=decided_by,
+    )
 
 
 def _with_history(row: Transaction) -> ReviewHistory:

@@ -229,9 +229,12 @@ class Settlement:
                 row.due_at = QUEUED_UNTIL
             elif was_never_sent and waited > timedelta(seconds=UNREACHABLE_SECONDS):
                 fail(
-                    row, FailureCode.PROVIDER_UNAVAILABLE, Source.POLL, now,
+                    row,
+                    FailureCode.PROVIDER_UNAVAILABLE,
+                    Source.POLL,
+                    now,
                     next_check_at=now + timedelta(seconds=SLOW_POLL_SECONDS),
-                )  # fmt: skip
+                )
             else:
                 row.due_at = now + timedelta(seconds=UNAVAILABLE_RETRY_SECONDS)
                 if waited > timedelta(seconds=_WAIT_WITHOUT_PROVIDER_SECONDS):

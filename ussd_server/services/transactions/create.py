@@ -126,13 +126,28 @@ class TransactionCreator:
         terms = self.fees.find(identity.client_id, identity.type)
         row = Transaction(__no_default__=True)
         row.__data__ |= dict(
-            id=new_id(now), client_id=identity.client_id, type=identity.type, status=TransactionStatus.CREATED,
-            currency="UGX", amount_cents=amount_cents, fee_cents=fee_cents(terms, amount_cents),
-            reference=identity.reference, idempotency_key=identity.idempotency_key, session_id=identity.session_id,
-            confirmation=identity.confirmation, request_digest=identity.digest, late=False, ask_attempts=0, checks=0,
-            created_at=now, updated_at=now, due_at=due_at or now, due_source=Source.POLL,
-            provider_reference=name, **columns,
-        )  # fmt: skip
+            id=new_id(now),
+            client_id=identity.client_id,
+            type=identity.type,
+            status=TransactionStatus.CREATED,
+            currency="UGX",
+            amount_cents=amount_cents,
+            fee_cents=fee_cents(terms, amount_cents),
+            reference=identity.reference,
+            idempotency_key=identity.idempotency_key,
+            session_id=identity.session_id,
+            confirmation=identity.confirmation,
+            request_digest=identity.digest,
+            late=False,
+            ask_attempts=0,
+            checks=0,
+            created_at=now,
+            updated_at=now,
+            due_at=due_at or now,
+            due_source=Source.POLL,
+            provider_reference=name,
+            **columns,
+        )
         return Draft(row, terms)
 
     def _insert(self, draft: Draft, legs: Collection[Leg], source: Source, within: Within | None) -> TransactionView:
@@ -170,10 +185,14 @@ def batch_of(draft: Draft, legs: Collection[Leg], source: Source) -> tuple[Batch
         events=[event for _, event in changes],
         settled=settled,
         fees=[
-            {"client_id": row.client_id, "type": row.type, "fixed_cents": terms.fixed_cents,
-             "share_basis_points": terms.share_basis_points}
+            {
+                "client_id": row.client_id,
+                "type": row.type,
+                "fixed_cents": terms.fixed_cents,
+                "share_basis_points": terms.share_basis_points,
+            }
         ],
-    )  # fmt: skip
+    )
     return batch, view
 
 

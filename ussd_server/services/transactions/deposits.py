@@ -43,9 +43,12 @@ class DepositService:
             if not Client.select().where(Client.id == request.client_id).exists():
                 raise ServiceError(Code.NOT_FOUND, "Client not found")
             draft = self._creator.draft(
-                identity, request.amount_cents, account=MAIN_ACCOUNT, description=request.description,
+                identity,
+                request.amount_cents,
+                account=MAIN_ACCOUNT,
+                description=request.description,
                 request_id=context.request_id,
-            )  # fmt: skip
+            )
             return draft, legs_of(draft.row, "move", DEPOSITS_ACCOUNT, MAIN_ACCOUNT, fee_from=DEPOSITS_ACCOUNT)
 
         return self._creator.create(identity, prepare, Source.OPERATOR)

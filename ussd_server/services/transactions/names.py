@@ -81,9 +81,14 @@ def find_repeated(identity: RequestIdentity, now: datetime) -> Transaction | Non
     if key is not None:
         bound = _BOUND.first(IdempotencyKey, client_id=identity.client_id, key=key)
     found = (_NAMED_DEPOSIT if identity.type is TransactionType.DEPOSIT else _NAMED).rows(
-        Transaction, client_id=identity.client_id, reference=identity.reference, idempotency_key=key,
-        session_id=identity.session_id, confirmation=identity.confirmation, bound_id=bound and bound.transaction_id,
-    )  # fmt: skip
+        Transaction,
+        client_id=identity.client_id,
+        reference=identity.reference,
+        idempotency_key=key,
+        session_id=identity.session_id,
+        confirmation=identity.confirmation,
+        bound_id=bound and bound.transaction_id,
+    )
     if not found:
         return None
     if len(found) > 1 or found[0].request_digest != identity.digest:

@@ -147,17 +147,27 @@ class RefundService:
         if request.amount_cents is not None:
             content["amount_cents"] = request.amount_cents
         identity = RequestIdentity(
-            context.client_id, TransactionType.REFUND, digest, request.reference, request.idempotency_key,
+            context.client_id,
+            TransactionType.REFUND,
+            digest,
+            request.reference,
+            request.idempotency_key,
             content=content,
-        )  # fmt: skip
+        )
 
         def prepare(identity: RequestIdentity) -> Prepared:
             amount_cents, provider = self._check(request.amount_cents, original)
             draft = self._creator.draft(
-                identity, amount_cents, phone_number=original.phone_number, provider=provider,
-                account=original.account, refund_of=original.id, request_id=context.request_id,
-                description=details.reason, metadata=details.metadata,
-            )  # fmt: skip
+                identity,
+                amount_cents,
+                phone_number=original.phone_number,
+                provider=provider,
+                account=original.account,
+                refund_of=original.id,
+                request_id=context.request_id,
+                description=details.reason,
+                metadata=details.metadata,
+            )
             return draft, hold_legs(draft.row)
 
         @contextmanager
@@ -168,10 +178,16 @@ class RefundService:
                 _within_what_is_left(row.amount_cents, original)
                 yield
                 write_audit_event(
-                    "transaction.refunded", context, row.created_at, client_id=original.client_id,
-                    object_id=original.id, reason=details.reason, amount_cents=row.amount_cents,
-                    phone_number=original.phone_number, decided_by=", ".join(details.operators) or None,
-                )  # fmt: skip
+                    "transaction.refunded",
+                    context,
+                    row.created_at,
+                    client_id=original.client_id,
+                    object_id=original.id,
+                    reason=details.reason,
+                    amount_cents=row.amount_cents,
+                    phone_number=original.phone_number,
+                    decided_by=", ".join(details.operators) or None,
+                )
 
         return self._creator.create(identity, prepare, details.source, within)
 

@@ -70,10 +70,16 @@ class TransactionService:
         refuse_operators_name(request.reference)
         content = {name: getattr(request, name) for name in _CONTENT}
         identity = RequestIdentity(
-            context.client_id, request.type, digest_of(content), request.reference, request.idempotency_key,
-            request.session_id, request.confirmation, request.place,
+            context.client_id,
+            request.type,
+            digest_of(content),
+            request.reference,
+            request.idempotency_key,
+            request.session_id,
+            request.confirmation,
+            request.place,
             content={name: value for name, value in content.items() if name != "provider" or value},
-        )  # fmt: skip
+        )
         created = self._creator.create(identity, lambda identity: self._prepare(identity, request, context))
         if not request.wait:
             return created
@@ -118,10 +124,17 @@ class TransactionService:
                 request.provider, request.phone_number, request.amount_cents, Direction(request.type)
             ).name
         draft = self._creator.draft(
-            identity, request.amount_cents, phone_number=request.phone_number, to_phone_number=request.to_phone_number,
-            provider=provider, account=account, description=request.description, metadata=request.metadata,
-            callback_url=request.callback_url, request_id=context.request_id,
-        )  # fmt: skip
+            identity,
+            request.amount_cents,
+            phone_number=request.phone_number,
+            to_phone_number=request.to_phone_number,
+            provider=provider,
+            account=account,
+            description=request.description,
+            metadata=request.metadata,
+            callback_url=request.callback_url,
+            request_id=context.request_id,
+        )
         if request.to_phone_number is not None:
             return draft, legs_of(draft.row, "move", account, request.to_phone_number, fee_from=account)
         return draft, hold_legs(draft.row) if request.type is TransactionType.DISBURSEMENT else []
