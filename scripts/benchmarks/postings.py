@@ -92,9 +92,14 @@ def measure_postings(size: Size) -> dict[str, Any]:
     for (accounts, threads), pairs in seen.items():
         ours_seen, theirs_seen = zip(*pairs, strict=True)
         postings.append(
-            {"accounts": accounts, "threads": threads, "service": spread(ours_seen), "pgbench": spread(theirs_seen),
-             "ratio": ratios(ours_seen, theirs_seen)}
-        )  # fmt: skip
+            {
+                "accounts": accounts,
+                "threads": threads,
+                "service": spread(ours_seen),
+                "pgbench": spread(theirs_seen),
+                "ratio": ratios(ours_seen, theirs_seen),
+            }
+        )
     print_table(f"Transfers per second with fsync, {rounds} rounds of {seconds} s", postings)
     return {"postings": postings}
 
@@ -133,11 +138,31 @@ def _run_pgbench(url: str, folder: Path, threads: int, accounts: str, seconds: f
     """Return the transfers per second of so many clients of pgbench, and how many they made."""
     server = urlsplit(url)
     printed = subprocess.run(
-        [binaries() / "pgbench", "-n", "-M", "prepared", "-c", str(threads), "-j", str(min(threads, 2)),
-         "-T", str(max(1, round(seconds))), "-f", folder / accounts,
-         "-h", server.hostname, "-p", str(server.port), "-U", server.username, server.path.strip("/")],
-        check=True, capture_output=True, text=True,
-    ).stdout  # fmt: skip
+        [
+            binaries() / "pgbench",
+            "-n",
+            "-M",
+            "prepared",
+            "-c",
+            str(threads),
+            "-j",
+            str(min(threads, 2)),
+            "-T",
+            str(max(1, round(seconds))),
+            "-f",
+            folder / accounts,
+            "-h",
+            server.hostname,
+            "-p",
+            str(server.port),
+            "-U",
+            server.username,
+            server.path.strip("/"),
+        ],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
     rate = re.search(r"tps = ([0-9.]+)", printed)
     count = re.search(r"transactions actually processed: ([0-9]+)", printed)
     assert rate is not None
