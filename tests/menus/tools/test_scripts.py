@@ -34,7 +34,8 @@ def test_a_script_plays_a_whole_payment(shop: Menu) -> None:
     [
         (
             {"steps": [{"expect": "Hello"}]},
-            "script `s`, step 1: expected `Hello`, and the screen is:\nWelcome to ACME\n1. Pay\n2. Balance\n3. Language",
+            "script `s`, step 1: expected `Hello`, and the screen is:\n"
+            "Welcome to ACME\n1. Pay\n2. Balance\n3. Language",
         ),
         ({"steps": [{"send": "1", "end": True}]}, "script `s`, step 1: the session should have ended here"),
         ({"steps": [{"send": "2", "end": False}]}, "script `s`, step 1: the session should not have ended here"),

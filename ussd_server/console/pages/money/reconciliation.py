@@ -123,8 +123,8 @@ def create_reconciliation(context: RequestContext) -> Any:
             wanted = ReconcileStatement(
                 provider,
                 file.filename,
-                file.stream,
-                _row_writer(text),  # type: ignore[arg-type]
+                file.stream,  # type: ignore[arg-type]
+                _row_writer(text),
                 is_dry_run=request.form.get("result") == "try",
                 is_confirmed=request.form.get("is_confirmed") == "yes",
             )
