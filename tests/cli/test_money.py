@@ -151,7 +151,7 @@ def test_two_operators_refund_a_collection_once(client_id: str) -> None:
     shown = output_of("transactions", "show", "order 7", "--client", "ACME")["transaction"]
     assert (shown["transaction_id"], shown["refunded_amount_cents"]) == (made.transaction_id, 150_000)
     assert (
-        "UGX 1,500 of it went back to the payer or is on its way back" in run("transactions", "show", "order 7").output
+        "UGX 1,500 of it was refunded or is being refunded" in run("transactions", "show", "order 7").output
     )
 
 

@@ -63,7 +63,7 @@ def _facts(change: TransactionChange, provider: str) -> tuple[str, ...]:
     elif detail.attempt:
         facts.append(f"Attempt {detail.attempt}")
     if detail.left_machine is False:
-        facts.append("Nothing left this server")
+        facts.append("Not sent yet")
     if detail.provider_code:
         facts.append(f"{provider} answered {detail.provider_code}")
     if detail.code and detail.code != change.status.upper():

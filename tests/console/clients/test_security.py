@@ -179,8 +179,8 @@ def test_guesses_of_a_fresh_code_are_limited(visit: Visit, clock: MovableClock) 
 
 def test_an_owner_requires_a_second_factor_and_each_person_is_led_to_add_one(visit: Visit, clock: MovableClock) -> None:
     owner, viewer = visit(), visit("viewer")
-    assert "Require it of everybody" in owner.get("/people").text
-    assert "Require it of everybody" not in visit("admin").get("/people").text
+    assert "Require it of every person" in owner.get("/people").text
+    assert "Require it of every person" not in visit("admin").get("/people").text
     assert "Add a second factor first." in owner.post("/people/second-factor/required").text
     Phone(clock, owner)
     assert owner.post("/people/second-factor/required").status_code == 303

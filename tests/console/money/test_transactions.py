@@ -75,7 +75,7 @@ def test_a_payment_is_explained_with_its_timeline_ledger_and_webhooks(
     services.settlement.advance(*services.settlement.claim(1))
     page = visitor.get(path)
     assert "waits for the payer to approve it" in page.text
-    assert "no webhook takes it" in page.text
+    assert "Not sent: no webhook subscribes to this event" in page.text
     assert "&lt;/pre&gt;" in page.text
     live = re.search(r'hx-get="/console(/transactions/[^"]+/live\?open=1)"', page.text)
     assert live

@@ -44,8 +44,8 @@ def test_a_payout_is_judged_approved_sent_and_completed(desk: PayoutDesk, servic
     assert [item.problems for item in desk.items(draft, ItemState.INVALID)] == [
         ("phone_number: Must be +256 followed by nine digits.",),
         ("amount: Must be greater than 0 and less than 1000000, with at most two decimals.",),
-        ("reference: Stands in several rows: 5, 6.",),
-        ("reference: Stands in several rows: 5, 6.",),
+        ("reference: Used in rows 5 and 6; each must be unique.",),
+        ("reference: Used in rows 5 and 6; each must be unique.",),
         ("reference: Missing.",),
     ]
     assert desk.main() == (50_000_000, 0)

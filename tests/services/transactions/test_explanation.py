@@ -104,13 +104,13 @@ def view(kind: str, status: str, **more: Any) -> TransactionView:
             "collection",
             "succeeded",
             {"fee_cents": 7_550},
-            f"UGX 5,000 arrived in the main account {THEN}, less a fee of UGX 75.50; nothing more happens.",
+            f"UGX 5,000 arrived in the main account {THEN}, less a fee of UGX 75.50. Complete.",
         ),
         (
             "collection",
             "succeeded",
             {"account": "+256772000009"},
-            f"UGX 5,000 arrived in the account of +256772000009 {THEN}; nothing more happens.",
+            f"UGX 5,000 arrived in the account of +256772000009 {THEN}. Complete.",
         ),
         (
             "collection",
@@ -122,13 +122,13 @@ def view(kind: str, status: str, **more: Any) -> TransactionView:
             "collection",
             "succeeded",
             {"refunded_amount_cents": 200_000},
-            f"UGX 5,000 arrived in the main account {THEN}; UGX 2,000 of it went back to the payer or is on its way back; nothing more happens.",
+            f"UGX 5,000 arrived in the main account {THEN}; UGX 2,000 of it was refunded or is being refunded. Complete.",
         ),
         (
             "collection",
             "reversed",
             {"refunded_amount_cents": 500_000},
-            "UGX 5,000 was collected and all of it went back to the payer; nothing more happens.",
+            "UGX 5,000 was collected and all of it was refunded to the payer. Complete.",
         ),
         (
             "collection",
@@ -164,13 +164,13 @@ def view(kind: str, status: str, **more: Any) -> TransactionView:
             "disbursement",
             "succeeded",
             {},
-            f"UGX 5,000 left the main account and reached the payee {THEN}; nothing more happens.",
+            f"UGX 5,000 left the main account and reached the payee {THEN}. Complete.",
         ),
         (
             "disbursement",
             "succeeded",
             {"late": True},
-            f"UGX 5,000 left the main account and reached the payee {THEN} although MTN had reported a failure before; nothing more happens.",
+            f"UGX 5,000 left the main account and reached the payee {THEN} although MTN had reported a failure before. Complete.",
         ),
         (
             "disbursement",
@@ -182,7 +182,7 @@ def view(kind: str, status: str, **more: Any) -> TransactionView:
             "refund",
             "succeeded",
             {},
-            f"UGX 5,000 left the main account and reached the payer {THEN}; nothing more happens.",
+            f"UGX 5,000 left the main account and reached the payer {THEN}. Complete.",
         ),
         (
             "refund",
@@ -194,13 +194,13 @@ def view(kind: str, status: str, **more: Any) -> TransactionView:
             "transfer",
             "succeeded",
             {},
-            f"UGX 5,000 moved from the main account to the account of +256772000001 {THEN}; nothing more happens.",
+            f"UGX 5,000 moved from the main account to the account of +256772000001 {THEN}. Complete.",
         ),
         (
             "deposit",
             "succeeded",
             {},
-            f"UGX 5,000 was credited to the main account by the operator {THEN}; nothing more happens.",
+            f"UGX 5,000 was credited to the main account by the operator {THEN}. Complete.",
         ),
     ],
 )
@@ -322,7 +322,7 @@ def test_a_refund_names_its_collection_and_a_collection_what_was_refunded(
     whole = listed[collected.reference]
     assert (whole.status, whole.refunded_amount_cents, whole.refund_of) == ("reversed", 500_000, None)
     assert services.reviews.show(whole.transaction_id, operator()).transaction.explanation == (
-        "UGX 5,000 was collected and all of it went back to the payer; nothing more happens."
+        "UGX 5,000 was collected and all of it was refunded to the payer. Complete."
     )
 
 

@@ -17,7 +17,7 @@ def channels() -> None:
 
 
 @channels.command()
-@click.option("--client", metavar="CLIENT", help="Whose codes it carries (name or id); left out, everybody's.")
+@click.option("--client", metavar="CLIENT", help="Whose codes it carries (name or id); left out, those of all clients.")
 @click.option(
     "--adapter", required=True, type=KnownName(ADAPTERS), help="The gateway's format; `at` is Africa's Talking."
 )

@@ -44,7 +44,7 @@ def create(client: str, email: str, role: str, password_stdin: bool, as_json: bo
 
 
 @users.command(name="list")
-@click.option("--client", help="Name or id of the client; without it, everybody.")
+@click.option("--client", help="Name or id of the client; without it, all people.")
 @with_json
 def list_(client: str | None, as_json: bool) -> None:
     """Show people."""

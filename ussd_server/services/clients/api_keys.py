@@ -188,7 +188,7 @@ class ApiKeyService:
                     raise ServiceError(Code.INVALID_REQUEST, "apikey: Was deleted and can never be used again.")
                 write_audit_event("api_key.imported", context, now, client_id=row.client_id, object_id=row.id)
         except IntegrityError:
-            raise ServiceError(Code.INVALID_REQUEST, "apikey: Is being imported by somebody else.") from None
+            raise ServiceError(Code.INVALID_REQUEST, "apikey: Another import of it is under way.") from None
         return ImportedApiKey(row.id, row.apikey, "created")
 
     def _insert(

@@ -18,7 +18,7 @@ from ussd_server.values import is_id
 
 _REFUSAL = "Your role does not allow this."
 _NONE_YET = "Add a second factor first."
-_REQUIRED = "Your client requires a second factor of everybody. Add another one in its place instead."
+_REQUIRED = "Your client requires a second factor of every person. Add another one in its place instead."
 
 
 class SecondFactorService:

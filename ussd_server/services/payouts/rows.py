@@ -84,10 +84,10 @@ def judge_references(rows: Sequence[PayoutRow], payout: str, used: Callable[[Col
             lines[row.reference].append(row)
     for same in lines.values():
         if len(same) > 1:
-            named = ", ".join(str(row.line) for row in same[:_MOST_LINES_NAMED])
-            more = f" and {len(same) - _MOST_LINES_NAMED} more" if len(same) > _MOST_LINES_NAMED else ""
+            named = [str(row.line) for row in same[:_MOST_LINES_NAMED]]
+            last = f"{len(same) - _MOST_LINES_NAMED} more" if len(same) > _MOST_LINES_NAMED else named.pop()
             for row in same:
-                row.problems.append(f"reference: Stands in several rows: {named}{more}.")
+                row.problems.append(f"reference: Used in rows {', '.join(named)} and {last}; each must be unique.")
     taken = used([transaction_reference(payout, reference) for reference in lines])
     for reference, same in lines.items():
         if transaction_reference(payout, reference) in taken:

@@ -100,7 +100,7 @@ class ReviewService:
         if has_succeeded is not None:
             _require_settleable(row, has_succeeded)
         elif row.completed_at is None:
-            raise ServiceError(Code.INVALID_REQUEST, "Nobody knows the outcome yet; settle it as one or the other")
+            raise ServiceError(Code.INVALID_REQUEST, "The outcome is still unknown; settle it as one or the other")
         return row
 
     def conclude(

@@ -30,7 +30,7 @@ def explain(view: TransactionView, *, is_in_review: bool) -> str:
     """
     where = _leaving(view) if view.type in _LEAVES else _ELSE.get(view.type, _arriving)(view)
     ending = _next_step(view, is_in_review=is_in_review)
-    return f"{where[0].upper()}{where[1:]}; {ending}."
+    return f"{where[0].upper()}{where[1:]}" + (f"; {ending}." if ending else ". Complete.")
 
 
 def _arriving(view: TransactionView) -> str:
@@ -53,12 +53,12 @@ def _arriving(view: TransactionView) -> str:
         case TransactionStatus.FAILED:
             return f"{_failure(view)}, so {amount} stayed with the payer"
         case TransactionStatus.REVERSED:
-            return f"{amount} was collected and all of it went back to the payer"
+            return f"{amount} was collected and all of it was refunded to the payer"
     less_fee = f", less a fee of {written_amount(view.fee_cents)}" if view.fee_cents else ""
     late = f" although {provider} had reported a failure before" if view.late else ""
     back = ""
     if view.refunded_amount_cents:
-        back = f"; {written_amount(view.refunded_amount_cents)} of it went back to the payer or is on its way back"
+        back = f"; {written_amount(view.refunded_amount_cents)} of it was refunded or is being refunded"
     return f"{amount} arrived in the {_account(view)} {_since(view)}{less_fee}{late}{back}"
 
 
@@ -110,7 +110,7 @@ _ELSE = {TransactionType.TRANSFER: _transfer, TransactionType.DEPOSIT: _deposit}
 
 
 def _next_step(view: TransactionView, *, is_in_review: bool) -> str:
-    """What happens next."""
+    """What happens next, empty when the transaction is complete."""
     provider, next_check_at = _provider(view), view.next_check_at
     asks = f"{provider} is asked again {_at(next_check_at)}" if next_check_at is not None else ""
     if is_in_review:
@@ -118,9 +118,10 @@ def _next_step(view: TransactionView, *, is_in_review: bool) -> str:
     if view.status is TransactionStatus.CREATED and view.provider is not None:
         return f"it is sent as soon as {provider} takes it"
     if view.status is TransactionStatus.FAILED:
-        retry = _NEXT_STEPS[view.failure.retry] if view.failure is not None else "nothing more happens"
-        return f"{provider} is asked once more {_at(next_check_at)}, and {retry}" if next_check_at else retry
-    return asks or "nothing more happens"
+        last_check = f"{provider} is asked once more {_at(next_check_at)}" if next_check_at else ""
+        retry = _NEXT_STEPS[view.failure.retry] if view.failure is not None else ""
+        return ", and ".join(filter(None, (last_check, retry)))
+    return asks
 
 
 def _failure(view: TransactionView) -> str:

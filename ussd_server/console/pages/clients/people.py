@@ -17,7 +17,7 @@ from ussd_server.status import Code, ServiceError
 ROLES = {
     "viewer": "sees everything but secrets, changes nothing",
     "developer": "also works with keys, menus, webhooks and payouts",
-    "admin": "also refunds, approves payouts, deletes keys and keeps the team",
+    "admin": "also refunds, approves payouts, deletes keys and manages the team",
     "owner": "as an admin, and keeps owners",
 }
 

@@ -67,7 +67,7 @@ def remove_factor_of_person(context: RequestContext, user_id: str) -> Any:
 def require_factor(context: RequestContext, action: str) -> Any:
     """Require a second factor of every person of the client, or leave it to each person."""
     services().second_factors.require(action == "required", context)
-    flash("Everybody needs a second factor from now on." if action == "required" else "Each person decides.", "good")
+    flash("Every person needs a second factor from now on." if action == "required" else "Each person decides.", "good")
     return redirect(url_for("console.list_people"), 303)
 
 

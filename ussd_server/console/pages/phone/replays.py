@@ -23,7 +23,7 @@ _RESULTS = {
     ReplayResult.SAME: "same screens",
     ReplayResult.OTHER_SCREEN: "another screen",
     ReplayResult.DEAD_END: "dead end",
-    ReplayResult.NOT_FOUND: "deleted meanwhile",
+    ReplayResult.NOT_FOUND: "deleted since",
 }
 _COLUMNS = (
     Column(
