@@ -53,10 +53,25 @@ class PostgresServer:
     def start(self) -> None:
         """Start it and wait until it answers."""
         self.process = subprocess.Popen(
-            [self._postgres, "-D", self._data, "-p", str(self.port), "-k", "", "-c", "listen_addresses=127.0.0.1",
-             "-c", "max_connections=300", *self._durability],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=self._folder, **self._as,
-        )  # fmt: skip
+            [
+                self._postgres,
+                "-D",
+                self._data,
+                "-p",
+                str(self.port),
+                "-k",
+                "",
+                "-c",
+                "listen_addresses=127.0.0.1",
+                "-c",
+                "max_connections=300",
+                *self._durability,
+            ],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd=self._folder,
+            **self._as,
+        )
         for _ in range(1200):
             try:
                 psycopg.connect(self.url, connect_timeout=2).close()

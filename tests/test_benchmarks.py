@@ -20,8 +20,10 @@ def bench(*arguments: str | Path) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks", *arguments],
         env=os.environ | {"PYTHONPATH": f"{_CHECKOUT / 'scripts'}:{_CHECKOUT}"},
-        cwd=_CHECKOUT, capture_output=True, text=True,
-    )  # fmt: skip
+        cwd=_CHECKOUT,
+        capture_output=True,
+        text=True,
+    )
     # 1 says that a floor was missed, as so short a run may.
     assert done.returncode in (0, 1), done.stderr
     assert "Traceback" not in done.stderr, done.stderr

@@ -94,9 +94,14 @@ def test_an_address_of_redis_that_no_client_takes_is_refused_at_the_start(
 
 @pytest.mark.parametrize(
     "url",
-    ["redis://:key@cache:6379/1", "rediss://cache", "unix:///run/valkey.sock", "redis+cluster://a:7000,b:7001",
-     "redis+sentinel://a:26379,b:26379/main/1"],
-)  # fmt: skip
+    [
+        "redis://:key@cache:6379/1",
+        "rediss://cache",
+        "unix:///run/valkey.sock",
+        "redis+cluster://a:7000,b:7001",
+        "redis+sentinel://a:26379,b:26379/main/1",
+    ],
+)
 def test_every_form_of_an_address_of_redis_is_taken_without_asking_it(
     monkeypatch: pytest.MonkeyPatch, url: str
 ) -> None:
@@ -107,7 +112,7 @@ def test_every_form_of_an_address_of_redis_is_taken_without_asking_it(
 def test_the_certificate_authorities_of_providers_are_in_a_readable_file(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    path = tmp_path / "companies.pem"
+    path = tmp_path / "providers.pem"
     assert refusals(monkeypatch, USSD_CA_FILE=str(path)) == ["USSD_CA_FILE"]
     path.write_text("-----BEGIN CERTIFICATE-----\nnonsense\n-----END CERTIFICATE-----\n")
     assert refusals(monkeypatch) == ["USSD_CA_FILE"]
@@ -182,8 +187,10 @@ def test_reading_settings_imports_nothing_that_counts() -> None:
 
 def test_a_mail_server_needs_a_sender_and_the_public_address(monkeypatch: pytest.MonkeyPatch) -> None:
     assert refusals(monkeypatch, USSD_SMTP_URL="mail.example.com:25") == [
-        "USSD_SMTP_URL", "USSD_MAIL_FROM", "USSD_PUBLIC_URL",
-    ]  # fmt: skip
+        "USSD_SMTP_URL",
+        "USSD_MAIL_FROM",
+        "USSD_PUBLIC_URL",
+    ]
     monkeypatch.setenv("USSD_SMTP_URL", "smtps://ussd:se%20cret@mail.example.com")
     monkeypatch.setenv("USSD_PUBLIC_URL", "https://ussd.example.com")
     assert refusals(monkeypatch, USSD_MAIL_FROM="Payments <a@b>, c@d") == ["USSD_MAIL_FROM"]

@@ -28,6 +28,8 @@ def test_a_refusal_carries_its_sentence_and_when_to_come_again() -> None:
     with pytest.raises(ServiceError) as caught:
         raise ServiceError(Code.SERVICE_UNAVAILABLE, "Not now", retry_after_seconds=3)
     assert (caught.value.code, caught.value.message, caught.value.retry_after_seconds) == (
-        Code.SERVICE_UNAVAILABLE, "Not now", 3,
-    )  # fmt: skip
+        Code.SERVICE_UNAVAILABLE,
+        "Not now",
+        3,
+    )
     assert ServiceError(Code.NOT_FOUND, "Not here").retry_after_seconds is None

@@ -32,11 +32,26 @@ def test_an_amount_is_read_to_the_cent(amount: object, cents: int) -> None:
     assert cents_of(amount) == cents
 
 
-@pytest.mark.parametrize("amount", [
-    0, -1, "0", "1000000", "1.234", "5,000", "-5", "", None, True, 1.5, "1e3", Decimal("1e999999"),
-    Decimal("1e-999999"),
-    Decimal("1." + "0" * 30 + "1"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "amount",
+    [
+        0,
+        -1,
+        "0",
+        "1000000",
+        "1.234",
+        "5,000",
+        "-5",
+        "",
+        None,
+        True,
+        1.5,
+        "1e3",
+        Decimal("1e999999"),
+        Decimal("1e-999999"),
+        Decimal("1." + "0" * 30 + "1"),
+    ],
+)
 def test_no_other_amount_is_read(amount: object) -> None:
     assert cents_of(amount) is None
 

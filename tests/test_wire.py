@@ -95,9 +95,16 @@ def thing(**more: Any) -> Thing:
 
 
 FULL: dict[str, Any] = {
-    "change_cents": -100, "sold_at": AT, "colour": Colour.RED, "size": "big", "points": (Point(1, 2), Point(3, 4)),
-    "by_colour": {Colour.BLUE: Point(5, 6)}, "known": Known(note="seen"), "middle": Point(0, 0), "data": {"a": [1]},
-}  # fmt: skip
+    "change_cents": -100,
+    "sold_at": AT,
+    "colour": Colour.RED,
+    "size": "big",
+    "points": (Point(1, 2), Point(3, 4)),
+    "by_colour": {Colour.BLUE: Point(5, 6)},
+    "known": Known(note="seen"),
+    "middle": Point(0, 0),
+    "data": {"a": [1]},
+}
 
 
 def whole_schema(view: Any) -> dict[str, Any]:
@@ -168,10 +175,19 @@ def test_a_written_view_is_valid_under_its_own_schema(more: dict[str, Any]) -> N
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("name", None), ("amount", -1), ("amount", "5000"), ("made_at", None), ("colour", "green"), ("size", "huge"),
-        ("is", "yes"), ("points", [{"x": 1.5, "y": 2}]), ("known", {"note": None}), ("middle", {"x": 1}), ("more", 1),
+        ("name", None),
+        ("amount", -1),
+        ("amount", "5000"),
+        ("made_at", None),
+        ("colour", "green"),
+        ("size", "huge"),
+        ("is", "yes"),
+        ("points", [{"x": 1.5, "y": 2}]),
+        ("known", {"note": None}),
+        ("middle", {"x": 1}),
+        ("more", 1),
     ],
-)  # fmt: skip
+)
 def test_a_schema_refuses_what_its_view_never_writes(key: str, value: Any) -> None:
     wrong = writer(Thing)(thing(**FULL)) | {key: value}
     assert list(OAS31Validator(whole_schema(Thing)).iter_errors(wrong))
@@ -182,9 +198,13 @@ def test_a_schema_names_what_every_reply_has_and_what_each_field_means() -> None
     assert schema["required"] == sorted(keys_of(Thing))
     assert "required" not in object_schema(Known, whole_schema)
     assert schema["properties"]["amount"] == {
-        "type": "number", "minimum": 0, "examples": [5000], "description": "What it costs.",
-    }  # fmt: skip
+        "type": "number",
+        "minimum": 0,
+        "examples": [5000],
+        "description": "What it costs.",
+    }
     assert schema["properties"]["middle"] == {
-        "anyOf": [{"$ref": "Point"}, {"type": "null"}], "description": "Its middle; null for none.",
-    }  # fmt: skip
+        "anyOf": [{"$ref": "Point"}, {"type": "null"}],
+        "description": "Its middle; null for none.",
+    }
     assert schema["properties"]["colour"]["enum"] == ["red", "blue", None]

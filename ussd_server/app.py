@@ -46,10 +46,15 @@ _LONGEST_SEND_SECONDS = 30.0
 _CODES = {
     code.http_status: code
     for code in (
-        Code.INVALID_CREDENTIALS, Code.INSUFFICIENT_SCOPE, Code.NOT_FOUND, Code.METHOD_NOT_ALLOWED,
-        Code.RATE_LIMIT_EXCEEDED, Code.INTERNAL_ERROR, Code.SERVICE_UNAVAILABLE,
+        Code.INVALID_CREDENTIALS,
+        Code.INSUFFICIENT_SCOPE,
+        Code.NOT_FOUND,
+        Code.METHOD_NOT_ALLOWED,
+        Code.RATE_LIMIT_EXCEEDED,
+        Code.INTERNAL_ERROR,
+        Code.SERVICE_UNAVAILABLE,
     )
-}  # fmt: skip
+}
 
 
 def create_app(services: Services) -> Flask:
@@ -121,9 +126,14 @@ def _end(response: Response) -> Response:
             # A client that stops reading would hold its thread for ever.
             connection.settimeout(_LONGEST_SEND_SECONDS)
     end_request(
-        endpoint=endpoint or "unknown", status=response.status_code, code=current.code, client_id=current.client_id,
-        key_id=current.key_id, request_id=current.request_id, took_ms=(time.perf_counter() - current.began) * 1000,
-    )  # fmt: skip
+        endpoint=endpoint or "unknown",
+        status=response.status_code,
+        code=current.code,
+        client_id=current.client_id,
+        key_id=current.key_id,
+        request_id=current.request_id,
+        took_ms=(time.perf_counter() - current.began) * 1000,
+    )
     return response
 
 

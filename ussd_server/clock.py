@@ -1,10 +1,12 @@
-"""The service's clock: the database's time, carried forward by the monotonic clock."""
+"""The service's clock: the database's time, carried forward by the monotonic clock; and pauses between attempts."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import count
+from time import monotonic, sleep
 
 SLEW_SECONDS = 1.0
 """Seconds over which a correction is spread. A correction is smaller, so that time never goes back."""
@@ -58,3 +60,18 @@ class Clock:
         moment, taken, gain = self._anchor
         elapsed = (self._monotonic() if at is None else at) - taken
         return moment + timedelta(seconds=elapsed + gain * min(1.0, elapsed / SLEW_SECONDS))
+
+
+def attempts(seconds: float, first_pause: float, longest_pause: float) -> Iterator[int]:
+    """Yield 0, 1, 2 ... with a pause before each but the first, until `seconds` have passed.
+
+    Each pause is twice as long as the one before, from `first_pause` up to `longest_pause`, in seconds. One attempt
+    always follows the last pause.
+    """
+    ends_at, pause = monotonic() + seconds, first_pause
+    for attempt in count():
+        yield attempt
+        if monotonic() >= ends_at:
+            return
+        sleep(pause)
+        pause = min(2 * pause, longest_pause)

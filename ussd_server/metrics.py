@@ -35,9 +35,14 @@ def end_request(
     _counter(endpoint, status, code).inc()
     _histogram(endpoint).observe(took_ms / 1000)
     log_call(
-        endpoint=endpoint, status=status, code=code, client_id=client_id, key_id=key_id, request_id=request_id,
+        endpoint=endpoint,
+        status=status,
+        code=code,
+        client_id=client_id,
+        key_id=key_id,
+        request_id=request_id,
         took_ms=round(took_ms, 1),
-    )  # fmt: skip
+    )
 
 
 def count_unshared_limit() -> None:

@@ -10,8 +10,7 @@ if TYPE_CHECKING:
     from ussd_server.clock import Clock
     from ussd_server.limits.limiter import Limiter
     from ussd_server.outbound.addresses import AddressGuard
-    from ussd_server.redis.provider_outages import ProviderOutages
-    from ussd_server.redis.wake_up import WakeUpSignal
+    from ussd_server.redis.signals import ProviderOutages, WakeUpSignal
     from ussd_server.security.credentials import Vault
     from ussd_server.security.key_ring import Keyring
     from ussd_server.security.tokens import Tokens
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from ussd_server.services.menus.drop_offs import DropOffs
     from ussd_server.services.operations.heartbeat import Heartbeat
     from ussd_server.services.providers.providers import Providers, ProviderSwitches
-    from ussd_server.services.transactions.provider_references import ProviderReferences
+    from ussd_server.services.transactions.names import ProviderReferences
     from ussd_server.settings import Settings
 
 

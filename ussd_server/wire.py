@@ -23,8 +23,14 @@ _Item = TypeVar("_Item", covariant=True)
 _MOMENT: _Json = {"type": "string", "format": "date-time", "examples": ["2026-11-20T08:15:30.123Z"]}
 _TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
 _CONVERTERS: dict[Any, Callable[[Any], Any] | None] = {
-    str: None, int: None, bool: None, Any: None, None: None, float: float, datetime: iso_milliseconds,
-}  # fmt: skip
+    str: None,
+    int: None,
+    bool: None,
+    Any: None,
+    None: None,
+    float: float,
+    datetime: iso_milliseconds,
+}
 """What makes JSON of the types that are no views; None for what is written as it is."""
 
 

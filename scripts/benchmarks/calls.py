@@ -86,19 +86,24 @@ def _row(target: Target, seen: dict[str, list[Outcome]]) -> dict[str, Any]:
     rates = {name: [outcome.per_second for outcome in outcomes] for name, outcomes in seen.items()}
     own = rates[target.name]
     return {
-        "call": target.name, "per_second": spread(own), "to_bare": ratios(own, rates[target.bare]),
+        "call": target.name,
+        "per_second": spread(own),
+        "to_bare": ratios(own, rates[target.bare]),
         "to_peer": ratios(own, rates[target.peer]) if target.peer else None,
         **{name: round(median(getattr(each, name) for each in seen[target.name]), 2) for name in ("p50_ms", "p99_ms")},
-    }  # fmt: skip
+    }
 
 
 def _latencies(stage: Stage, target: Target, outcomes: list[Outcome], seconds: float) -> dict[str, Any]:
     rate = LOAD_SHARE * median(outcome.per_second for outcome in outcomes)
     runs = [target.run(stage, 2 * seconds, rate) for _ in range(_LATENCY_RUNS)]
     return {
-        "call": target.name, "calls_per_second": round(rate), "p50_ms": spread(run.p50_ms for run in runs),
-        "p99_ms": spread(run.p99_ms for run in runs), "p99_to_p50": spread(run.p99_ms / run.p50_ms for run in runs),
-    }  # fmt: skip
+        "call": target.name,
+        "calls_per_second": round(rate),
+        "p50_ms": spread(run.p50_ms for run in runs),
+        "p99_ms": spread(run.p99_ms for run in runs),
+        "p99_to_p50": spread(run.p99_ms / run.p50_ms for run in runs),
+    }
 
 
 def _get(purpose: str, path: str, mark: bytes) -> Callable[[Stage, float], Scripts]:
@@ -146,17 +151,44 @@ TARGETS = (
     Target("bare GET", "bare", _get("authenticated", "/", _DONE), has_latencies=True),
     Target("bare POST", "bare", _payments(_ours, _DONE, b"/"), bare="bare POST"),
     Target("peer: authenticated call", "peer", lambda stage, _: [calls_with(stage.peer_keys, "/bench/answer", _DONE)]),
-    Target("peer: disbursement", "peer", _payments(lambda stage: stage.peer_keys, _CREATED), 201, repeats=False,
-           bare="bare POST"),
+    Target(
+        "peer: disbursement",
+        "peer",
+        _payments(lambda stage: stage.peer_keys, _CREATED),
+        201,
+        repeats=False,
+        bare="bare POST",
+    ),
     Target("peer: USSD step", "peer", _steps("peer"), repeats=False, bare="bare POST"),
-    Target("authenticated call", "service", _get("authenticated", "/bench/answer", _DONE),
-           peer="peer: authenticated call", has_latencies=True),
+    Target(
+        "authenticated call",
+        "service",
+        _get("authenticated", "/bench/answer", _DONE),
+        peer="peer: authenticated call",
+        has_latencies=True,
+    ),
     Target("refused 401", "service", _with_wrong_secrets, 401),
     Target("refused 429", "service", _above_the_limit, 429, warms_up=False),
     Target("balance", "service", _get("balance", "/api/balance", b'"available"'), has_latencies=True),
-    Target("disbursement", "service", _payments(_ours, _CREATED), 201, repeats=False, bare="bare POST",
-           peer="peer: disbursement", has_latencies=True),
-    Target("USSD step", "service", _steps("service"), repeats=False, bare="bare POST", peer="peer: USSD step",
-           has_latencies=True, warms_up=False),
-)  # fmt: skip
+    Target(
+        "disbursement",
+        "service",
+        _payments(_ours, _CREATED),
+        201,
+        repeats=False,
+        bare="bare POST",
+        peer="peer: disbursement",
+        has_latencies=True,
+    ),
+    Target(
+        "USSD step",
+        "service",
+        _steps("service"),
+        repeats=False,
+        bare="bare POST",
+        peer="peer: USSD step",
+        has_latencies=True,
+        warms_up=False,
+    ),
+)
 """Every target, in the order in which a round measures them."""

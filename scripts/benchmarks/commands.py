@@ -39,8 +39,12 @@ def run_command(arguments: Sequence[str], settings: Mapping[str, str], output: P
     with output.open("wb") as printed:
         ended = subprocess.run(
             [sys.executable, "-c", _MEASURED, *arguments],
-            env=os.environ | settings, stdout=printed, stderr=subprocess.PIPE, text=True, check=False,
-        )  # fmt: skip
+            env=os.environ | settings,
+            stdout=printed,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
     seconds = time.perf_counter() - began
     assert ended.returncode in (0, 1), ended.stderr
     processor_seconds, kilobytes = ended.stderr.splitlines()[-1].split()

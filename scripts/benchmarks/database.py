@@ -71,10 +71,18 @@ def fill(rows: int, page: int, *, has_movements: bool = False) -> None:
     if not is_postgres():
         numbers = f"(WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < {rows}) SELECT n FROM s)"
     values = {
-        "client": CLIENT_ID, "at": MOMENT, "main": f"{CLIENT_ID[:-1]}1", "provider": f"{CLIENT_ID[:-1]}2", "rows": rows,
-        "numbers": numbers, "id": f"({an_id})::uuid" if is_postgres() else f"({an_id})", "page": page,
-        "phones": max(1, rows // 100), "first_us": FIRST_US, "step_us": STEP_US,
-    }  # fmt: skip
+        "client": CLIENT_ID,
+        "at": MOMENT,
+        "main": f"{CLIENT_ID[:-1]}1",
+        "provider": f"{CLIENT_ID[:-1]}2",
+        "rows": rows,
+        "numbers": numbers,
+        "id": f"({an_id})::uuid" if is_postgres() else f"({an_id})",
+        "page": page,
+        "phones": max(1, rows // 100),
+        "first_us": FIRST_US,
+        "step_us": STEP_US,
+    }
     with dialect().without_timeouts():
         if is_postgres():
             database.execute_sql("SET statement_timeout = 0")

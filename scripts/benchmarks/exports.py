@@ -51,10 +51,13 @@ def _export(folder: Path, settings: dict[int, dict[str, str]], size: Size) -> di
     few, many = ([run.megabytes for run in seen[rows]] for rows in (FEW, size.rows))
     seconds = [run.seconds for run in seen[size.rows]]
     return {
-        "lines": size.rows, "seconds": spread(seconds),
+        "lines": size.rows,
+        "seconds": spread(seconds),
         "lines_per_second": spread(size.rows / each for each in seconds),
-        "megabytes_of_few": spread(few), "megabytes_of_many": spread(many), "ratio": ratios(many, few),
-    }  # fmt: skip
+        "megabytes_of_few": spread(few),
+        "megabytes_of_many": spread(many),
+        "ratio": ratios(many, few),
+    }
 
 
 def _read_openings(settings: dict[int, dict[str, str]], size: Size) -> dict[str, Any]:

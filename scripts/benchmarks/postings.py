@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+import orjson
 import psycopg
 
 from benchmarks.database import CLIENT_ID, FIRST_NUMBER, create_bench_database
@@ -24,10 +25,9 @@ from benchmarks.report import Size, print_table, ratios, spread
 from benchmarks.services import opened_services
 from testbed.postgres import binaries, temporary_server
 from ussd_server.database.unit_of_work import release_connection
-from ussd_server.services.accounts.ledger import DEPOSITS_ACCOUNT, Leg, legs_of
+from ussd_server.services.accounts.ledger import DEPOSITS_ACCOUNT, legs_of
 from ussd_server.services.operations.book_check.check import check_ranges
-from ussd_server.services.transactions.batch import document_of
-from ussd_server.services.transactions.create import Draft, TransactionCreator, batch_of
+from ussd_server.services.transactions.create import Prepared, TransactionCreator, batch_of
 from ussd_server.services.transactions.messages import Source, TransactionType
 from ussd_server.services.transactions.names import RequestIdentity
 
@@ -92,9 +92,14 @@ def measure_postings(size: Size) -> dict[str, Any]:
     for (accounts, threads), pairs in seen.items():
         ours_seen, theirs_seen = zip(*pairs, strict=True)
         postings.append(
-            {"accounts": accounts, "threads": threads, "service": spread(ours_seen), "pgbench": spread(theirs_seen),
-             "ratio": ratios(ours_seen, theirs_seen)}
-        )  # fmt: skip
+            {
+                "accounts": accounts,
+                "threads": threads,
+                "service": spread(ours_seen),
+                "pgbench": spread(theirs_seen),
+                "ratio": ratios(ours_seen, theirs_seen),
+            }
+        )
     print_table(f"Transfers per second with fsync, {rounds} rounds of {seconds} s", postings)
     return {"postings": postings}
 
@@ -102,10 +107,13 @@ def measure_postings(size: Size) -> dict[str, Any]:
 def _fund(creator: TransactionCreator, number: int) -> int:
     """Give an account money; return 1, the number of transactions."""
     name = _account(number)
-    identity = RequestIdentity(CLIENT_ID, "", f"funds {number}", is_deposit=True)
-    draft = creator.draft(identity, TransactionType.DEPOSIT, _FUNDS_CENTS, account=name)
-    legs = legs_of(draft.row, "move", DEPOSITS_ACCOUNT, name, fee_from=DEPOSITS_ACCOUNT)
-    creator.insert(draft, legs, Source.OPERATOR)
+    identity = RequestIdentity(CLIENT_ID, TransactionType.DEPOSIT, "", f"funds {number}")
+
+    def prepare(identity: RequestIdentity) -> Prepared:
+        draft = creator.draft(identity, _FUNDS_CENTS, account=name)
+        return draft, legs_of(draft.row, "move", DEPOSITS_ACCOUNT, name, fee_from=DEPOSITS_ACCOUNT)
+
+    creator.create(identity, prepare, Source.OPERATOR)
     release_connection()
     return 1
 
@@ -119,8 +127,8 @@ def _prepare_pgbench(hand: psycopg.Connection, folder: Path, creator: Transactio
 
 def _document(creator: TransactionCreator) -> str:
     """Return what the service sends to the database for a transfer, with marks in place of what changes."""
-    batch, _ = batch_of(*_draft(creator, "#number#", "+2567#debit#", "+2567#credit#"), Source.SUBMIT)
-    text = document_of(batch)
+    draft, legs = _draft(creator, _identity("#number#"), "+2567#debit#", "+2567#credit#")
+    text = orjson.dumps(batch_of(draft, legs, Source.SUBMIT)[0]).decode()
     for place, own in enumerate(sorted(set(_ID.findall(text)) - {CLIENT_ID})):
         text = text.replace(own, f"{place:08}-0000-7000-8000-#number#")
     return text
@@ -130,11 +138,31 @@ def _run_pgbench(url: str, folder: Path, threads: int, accounts: str, seconds: f
     """Return the transfers per second of so many clients of pgbench, and how many they made."""
     server = urlsplit(url)
     printed = subprocess.run(
-        [binaries() / "pgbench", "-n", "-M", "prepared", "-c", str(threads), "-j", str(min(threads, 2)),
-         "-T", str(max(1, round(seconds))), "-f", folder / accounts,
-         "-h", server.hostname, "-p", str(server.port), "-U", server.username, server.path.strip("/")],
-        check=True, capture_output=True, text=True,
-    ).stdout  # fmt: skip
+        [
+            binaries() / "pgbench",
+            "-n",
+            "-M",
+            "prepared",
+            "-c",
+            str(threads),
+            "-j",
+            str(min(threads, 2)),
+            "-T",
+            str(max(1, round(seconds))),
+            "-f",
+            folder / accounts,
+            "-h",
+            server.hostname,
+            "-p",
+            str(server.port),
+            "-U",
+            server.username,
+            server.path.strip("/"),
+        ],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
     rate = re.search(r"tps = ([0-9.]+)", printed)
     count = re.search(r"transactions actually processed: ([0-9]+)", printed)
     assert rate is not None
@@ -156,20 +184,21 @@ def _post_by_thread(creator: TransactionCreator, work: Work, began: float, place
     while time.perf_counter() - began < work.seconds:
         debit = random.randrange(_ACCOUNTS)
         credit = _ACCOUNTS if work.accounts == "one" else (debit + random.randrange(1, _ACCOUNTS)) % _ACCOUNTS
-        draft, legs = _draft(creator, f"{work.name} {place} {done}", _account(debit), _account(credit))
+        payer, payee = _account(debit), _account(credit)
         try:
-            creator.insert(draft, legs)
+            creator.create(_identity(f"{work.name} {place} {done}"), partial(_draft, creator, payer=payer, payee=payee))
         finally:
             release_connection()
         done += 1
     return done
 
 
-def _draft(creator: TransactionCreator, reference: str, payer: str, payee: str) -> tuple[Draft, list[Leg]]:
-    draft = creator.draft(
-        RequestIdentity(CLIENT_ID, "0" * 64, reference), TransactionType.TRANSFER, 1,
-        phone_number=payer, account=payer, to_phone_number=payee, request_id="0" * 32,
-    )  # fmt: skip
+def _identity(reference: str) -> RequestIdentity:
+    return RequestIdentity(CLIENT_ID, TransactionType.TRANSFER, "0" * 64, reference)
+
+
+def _draft(creator: TransactionCreator, identity: RequestIdentity, payer: str, payee: str) -> Prepared:
+    draft = creator.draft(identity, 1, phone_number=payer, account=payer, to_phone_number=payee, request_id="0" * 32)
     return draft, legs_of(draft.row, "move", payer, payee, fee_from=payer)
 
 

@@ -74,9 +74,10 @@ def start_stage(clients: int) -> Iterator[Stage]:
         valkey = Valkey(homes["valkey"])
         stack.callback(valkey.stop)
         settings = {
-            "USSD_DATABASE_URL": create_database(postgres.url), "USSD_REDIS_URL": f"{valkey.url}?db=0",
+            "USSD_DATABASE_URL": create_database(postgres.url),
+            "USSD_REDIS_URL": f"{valkey.url}?db=0",
             "USSD_TRUSTED_PROXIES": "1",
-        }  # fmt: skip
+        }
         peer_settings = {"PEER_DATABASE_URL": create_database(postgres.url), "PEER_REDIS_URL": f"{valkey.url}?db=1"}
         with opened_services(homes["service"], settings) as services:
             keys = _fill(services, clients)
@@ -139,7 +140,9 @@ def _insert(table: Any, rows: list[dict[str, Any]]) -> None:
 def _prepare_peer(home: Path, settings: dict[str, str], clients: int) -> dict[str, Any]:
     printed = subprocess.run(
         [sys.executable, "-m", "benchmarks.applications.peer.prepare", str(clients)],
-        env=environment(home, settings), check=True, stdout=subprocess.PIPE,
-    ).stdout  # fmt: skip
+        env=environment(home, settings),
+        check=True,
+        stdout=subprocess.PIPE,
+    ).stdout
     made: dict[str, Any] = orjson.loads(printed)
     return made

@@ -50,9 +50,13 @@ def measure_statements(size: Size) -> dict[str, Any]:
                 # The first run stores the differences; the others find that the file was imported before.
                 runs = [_reconcile(file, settings, count) for _ in range(min(3, size.rounds))]
                 rows.append(
-                    {"database": title, "file": file.suffix[1:], "lines": count,
-                     **{name: spread(getattr(run, name) for run in runs) for name in _MEASURED}}
-                )  # fmt: skip
+                    {
+                        "database": title,
+                        "file": file.suffix[1:],
+                        "lines": count,
+                        **{name: spread(getattr(run, name) for run in runs) for name in _MEASURED},
+                    }
+                )
     print_table(f"{count:,} lines of a statement", rows)
     return {"statements": rows}
 
@@ -99,9 +103,18 @@ def _lines(count: int) -> Iterator[tuple[str, ...]]:
     for number in range(count):
         amount = "4,000" if number % _DIFFERENCE == 0 else "5,000"
         yield (
-            str(23_503_452 + number), _id(number, 2), "2025-11-20 14:03:12", "Successful", "Payment",
-            "FRI:256772123456/MSISDN", "FRI:41000001/MM", amount, "UGX", "0", "1,000,000",
-        )  # fmt: skip
+            str(23_503_452 + number),
+            _id(number, 2),
+            "2025-11-20 14:03:12",
+            "Successful",
+            "Payment",
+            "FRI:256772123456/MSISDN",
+            "FRI:41000001/MM",
+            amount,
+            "UGX",
+            "0",
+            "1,000,000",
+        )
 
 
 def _write_files(folder: Path, count: int) -> list[Path]:

@@ -183,11 +183,14 @@ class MtnMomo(StandIn):
             written_time(step.at, form),
             step.status.capitalize(),
             {REQUEST_TO_PAY.name: "Payment", REFUND.name: "Reversal"}.get(payment.kind, "Transfer"),
-            sender, "", receiver, "",
+            sender,
+            "",
+            receiver,
+            "",
             written_amount(payment.amount_cents),
             payment.currency,
             "0",
-        ]  # fmt: skip
+        ]
 
     # Accounts
 

@@ -221,8 +221,10 @@ def test_production_without_a_public_address_is_named(folder: Path) -> None:
 def test_the_mail_server_is_tried(folder: Path, mail_server: MailServer) -> None:
     settings = {"USSD_MAIL_FROM": "noreply@example.com", "USSD_PUBLIC_URL": "http://127.0.0.1:8000"}
     assert diagnose(folder, USSD_SMTP_URL=mail_server.url, **settings)[1]["mail"] == {
-        "part": "mail", "found": "the mail server lets us in", "mend": None,
-    }  # fmt: skip
+        "part": "mail",
+        "found": "the mail server lets us in",
+        "mend": None,
+    }
     mail_server.stop()
     found = diagnose(folder, USSD_SMTP_URL=mail_server.url, **settings)[1]["mail"]
     assert found["found"] == "the mail server accepts no connection"

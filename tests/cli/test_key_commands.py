@@ -43,8 +43,10 @@ def test_clients_people_and_keys_are_made_listed_disabled_and_enabled(command: C
     key = output_of(command("keys", "create", "--client", "Acme", "--scopes", "ussd:* balance:read", "--json"))
     assert (key["client_id"], key["scopes"]) == (client["client_id"], "ussd:* balance:read")
     for group, name, thing in [
-        ("clients", "Acme", client), ("users", "a@acme.example", user), ("keys", key["apikey"], key),
-    ]:  # fmt: skip
+        ("clients", "Acme", client),
+        ("users", "a@acme.example", user),
+        ("keys", key["apikey"], key),
+    ]:
         assert not output_of(command(group, "disable", name, "--json"))["is_active"]
         changed = output_of(command(group, "enable", name, "--json"))
         assert changed["is_active"]
@@ -121,11 +123,15 @@ def test_secrets_are_written_once_and_never_over_others(command: Command, tmp_pa
 @pytest.mark.parametrize(
     "words",
     [
-        ["clients", "disable", "Nobody"], ["users", "disable", "nobody@b.c"], ["keys", "disable", "nokey"],
-        ["keys", "list", "--client", "Nobody"], ["keys", "create", "--client", "Nobody"],
-        ["users", "create", "--client", "Nobody", "--email", "a@b.c", "--role", "owner"], ["clients", "create", ""],
+        ["clients", "disable", "Nobody"],
+        ["users", "disable", "nobody@b.c"],
+        ["keys", "disable", "nokey"],
+        ["keys", "list", "--client", "Nobody"],
+        ["keys", "create", "--client", "Nobody"],
+        ["users", "create", "--client", "Nobody", "--email", "a@b.c", "--role", "owner"],
+        ["clients", "create", ""],
     ],
-)  # fmt: skip
+)
 def test_a_refusal_is_one_sentence_and_exit_code_1(words: list[str], command: Command) -> None:
     result = command(*words)
     assert result.exit_code == 1

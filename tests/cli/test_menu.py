@@ -70,8 +70,10 @@ def test_the_worst_screen_is_drawn_as_a_phone_would_show_it(tmp_path: Path) -> N
 
 def test_a_script_that_comes_out_differently_fails(tmp_path: Path) -> None:
     dial = {"phone": "+256772123456", "code": "*1#"}
-    scripts = [{"name": "good", "dial": dial, "steps": [{"expect": "Welcome"}]},
-               {"name": "bad", "dial": dial, "steps": [{"expect": "Farewell"}]}]  # fmt: skip
+    scripts = [
+        {"name": "good", "dial": dial, "steps": [{"expect": "Welcome"}]},
+        {"name": "bad", "dial": dial, "steps": [{"expect": "Farewell"}]},
+    ]
     path = tmp_path / "shop.json"
     path.write_text(json.dumps(shop_document(scripts=scripts)))
     result = run("menu", "script", path)
@@ -106,8 +108,11 @@ def test_a_client_is_given_a_code_a_menu_and_a_channel(data_dir: Path, menu_file
     shown = run("menu", "show", "shop", "--client", "ACME").output
     copied = menu_file.with_suffix(".yaml")
     copied.write_text(shown)
-    assert read_menu_file(copied)[0] == read_menu_file(menu_file)[0] == output_of(
-        "menu", "show", "shop", "--client", "ACME", "--draft")["draft"]  # fmt: skip
+    assert (
+        read_menu_file(copied)[0]
+        == read_menu_file(menu_file)[0]
+        == output_of("menu", "show", "shop", "--client", "ACME", "--draft")["draft"]
+    )
     secret = output_of("menu", "secret", "--client", "ACME")["secret"]
     assert len(base64.b64decode(secret.removeprefix("whsec_"))) == 32
 

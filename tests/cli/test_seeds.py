@@ -49,15 +49,21 @@ def write(path: Path, rows: Any) -> Path:
 
 @pytest.mark.parametrize("suffix", ["json", "csv"])
 def test_lists_can_be_brought_in_twice_without_doubling_anything(suffix: str, tmp_path: Path) -> None:
-    clients = write(tmp_path / f"clients.{suffix}", [
-        {"name": "Acme", "email": "Boss@acme.example"},
-        {"name": "Acme", "email": "dev@acme.example", "role": "developer", "password": "a developers password"},
-        {"name": "Wasiko", "id": CLIENT_ID},
-    ])  # fmt: skip
-    keys = write(tmp_path / f"keys.{suffix}", [
-        {"client": "Acme", "apikey": "LegacyKey01", "apisecret": SECRET, "scopes": "ussd:* balance:read"},
-        {"client": CLIENT_ID, "apikey": "LegacyKey02", "apisecret": SECRET, "expires_at": "2099-01-31T00:00:00Z"},
-    ])  # fmt: skip
+    clients = write(
+        tmp_path / f"clients.{suffix}",
+        [
+            {"name": "Acme", "email": "Boss@acme.example"},
+            {"name": "Acme", "email": "dev@acme.example", "role": "developer", "password": "a developers password"},
+            {"name": "Wasiko", "id": CLIENT_ID},
+        ],
+    )
+    keys = write(
+        tmp_path / f"keys.{suffix}",
+        [
+            {"client": "Acme", "apikey": "LegacyKey01", "apisecret": SECRET, "scopes": "ussd:* balance:read"},
+            {"client": CLIENT_ID, "apikey": "LegacyKey02", "apisecret": SECRET, "expires_at": "2099-01-31T00:00:00Z"},
+        ],
+    )
     scripts = ("seed_clients.py", "seed_keys.py") if suffix == "json" else (None, None)
     code, first, _ = seed("clients", clients, tmp_path, scripts[0])
     assert (code, [row["outcome"] for row in first]) == (0, ["created"] * 3)
@@ -74,9 +80,13 @@ def test_lists_can_be_brought_in_twice_without_doubling_anything(suffix: str, tm
 
 
 def test_rows_that_contradict_what_is_there_are_refused_and_the_others_are_not(tmp_path: Path) -> None:
-    clients = write(tmp_path / "clients.json", [
-        {"name": "Acme", "email": "boss@acme.example", "password": "the first password"}, {"name": "Wasiko"},
-    ])  # fmt: skip
+    clients = write(
+        tmp_path / "clients.json",
+        [
+            {"name": "Acme", "email": "boss@acme.example", "password": "the first password"},
+            {"name": "Wasiko"},
+        ],
+    )
     assert seed("clients", clients, tmp_path)[0] == 0
     code, rows, _ = seed("clients", write(tmp_path / "more.json", [
         {"name": "Acme", "email": "boss@acme.example", "password": "another password"},

@@ -58,8 +58,9 @@ def test_a_second_equal_refund_is_counted_and_a_repeated_command_never_refunds_t
     assert second["transaction"]["reference"] == f"operator-refund-{name}-2"
     again = output_of(*refund, "--amount", "1500", "--number", "2")
     assert (again["replayed"], again["transaction"]["transaction_id"]) == (
-        True, second["transaction"]["transaction_id"],
-    )  # fmt: skip
+        True,
+        second["transaction"]["transaction_id"],
+    )
     # Another amount is no repeat, and takes the next number.
     third = output_of(*refund, "--amount", "700")["transaction"]
     assert third["reference"] == f"operator-refund-{name}-3"

@@ -66,24 +66,48 @@ _CHOSEN = {
 
 
 def test_every_list_reads_one_page_by_an_index(
-    visit: Visit, operator: Operators, services: Services, clock: MovableClock, example_client: ExampleClient,
+    visit: Visit,
+    operator: Operators,
+    services: Services,
+    clock: MovableClock,
+    example_client: ExampleClient,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     payout_id, statement_id = _begin(services, clock, example_client)
     owner, ann = visit(), operator("ann")
     pages: list[tuple[ConsoleVisitor, str]] = [
-        *((owner, f"/transactions{query}") for query in (
-            "", "?status=failed", "?type=collection", "?phone_number=0770000000", "?reference=x", "?receipt=x",
-        )),
-        *((owner, f"/sessions{query}") for query in (
-            "", "?phone_number=0770000000", "?status=failed",
-        )),
+        *(
+            (owner, f"/transactions{query}")
+            for query in (
+                "",
+                "?status=failed",
+                "?type=collection",
+                "?phone_number=0770000000",
+                "?reference=x",
+                "?receipt=x",
+            )
+        ),
+        *(
+            (owner, f"/sessions{query}")
+            for query in (
+                "",
+                "?phone_number=0770000000",
+                "?status=failed",
+            )
+        ),
         *((owner, f"/events{query}") for query in ("", "?type=transaction.created")),
-        (owner, "/payouts"), (owner, f"/payouts/{payout_id}"), (owner, "/statements"), (owner, "/audit"),
-        (ann, "/operator/clients"), (ann, "/operator/reviews"), (ann, "/operator/reconciliation"),
-        (ann, f"/operator/reconciliation/{statement_id}"), (ann, "/operator/differences"),
-        (ann, "/operator/audit"), (ann, "/operator/audit?operator=ann@ops.example"),
-    ]  # fmt: skip
+        (owner, "/payouts"),
+        (owner, f"/payouts/{payout_id}"),
+        (owner, "/statements"),
+        (owner, "/audit"),
+        (ann, "/operator/clients"),
+        (ann, "/operator/reviews"),
+        (ann, "/operator/reconciliation"),
+        (ann, f"/operator/reconciliation/{statement_id}"),
+        (ann, "/operator/differences"),
+        (ann, "/operator/audit"),
+        (ann, "/operator/audit?operator=ann@ops.example"),
+    ]
     counts = {}
     for visitor, path in pages:
         with _watched(monkeypatch) as statements:

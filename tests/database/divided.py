@@ -20,8 +20,10 @@ def divide(url: str) -> None:
     """What an operator does."""
     subprocess.run(
         [binaries() / "psql", url, "--quiet", "--no-psqlrc", "--set=ON_ERROR_STOP=1", "--file", _FILE],
-        check=True, stdout=subprocess.DEVNULL, env={"PGOPTIONS": "-c client_min_messages=warning"},
-    )  # fmt: skip
+        check=True,
+        stdout=subprocess.DEVNULL,
+        env={"PGOPTIONS": "-c client_min_messages=warning"},
+    )
 
 
 def drop_months(url: str) -> None:

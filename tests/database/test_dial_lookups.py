@@ -26,15 +26,24 @@ def test_each_of_several_dials_finds_what_it_finds_alone(services: Services) -> 
         save_language(shop.client_id, "+256700000001", "lg")
 
     def dial(session: str, phone_number: str = PHONE, channel: str = channel_id, code: str = shop.code) -> Dial:
-        return Dial({
-            "channel_id": channel, "provider_session_id": session, "phone_number": phone_number, "dialled_code": code,
-            "resumable_since": PAST, "paid_since": new_id(PAST),
-        })  # fmt: skip
+        return Dial(
+            {
+                "channel_id": channel,
+                "provider_session_id": session,
+                "phone_number": phone_number,
+                "dialled_code": code,
+                "resumable_since": PAST,
+                "paid_since": new_id(PAST),
+            }
+        )
 
     dials = [
-        dial("new", channel=new_id(PAST)), dial("known"), dial("new"), dial("known", "+256700000001"),
+        dial("new", channel=new_id(PAST)),
+        dial("known"),
+        dial("new"),
+        dial("known", "+256700000001"),
         dial("new", code="*999#"),
-    ]  # fmt: skip
+    ]
     read_dials(dials)
     assert dials[0].row is None, "there is no such channel"
     found = [each.row for each in dials[1:]]

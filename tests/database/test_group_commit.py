@@ -126,8 +126,9 @@ def test_an_error_of_one_item_is_raised_to_its_caller_alone(book: Book) -> None:
     reported = {item: outcome(each) for item, each in outcomes.items()}
     assert {item for item, trouble in reported.items() if trouble is None} == {"first", "a", "b"}
     assert [(type(reported[item]), reported[item].args) for item in ("bad", "worse")] == [
-        (IntegrityError, ("bad",)), (IntegrityError, ("worse",)),
-    ]  # fmt: skip
+        (IntegrityError, ("bad",)),
+        (IntegrityError, ("worse",)),
+    ]
     assert sorted(book.written) == ["a", "b", "first"]
 
 
@@ -164,8 +165,10 @@ def test_a_leader_that_is_ended_leaves_no_caller_waiting(book: Book) -> None:
     outcomes = queue_up(book, together, "first", ["a", "b", "c"])
     assert outcome(outcomes["first"]) is None
     assert [type(outcome(outcomes[item])) for item in "abc"] == [
-        EndOfProcessError, OperationalError, OperationalError,
-    ]  # fmt: skip
+        EndOfProcessError,
+        OperationalError,
+        OperationalError,
+    ]
     together.do("later")
     assert book.written == ["first", "later"]
 

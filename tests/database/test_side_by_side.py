@@ -53,7 +53,9 @@ BIG = (
     "ussd_sessions",
     "audit_events",
 )
-NOW = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S}.000Z"
+# The test's clock may begin two minutes behind the real time.
+BEGUN = datetime.now(UTC) - timedelta(minutes=5)
+NOW = f"{BEGUN:%Y-%m-%dT%H:%M:%S}.000Z"
 _numbers = itertools.count(1)
 
 
@@ -87,7 +89,7 @@ def insert(table: str, **columns: Any) -> dict[str, Any]:
 
 
 def fresh_id() -> str:
-    return new_id(datetime.now(UTC))
+    return new_id(BEGUN)
 
 
 def write_as_before() -> str:
@@ -96,33 +98,68 @@ def write_as_before() -> str:
     client = insert("clients", id=fresh_id(), name=f"client {number}", is_active=True, created_at=NOW, updated_at=NOW)
     owner = {"client_id": client["id"], "created_at": NOW}
     user = insert(
-        "users", id=fresh_id(), email=f"{number}@x.example", password_hash="x", role="owner", is_active=True,
-        updated_at=NOW, **owner,
-    )  # fmt: skip
+        "users",
+        id=fresh_id(),
+        email=f"{number}@x.example",
+        password_hash="x",
+        role="owner",
+        is_active=True,
+        updated_at=NOW,
+        **owner,
+    )
     insert("logins", id=fresh_id(), user_id=user["id"], address="", refresh_number=1, expires_at=NOW, **owner)
     insert("audit_events", id=fresh_id(), actor="user", action="x", address="", request_id="r", **owner)
     key = insert(
-        "api_keys", id=fresh_id(), apikey=f"key{number}", secret_sealed=b"x", secret_digest=b"x", digest_key_id="k",
-        is_active=True, updated_at=NOW, **owner,
-    )  # fmt: skip
+        "api_keys",
+        id=fresh_id(),
+        apikey=f"key{number}",
+        secret_sealed=b"x",
+        secret_digest=b"x",
+        digest_key_id="k",
+        is_active=True,
+        updated_at=NOW,
+        **owner,
+    )
     request = {
-        "status": "created", "phone_number": "+256770000000", "amount_cents": 700, "fee_cents": 0, "currency": "UGX",
-        "request_digest": "", "late": False, "updated_at": NOW, "ask_attempts": 0, "checks": 0, "due_at": NOW, **owner,
-    }  # fmt: skip
+        "status": "created",
+        "phone_number": "+256770000000",
+        "amount_cents": 700,
+        "fee_cents": 0,
+        "currency": "UGX",
+        "request_digest": "",
+        "late": False,
+        "updated_at": NOW,
+        "ask_attempts": 0,
+        "checks": 0,
+        "due_at": NOW,
+        **owner,
+    }
     deposit = insert(
         "transactions", id=fresh_id(), type="deposit", account="main", reference="deposit", due_source="poll", **request
     )
     accounts = {
         name: insert(
-            "ledger_accounts", id=fresh_id(), name=name, kind=name, currency="UGX", balance_cents=0, reserved_cents=0,
+            "ledger_accounts",
+            id=fresh_id(),
+            name=name,
+            kind=name,
+            currency="UGX",
+            balance_cents=0,
+            reserved_cents=0,
             **owner,
         )["id"]
         for name in ("deposits", "main")
-    }  # fmt: skip
+    }
     transfer = {
-        "id": fresh_id(), "transaction_id": deposit["id"], "kind": "move", "purpose": "amount",
-        "debit_account_id": accounts["deposits"], "credit_account_id": accounts["main"], "amount_cents": 700, **owner,
-    }  # fmt: skip
+        "id": fresh_id(),
+        "transaction_id": deposit["id"],
+        "kind": "move",
+        "purpose": "amount",
+        "debit_account_id": accounts["deposits"],
+        "credit_account_id": accounts["main"],
+        "amount_cents": 700,
+        **owner,
+    }
     insert("ledger_transfers", **transfer)
     report(deposit, "created", 1)
     mark = "%s" if is_postgres() else "?"
@@ -132,25 +169,61 @@ def write_as_before() -> str:
     )
     reported = report(deposit, "succeeded", 2)
     collection = insert(
-        "transactions", id=fresh_id(), type="collection", account="main", provider="sandbox", reference=f"c{number}",
-        provider_reference=str(uuid.uuid4()), due_source="poll", **request,
-    )  # fmt: skip
+        "transactions",
+        id=fresh_id(),
+        type="collection",
+        account="main",
+        provider="sandbox",
+        reference=f"c{number}",
+        provider_reference=str(uuid.uuid4()),
+        due_source="poll",
+        **request,
+    )
     report(collection, "created", 1)
     webhook = insert(
-        "webhooks", id=fresh_id(), url="https://x.example", secret_sealed=b"x", is_active=True, is_proven=False,
-        updated_at=NOW, **owner,
-    )  # fmt: skip
+        "webhooks",
+        id=fresh_id(),
+        url="https://x.example",
+        secret_sealed=b"x",
+        is_active=True,
+        is_proven=False,
+        updated_at=NOW,
+        **owner,
+    )
     insert(
-        "deliveries", id=fresh_id(), event_id=reported, webhook_id=webhook["id"], object_id=deposit["id"], sequence=2,
-        url="https://x.example", status="waiting", attempts=0, **owner,
-    )  # fmt: skip
+        "deliveries",
+        id=fresh_id(),
+        event_id=reported,
+        webhook_id=webhook["id"],
+        object_id=deposit["id"],
+        sequence=2,
+        url="https://x.example",
+        status="waiting",
+        attempts=0,
+        **owner,
+    )
     menu = insert("menus", id=fresh_id(), client_id=client["id"], name="shop", draft="{}", draft_saved_at=NOW)
     insert(
-        "ussd_sessions", id=fresh_id(), key_id=key["id"], phone_number="+256770000000", service_code="*1#", network="",
-        status="active", menu_id=menu["id"], menu_version=1, node="n", language="en", turn=0, state="{}", turns="[]",
-        action="continue", message="", last_seen_at=NOW,
-        expires_at=f"{datetime.now(UTC) + timedelta(hours=1):%Y-%m-%dT%H:%M:%S.000Z}", **owner,
-    )  # fmt: skip
+        "ussd_sessions",
+        id=fresh_id(),
+        key_id=key["id"],
+        phone_number="+256770000000",
+        service_code="*1#",
+        network="",
+        status="active",
+        menu_id=menu["id"],
+        menu_version=1,
+        node="n",
+        language="en",
+        turn=0,
+        state="{}",
+        turns="[]",
+        action="continue",
+        message="",
+        last_seen_at=NOW,
+        expires_at=f"{datetime.now(UTC) + timedelta(hours=1):%Y-%m-%dT%H:%M:%S.000Z}",
+        **owner,
+    )
     measures = '{"calls": [], "available": {}}'
     insert("worker_heartbeats", id=f"old:{number}", started_at=NOW, seen_at=NOW, measures=measures)
     return str(collection["id"])
@@ -159,21 +232,41 @@ def write_as_before() -> str:
 def report(transaction: dict[str, Any], status: str, sequence: int) -> str:
     """Add to a transaction's status history, and write the event of it."""
     insert(
-        "transaction_events", transaction_id=transaction["id"], sequence=sequence, client_id=transaction["client_id"],
-        status=status, source="submit", created_at=NOW,
-    )  # fmt: skip
+        "transaction_events",
+        transaction_id=transaction["id"],
+        sequence=sequence,
+        client_id=transaction["client_id"],
+        status=status,
+        source="submit",
+        created_at=NOW,
+    )
     event_id = fresh_id()
     names = ("reference", "type", "phone_number", "currency", "account", "provider", "provider_reference", "late")
     unset = ("to_phone_number", "session_id", "description", "metadata", "failure", "provider_transaction_id")
-    payload = {name: transaction.get(name) for name in names} | dict.fromkeys(unset) | {
-        "transaction_id": transaction["id"], "status": status, "amount": 7, "fee": 0, "created_at": NOW,
-        "updated_at": NOW, "completed_at": NOW if status == "succeeded" else None, "next_check_at": None,
-    }  # fmt: skip
+    payload = (
+        {name: transaction.get(name) for name in names}
+        | dict.fromkeys(unset)
+        | {
+            "transaction_id": transaction["id"],
+            "status": status,
+            "amount": 7,
+            "fee": 0,
+            "created_at": NOW,
+            "updated_at": NOW,
+            "completed_at": NOW if status == "succeeded" else None,
+            "next_check_at": None,
+        }
+    )
     insert(
-        "events", id=event_id, client_id=transaction["client_id"], type=f"transaction.{status}",
+        "events",
+        id=event_id,
+        client_id=transaction["client_id"],
+        type=f"transaction.{status}",
         payload=orjson.dumps(payload).decode(),
-        object_id=transaction["id"], sequence=sequence, created_at=NOW,
-    )  # fmt: skip
+        object_id=transaction["id"],
+        sequence=sequence,
+        created_at=NOW,
+    )
     return event_id
 
 

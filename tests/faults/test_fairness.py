@@ -54,9 +54,13 @@ def test_a_client_whose_server_is_silent_holds_up_no_other_client(
         slow, quick = silent_shop(services, server.url), Shop(services, code=OTHER_CODE)
         release_connection()
         started = serving(
-            tmp_path, settings.database_url, redis_url, is_quiet=False, USSD_THREADS="4",
+            tmp_path,
+            settings.database_url,
+            redis_url,
+            is_quiet=False,
+            USSD_THREADS="4",
             USSD_ALLOW_PRIVATE_ADDRESSES="1",
-        )  # fmt: skip
+        )
         port, _ = stack.enter_context(started)
         waiting = [stack.enter_context(Caller(port)) for _ in range(CALLERS)]
         for number, caller in enumerate(waiting):

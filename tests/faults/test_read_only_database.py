@@ -137,9 +137,14 @@ def losses() -> DoctorFinding:
     return losses_of_a_failover(standbys)
 
 
-@pytest.mark.parametrize("address", [
-    "postgresql://u:p@one,two/ussd", "postgresql:///ussd?host=one,two", "postgresql://u@one/ussd?host=one,two&user=u",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql://u:p@one,two/ussd",
+        "postgresql:///ussd?host=one,two",
+        "postgresql://u@one/ussd?host=one,two&user=u",
+    ],
+)
 def test_several_hosts_are_seen_wherever_the_address_names_them(address: str) -> None:
     assert database_at(address, 1).pool.connect_params["target_session_attrs"] == "read-write"
     chosen = f"{address}{'&' if '?' in address else '?'}target_session_attrs=any"

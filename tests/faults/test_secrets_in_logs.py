@@ -130,9 +130,15 @@ def own_secrets(installed: Installed, planter: Planter) -> list[str]:
     signing = installed.call("POST", "/api/webhooks", webhook, installed.key)[2]["data"]["secret"]
     services = json.loads(Path(installed.deployment.environment["USSD_SECRETS_FILE"]).read_text())
     found = [
-        installed.login["password"], *installed.key.values(), login["access_token"], login["refresh_token"],
-        signing, signing.removeprefix("whsec_"), installed.gateway_path.rpartition("/")[2], *texts(services),
-    ]  # fmt: skip
+        installed.login["password"],
+        *installed.key.values(),
+        login["access_token"],
+        login["refresh_token"],
+        signing,
+        signing.removeprefix("whsec_"),
+        installed.gateway_path.rpartition("/")[2],
+        *texts(services),
+    ]
     return [secret for secret in found if len(secret) >= 12]
 
 

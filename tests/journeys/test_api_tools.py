@@ -114,11 +114,17 @@ console.log(amounts[0], raw.data.next_cursor !== undefined);
 """
 _COMPILER_SETTINGS = {
     "compilerOptions": {
-        "strict": True, "target": "es2022", "module": "preserve", "moduleResolution": "bundler", "outDir": "out",
-        "skipLibCheck": True, "types": ["node"], "lib": ["es2022", "dom", "dom.iterable"],
+        "strict": True,
+        "target": "es2022",
+        "module": "preserve",
+        "moduleResolution": "bundler",
+        "outDir": "out",
+        "skipLibCheck": True,
+        "types": ["node"],
+        "lib": ["es2022", "dom", "dom.iterable"],
     },
     "files": ["caller.ts", "answers.ts"],
-}  # fmt: skip
+}
 
 
 _NEEDED_IN_QUERIES = {"q": "typed", "phone_number": "%2B256770000000"}
@@ -178,9 +184,14 @@ def document(service: Service, tmp_path_factory: pytest.TempPathFactory) -> Path
 def run(*command: str | Path, folder: Path, **environment: str) -> str:
     """Run a tool to its good end; give what it printed."""
     ran = subprocess.run(
-        command, cwd=folder, env=os.environ | environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        command,
+        cwd=folder,
+        env=os.environ | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
         check=False,
-    )  # fmt: skip
+    )
     assert ran.returncode == 0, ran.stdout
     return ran.stdout
 
@@ -197,9 +208,15 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_linter_finds_nothing_to_say(document: Path, tools: Path, tmp_path: Path) -> None:
     (tmp_path / "redocly.yaml").write_text(_LINTER_RULES)
     shown = run(
-        tools / "node_modules/.bin/redocly", "lint", document, "--format=json", "--config", "redocly.yaml",
-        folder=tmp_path, REDOCLY_TELEMETRY="off",
-    )  # fmt: skip
+        tools / "node_modules/.bin/redocly",
+        "lint",
+        document,
+        "--format=json",
+        "--config",
+        "redocly.yaml",
+        folder=tmp_path,
+        REDOCLY_TELEMETRY="off",
+    )
     found = json.JSONDecoder().raw_decode(shown[shown.index("{") :])[0]
     assert [(one["ruleId"], one["location"][0]["pointer"]) for one in found["problems"]] == []
 
@@ -209,18 +226,34 @@ def test_a_generated_client_reads_answers_and_writes_them_back_without_loss(
 ) -> None:
     (tmp_path / "rules.yaml").write_text(_GENERATOR_RULES)
     shown = run(
-        _TOOLS / "openapi-python-client", "generate", "--path", document, "--output-path", "the_client",
-        "--meta", "none", "--config", "rules.yaml", folder=tmp_path,
-    )  # fmt: skip
+        _TOOLS / "openapi-python-client",
+        "generate",
+        "--path",
+        document,
+        "--output-path",
+        "the_client",
+        "--meta",
+        "none",
+        "--config",
+        "rules.yaml",
+        folder=tmp_path,
+    )
     assert len(list((tmp_path / "the_client/models").glob("[a-z]*.py"))) <= 87
     # The generator leaves out bodies that are files or YAML.
     warnings = re.findall(r"^WARNING .*\n\n(.*)$", shown, re.MULTILINE)
     assert {warning for warning in warnings if not warning.startswith("Unsupported content type ")} == set()
     known = service.demonstration
     said = run(
-        sys.executable, "-c", _CALLER, known["base_url"], known["email"], known["password"], known["apikey"],
-        known["apisecret"], folder=tmp_path,
-    )  # fmt: skip
+        sys.executable,
+        "-c",
+        _CALLER,
+        known["base_url"],
+        known["email"],
+        known["password"],
+        known["apikey"],
+        known["apisecret"],
+        folder=tmp_path,
+    )
     assert said.split() == ["True", "succeeded", "4"]
 
 
@@ -236,14 +269,25 @@ def test_generated_types_fit_every_field_that_is_answered_and_a_typed_client_rea
     (tools / "tsconfig.json").write_text(json.dumps(_COMPILER_SETTINGS))
     run(programs / "tsc", "--noEmit", folder=tools)
     run(
-        programs / "esbuild", "caller.ts", "--bundle", "--platform=node", "--format=esm", "--outfile=caller.mjs",
+        programs / "esbuild",
+        "caller.ts",
+        "--bundle",
+        "--platform=node",
+        "--format=esm",
+        "--outfile=caller.mjs",
         folder=tools,
-    )  # fmt: skip
+    )
     known = service.demonstration
     said = run(
-        "node", "caller.mjs", known["base_url"], known["email"], known["password"], known["apikey"],
-        known["apisecret"], folder=tools,
-    )  # fmt: skip
+        "node",
+        "caller.mjs",
+        known["base_url"],
+        known["email"],
+        known["password"],
+        known["apikey"],
+        known["apisecret"],
+        folder=tools,
+    )
     assert said.split() == ["true", "succeeded", "true", "5000", "true"]
 
 
@@ -255,12 +299,22 @@ def test_schemathesis_finds_no_lie(service: Service, tmp_path: Path) -> None:
     token = service.call("POST", "/api/clients/login", login)[1]["data"]["access_token"]
     signatures = {"keys": fresh_keys(service, 40), "token": {"Authorization": f"Bearer {token}"}}
     run(
-        _TOOLS / "schemathesis", "run", f"{known['base_url']}/openapi.json", "--no-color", "--warnings=off",
+        _TOOLS / "schemathesis",
+        "run",
+        f"{known['base_url']}/openapi.json",
+        "--no-color",
+        "--warnings=off",
         # One worker: two threads that parse Python at once raise a SystemError now and then (Python 3.11).
-        "--phases=examples,coverage,fuzzing", "--max-examples=2", "--workers=1", "--seed=1",
-        "--generation-database=none", "--exclude-checks=positive_data_acceptance,allow_header_conformance",
+        "--phases=examples,coverage,fuzzing",
+        "--max-examples=2",
+        "--workers=1",
+        "--seed=1",
+        "--generation-database=none",
+        "--exclude-checks=positive_data_acceptance,allow_header_conformance",
         # After signing out, all further calls would be refused.
         "--exclude-path=/api/clients/logout",
-        folder=tmp_path, PYTHONPATH=str(_HOOKS), SCHEMATHESIS_HOOKS="tireless_caller",
+        folder=tmp_path,
+        PYTHONPATH=str(_HOOKS),
+        SCHEMATHESIS_HOOKS="tireless_caller",
         TIRELESS_SIGNATURES=json.dumps(signatures),
-    )  # fmt: skip
+    )

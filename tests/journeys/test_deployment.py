@@ -167,8 +167,12 @@ def test_what_the_web_process_cannot_read_is_refused_in_the_general_envelope(ins
 
 def test_no_header_changes_the_path_or_the_scheme(installed: Installed) -> None:
     (port,) = installed.deployment.web_ports
-    for headers in ({"SCRIPT_NAME": "/health"}, {"SCRIPT_NAME": "/x"}, {"PATH_INFO": "/metrics"},
-                    {"X-Forwarded-Proto": "https", "X-Forwarded-Ssl": "off"}):  # fmt: skip
+    for headers in (
+        {"SCRIPT_NAME": "/health"},
+        {"SCRIPT_NAME": "/x"},
+        {"PATH_INFO": "/metrics"},
+        {"X-Forwarded-Proto": "https", "X-Forwarded-Ssl": "off"},
+    ):
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         connection.request("GET", "/health/live", headers=headers)
         answer = connection.getresponse()

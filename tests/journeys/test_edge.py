@@ -157,8 +157,12 @@ def test_a_path_that_nginx_keeps_for_itself_is_unknown_to_callers(edge: Edge, pa
 
 def test_whatever_nginx_cannot_read_is_answered_in_json(edge: Edge) -> None:
     targets = ("metrics", "%2fmetrics", "/%00", "/%zz", "/../..")
-    headers = ("Transfer-Encoding: zip", "Content-Length: x", "Host: other.example",
-               "Content-Length: 1\r\nTransfer-Encoding: chunked")  # fmt: skip
+    headers = (
+        "Transfer-Encoding: zip",
+        "Content-Length: x",
+        "Host: other.example",
+        "Content-Length: 1\r\nTransfer-Encoding: chunked",
+    )
     requests = [line(target) for target in targets] + [line("/", headers=f"{header}\r\n") for header in headers]
     requests += [line("/", version=version) for version in ("2.0", "3.1")]
     requests += [line("*", "OPTIONS"), line(f"{HOST}:443", "CONNECT")]
@@ -172,8 +176,15 @@ def test_conditions_of_a_caller_change_no_refusal(edge: Edge) -> None:
 
 
 def test_plain_http_is_refused_in_json_whatever_is_asked(edge: Edge) -> None:
-    for request in (line("/"), line("/", "TRACE"), line("/.refusal"), line("/" + "x" * 9000), line("/", version="3.1"),
-                    line("//metrics"), line("/.well-known/acme-challenge/x")):  # fmt: skip
+    for request in (
+        line("/"),
+        line("/", "TRACE"),
+        line("/.refusal"),
+        line("/" + "x" * 9000),
+        line("/", version="3.1"),
+        line("//metrics"),
+        line("/.well-known/acme-challenge/x"),
+    ):
         with socket.create_connection(("127.0.0.1", edge.http_port), timeout=60) as connection:
             connection.sendall(request)
             assert_refused(read_answer(connection), 400, "INVALID_REQUEST")

@@ -44,9 +44,14 @@ def exported(service: Service) -> dict[str, str]:
     """Return the environment that the page about all guides makes from the demonstration."""
     (prepare,) = blocks(_FOLDER / "README.md", "sh")
     ran = subprocess.run(
-        ["bash", "-euc", prepare + "env -0"], cwd=service.folder.parent, env={"PATH": os.environ["PATH"]},
-        capture_output=True, text=True, check=True, timeout=_PATIENCE_SECONDS,
-    )  # fmt: skip
+        ["bash", "-euc", prepare + "env -0"],
+        cwd=service.folder.parent,
+        env={"PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=_PATIENCE_SECONDS,
+    )
     return dict(line.split("=", 1) for line in ran.stdout.split("\0") if line)
 
 
@@ -58,10 +63,15 @@ def test_every_program_prints_what_its_page_says(service: Service, tmp_path: Pat
     at = datetime.now(UTC)
     secret, body = "whsec_" + "c2VjcmV0" * 4, '{"type":"webhook.test"}'
     environment = {
-        **exported(service), "HOME": str(tmp_path), "RUN": secrets.token_hex(4),
-        "WEBHOOK_SECRET": secret, "WEBHOOK_ID": "msg_1", "WEBHOOK_TIMESTAMP": str(int(at.timestamp())),
-        "WEBHOOK_BODY": body, "WEBHOOK_SIGNATURE": "v1,bm9uZQ== " + Webhook(secret).sign("msg_1", at, body),
-    }  # fmt: skip
+        **exported(service),
+        "HOME": str(tmp_path),
+        "RUN": secrets.token_hex(4),
+        "WEBHOOK_SECRET": secret,
+        "WEBHOOK_ID": "msg_1",
+        "WEBHOOK_TIMESTAMP": str(int(at.timestamp())),
+        "WEBHOOK_BODY": body,
+        "WEBHOOK_SIGNATURE": "v1,bm9uZQ== " + Webhook(secret).sign("msg_1", at, body),
+    }
     for page in _PAGES:
         program = tmp_path / f"{page.stem}.{_ENDINGS[language]}"
         code = "\n".join(blocks(page, language))
@@ -70,9 +80,13 @@ def test_every_program_prints_what_its_page_says(service: Service, tmp_path: Pat
             program = program.with_suffix(".cjs" if "require(" in code else ".mjs")
         program.write_text(code)
         ran = subprocess.run(
-            [*_COMMANDS[language], program], env=environment, capture_output=True, text=True, check=False,
+            [*_COMMANDS[language], program],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
             timeout=_PATIENCE_SECONDS,
-        )  # fmt: skip
+        )
         assert ran.returncode == 0, f"{page.name}: {ran.stdout}{ran.stderr}"
         (printed,) = blocks(page, "text")
         assert printed.removesuffix("\n") in ran.stdout, f"{page.name}: {ran.stdout}{ran.stderr}"
@@ -89,8 +103,12 @@ def test_the_program_that_collects_ends_well_when_the_payer_declines(
     program = tmp_path / f"declined.{_ENDINGS[language]}"
     program.write_text(code)
     ran = subprocess.run(
-        [*_COMMANDS[language], program], env={**exported(service), "HOME": str(tmp_path)}, capture_output=True,
-        text=True, check=False, timeout=_PATIENCE_SECONDS,
-    )  # fmt: skip
+        [*_COMMANDS[language], program],
+        env={**exported(service), "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=_PATIENCE_SECONDS,
+    )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "failed" in ran.stdout

@@ -45,11 +45,15 @@ def serving(settings: Settings, number: int) -> Iterator[int]:
         [sys.executable, "-m", "gunicorn", "-c", "python:ussd_server.server.gunicorn_settings"],
         cwd=_REPOSITORY,
         env=environment(
-            folder, USSD_BIND=f"127.0.0.1:{port}", USSD_DATABASE_URL=settings.database_url,
-            USSD_REDIS_URL=settings.redis_url, USSD_SECRETS_FILE=str(settings.secrets_file), USSD_WORKERS="1",
+            folder,
+            USSD_BIND=f"127.0.0.1:{port}",
+            USSD_DATABASE_URL=settings.database_url,
+            USSD_REDIS_URL=settings.redis_url,
+            USSD_SECRETS_FILE=str(settings.secrets_file),
+            USSD_WORKERS="1",
             USSD_LOG_LEVEL="ERROR",
         ),
-    )  # fmt: skip
+    )
     try:
         eventually(lambda: answers(port, "/health/live"))
         yield port

@@ -98,7 +98,7 @@ def test_a_frozen_server_is_touched_once_and_found_again_when_it_thaws(server: S
     worker.storage.touches.clear()
     assert all(worker.falls_back() for _ in range(500))
     assert worker.storage.touches[here] == 1
-    assert worker.limiter.away
+    assert worker.limiter.is_away()
     server.thaw()
     assert worker.is_back.wait(PATIENCE_SECONDS)
     assert not worker.falls_back()

@@ -189,11 +189,17 @@ def test_a_redirect_inwards_is_not_followed(connections: ConnectionWatch, canary
 
 @pytest.mark.parametrize(
     "url",
-    ["https://hooks.example.com", "https://hooks.example.com/a?b=c", "https://HOOKS.example.com:8443/",
-    "https://8.8.8.8/",
-     "https://[2606:4700::1111]/", "https://a-b.example.co.ug:443/x", "https://xn--bcher-kva.example/",
-     "https://1and1.example/"],
-)  # fmt: skip
+    [
+        "https://hooks.example.com",
+        "https://hooks.example.com/a?b=c",
+        "https://HOOKS.example.com:8443/",
+        "https://8.8.8.8/",
+        "https://[2606:4700::1111]/",
+        "https://a-b.example.co.ug:443/x",
+        "https://xn--bcher-kva.example/",
+        "https://1and1.example/",
+    ],
+)
 def test_a_public_address_passes(url: str) -> None:
     AddressGuard().check_url(url)
 
@@ -233,10 +239,18 @@ def test_development_may_call_private_addresses(url: str) -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["http://169.254.169.254/", "http://[fe80::1]/", "http://0.0.0.0:8000/", "http://[fd00:ec2::254]/",
-    "http://2130706433/",
-     "http://224.0.0.1/", "http://a:b@127.0.0.1/", "ftp://127.0.0.1/", "http://127.0.0.1:22/"],
-)  # fmt: skip
+    [
+        "http://169.254.169.254/",
+        "http://[fe80::1]/",
+        "http://0.0.0.0:8000/",
+        "http://[fd00:ec2::254]/",
+        "http://2130706433/",
+        "http://224.0.0.1/",
+        "http://a:b@127.0.0.1/",
+        "ftp://127.0.0.1/",
+        "http://127.0.0.1:22/",
+    ],
+)
 def test_development_may_not_call_metadata_services_nor_use_tricks(url: str) -> None:
     with pytest.raises(AddressRefusedError):
         AddressGuard(allow_private=True).check_url(url)

@@ -126,8 +126,10 @@ def test_smtps_is_tls_from_the_beginning(tmp_path: Path) -> None:
 def test_a_server_that_hangs_greets_slowly_or_never_ends_is_left_at_the_deadline() -> None:
     with stranger() as silent, stranger(*[b"2"] * 60, pause=0.1) as slow, stranger(b"220-hello\r\n" * 5000) as endless:
         for url, trouble in (
-            (silent, MailTrouble.TIMEOUT), (slow, MailTrouble.TIMEOUT), (endless, MailTrouble.UNREACHABLE),
-        ):  # fmt: skip
+            (silent, MailTrouble.TIMEOUT),
+            (slow, MailTrouble.TIMEOUT),
+            (endless, MailTrouble.UNREACHABLE),
+        ):
             began = time.monotonic()
             assert send(url) == SmtpResult(trouble)
             assert time.monotonic() - began < 10
@@ -151,14 +153,29 @@ def test_letters_beyond_ascii_are_sent_where_the_server_takes_them() -> None:
 @pytest.mark.parametrize(
     "address",
     [
-        "", "ann", "@acme.example", "ann@", "a\nb@acme.example", "ann@acme.example\r\nBcc: eve@evil.example",
-        "ann@acme.example,eve@evil.example", "<ann>@acme.example", 'a"b@acme.example', "a b@acme.example",
-        "ann@a..example", f"{'a' * 300}@acme.example", "ann@eve@acme.example",
+        "",
+        "ann",
+        "@acme.example",
+        "ann@",
+        "a\nb@acme.example",
+        "ann@acme.example\r\nBcc: eve@evil.example",
+        "ann@acme.example,eve@evil.example",
+        "<ann>@acme.example",
+        'a"b@acme.example',
+        "a b@acme.example",
+        "ann@a..example",
+        f"{'a' * 300}@acme.example",
+        "ann@eve@acme.example",
         # Encoded words, which the library would decode, and letters that become others in a domain.
-        "=?utf-8?q?@?=.example", "=?utf-8?q?eve=40evil.example?=@acme.example", "ann@=?utf-8?q?.example",
-        "ann@acme.example\uff1e", "ann@eve\uff20acme.example", "ann@acme.example\uff0ceve", "ann@acme_one.example",
+        "=?utf-8?q?@?=.example",
+        "=?utf-8?q?eve=40evil.example?=@acme.example",
+        "ann@=?utf-8?q?.example",
+        "ann@acme.example\uff1e",
+        "ann@eve\uff20acme.example",
+        "ann@acme.example\uff0ceve",
+        "ann@acme_one.example",
     ],
-)  # fmt: skip
+)
 def test_what_is_no_address_is_never_sent(address: str) -> None:
     with pytest.raises(ValueError):
         sent_address(address)

@@ -18,8 +18,11 @@ def test_a_provider_that_is_a_folder_moves_money_and_is_known_everywhere() -> No
     """`with_boda/checks.py` says what that is. A process of its own, because names are read when modules are loaded."""
     checks = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "tests.providers.with_boda.plugin", "-p", "no:xdist", _CHECKS],
-        capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
     assert checks.returncode == 0, checks.stdout
 
 

@@ -17,22 +17,58 @@ from ussd_server.providers.registry import predict_provider
 
 @pytest.mark.parametrize(
     ("amount", "cents"),
-    [("5000", 500_000), ("5000.00", 500_000), ("5000.5", 500_050), (5000, 500_000), (Decimal("5E+3"), 500_000),
-     (Decimal("0.01"), 1), ("5000.000000", 500_000), ("0", 0),
-     ("5,000", None), ("-1", None), ("+1", None), ("1e3", None), (" 1", None), ("1\n", None), ("٥", None), ("", None),
-     ("0.001", None), (True, None), (None, None), ([], None), (Decimal("Infinity"), None), ("9" * 16, None),
-     (Decimal("1E-999999999"), None), (Decimal("1E+999999999"), None), (Decimal("0E-999999999"), None)],
-)  # fmt: skip
+    [
+        ("5000", 500_000),
+        ("5000.00", 500_000),
+        ("5000.5", 500_050),
+        (5000, 500_000),
+        (Decimal("5E+3"), 500_000),
+        (Decimal("0.01"), 1),
+        ("5000.000000", 500_000),
+        ("0", 0),
+        ("5,000", None),
+        ("-1", None),
+        ("+1", None),
+        ("1e3", None),
+        (" 1", None),
+        ("1\n", None),
+        ("٥", None),
+        ("", None),
+        ("0.001", None),
+        (True, None),
+        (None, None),
+        ([], None),
+        (Decimal("Infinity"), None),
+        ("9" * 16, None),
+        (Decimal("1E-999999999"), None),
+        (Decimal("1E+999999999"), None),
+        (Decimal("0E-999999999"), None),
+    ],
+)
 def test_an_amount_is_read_to_the_cent_or_not_at_all(amount: object, cents: int | None) -> None:
     assert replies.cents(amount) == cents
 
 
 @pytest.mark.parametrize(
     "body",
-    [b"", b"null", b"[]", b"5", b'"x"', b"{", b"\xff\xfe{}", b'{"a":1}x', b"<html>", b"[" * 200_000, b'{"a":' * 200_000,
-     b'{"a":1e999999999999999999999}', b'{"a":' + b"9" * 5000 + b"}", b"\xef\xbb\xbf{}"],
+    [
+        b"",
+        b"null",
+        b"[]",
+        b"5",
+        b'"x"',
+        b"{",
+        b"\xff\xfe{}",
+        b'{"a":1}x',
+        b"<html>",
+        b"[" * 200_000,
+        b'{"a":' * 200_000,
+        b'{"a":1e999999999999999999999}',
+        b'{"a":' + b"9" * 5000 + b"}",
+        b"\xef\xbb\xbf{}",
+    ],
     ids=lambda body: body[:12],
-)  # fmt: skip
+)
 def test_a_body_that_is_no_json_object_is_empty(body: bytes) -> None:
     assert replies.parse(body).get("status") is None
 
@@ -58,10 +94,21 @@ def test_a_note_is_sent_without_special_characters() -> None:
 
 @pytest.mark.parametrize(
     ("phone_number", "provider"),
-    [("+256772123456", "mtn"), ("+256781234567", "mtn"), ("+256761234567", "mtn"), ("+256391234567", "mtn"),
-     ("+256791234567", "mtn"), ("+256701234567", "airtel"), ("+256741234567", "airtel"), ("+256751234567", "airtel"),
-     ("+256711234567", None), ("+256411234567", None), ("+254772123456", None), ("", None)],
-)  # fmt: skip
+    [
+        ("+256772123456", "mtn"),
+        ("+256781234567", "mtn"),
+        ("+256761234567", "mtn"),
+        ("+256391234567", "mtn"),
+        ("+256791234567", "mtn"),
+        ("+256701234567", "airtel"),
+        ("+256741234567", "airtel"),
+        ("+256751234567", "airtel"),
+        ("+256711234567", None),
+        ("+256411234567", None),
+        ("+254772123456", None),
+        ("", None),
+    ],
+)
 def test_the_provider_is_predicted_from_the_number(phone_number: str, provider: str | None) -> None:
     assert predict_provider(phone_number) == provider
 

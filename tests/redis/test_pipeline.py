@@ -103,8 +103,9 @@ def test_a_round_trip_blocks_no_other_greenlet(server: Server) -> None:
         os.kill(int(sys.argv[2]), signal.SIGCONT)
         print(json.dumps([each.get() for each in asked]))
         """,
-        server.url, pid,
-    )  # fmt: skip
+        server.url,
+        pid,
+    )
     assert replies == [1, 2, 3, 4, 5]
 
 

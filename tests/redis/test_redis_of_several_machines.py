@@ -21,8 +21,7 @@ from ussd_server.limits.limiter import Limiter, Policy
 from ussd_server.limits.sliding_window import SlidingWindowStorage
 from ussd_server.redis.client import REDIS_TROUBLE, accepts_writes_alone, connect
 from ussd_server.redis.pipeline import RedisPipeline
-from ussd_server.redis.provider_outages import ProviderOutages
-from ussd_server.redis.wake_up import WakeUpSignal
+from ussd_server.redis.signals import ProviderOutages, WakeUpSignal
 
 KEYS = Policy("data-key", tuple(parse_many("100/minute;1000/hour")))
 PATIENCE_SECONDS = 60
@@ -122,8 +121,8 @@ def test_limits_wake_up_signals_and_provider_outages_reach_all_processes(
     # Keys that lie on different machines of a cluster.
     for key in ("key-1", "key-2", "key-3", "key-4"):
         assert accepted(one, key, 60) + accepted(other, key, 60) == 100
-    assert not one.away
-    assert not other.away
+    assert not one.is_away()
+    assert not other.is_away()
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(keep(WakeUpSignal(url, other.pipeline, lambda: False)).wait, PATIENCE_SECONDS, Event())
         sender = keep(WakeUpSignal(url, one.pipeline, lambda: False))
@@ -145,7 +144,7 @@ def test_the_limits_follow_the_sentinels_to_the_new_master(start_server: Start, 
     master.stop()
     hasten(sentinel)
     assert limiter.hit("data-key", "key-2").accepted
-    eventually(lambda: not limiter.away and limiter.hit("data-key", "key-3").accepted and not limiter.away)
+    eventually(lambda: not limiter.is_away() and limiter.hit("data-key", "key-3").accepted and not limiter.is_away())
     # What was counted before is on the machine that took over.
     assert accepted(limiter, "key-1") == 40
 

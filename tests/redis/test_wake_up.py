@@ -12,7 +12,7 @@ import pytest
 
 from ussd_server.redis.client import RedisClient, connect
 from ussd_server.redis.pipeline import RedisPipeline
-from ussd_server.redis.wake_up import WakeUpSignal
+from ussd_server.redis.signals import WakeUpSignal
 
 PATIENCE_SECONDS = 60
 

@@ -34,10 +34,28 @@ def test_a_phone_number_is_plus_256_and_nine_ascii_digits() -> None:
     assert taken(PhoneNumber(), "+256770000000") == "+256770000000"
     refused(
         PhoneNumber(),
-        "", "256770000000", "0770000000", "+25677000000", "+2567700000000", " +256770000000", "+256770000000 ",
-        "+256770000000\n", "+256 770000000", "+25677000000a", "+256७७००००००", "+２５６770000000", "+254770000000",
-        256770000000, None, True, [], {}, 1.5, "\x00", "+256770000000\x00",
-    )  # fmt: skip
+        "",
+        "256770000000",
+        "0770000000",
+        "+25677000000",
+        "+2567700000000",
+        " +256770000000",
+        "+256770000000 ",
+        "+256770000000\n",
+        "+256 770000000",
+        "+25677000000a",
+        "+256७७००००००",
+        "+２５６770000000",
+        "+254770000000",
+        256770000000,
+        None,
+        True,
+        [],
+        {},
+        1.5,
+        "\x00",
+        "+256770000000\x00",
+    )
     assert PhoneNumber.refusal == "INVALID_PHONE_NUMBER"
 
 
@@ -54,13 +72,58 @@ def test_an_amount_becomes_whole_cents() -> None:
 def test_what_is_no_amount_is_refused() -> None:
     refused(
         Amount(),
-        0, -1, 1_000_000, Decimal(0), Decimal("-0.01"), Decimal("0.001"), Decimal("1000000"), Decimal("999999.999"),
-        Decimal("1e999999"), Decimal("1e-999999"), Decimal("1e-999999999"), Decimal("1e999999999"), Decimal("Infinity"),
-        Decimal("0e-999999999"), Decimal("-1e-999999999"), Decimal("0." + "0" * 50_000 + "1"), Decimal("1." + "0" * 60),
-        Decimal("0.01" + "0" * 40 + "1"), "1E-999999999", "0." + "0" * 5000 + "1", "9" * 60_000, 10**400, True, False,
-        None, "", "0", "-1", "+1", " 1", "1 ", "1\n", "1,000", "1_000", "1e3", "0x10", "१", "１", "1.", ".5",
-        "1.234", "1000000", "NaN", "Infinity", "9" * 400, [], {}, [1], float("nan"), float("inf"), 0.1,
-    )  # fmt: skip
+        0,
+        -1,
+        1_000_000,
+        Decimal(0),
+        Decimal("-0.01"),
+        Decimal("0.001"),
+        Decimal("1000000"),
+        Decimal("999999.999"),
+        Decimal("1e999999"),
+        Decimal("1e-999999"),
+        Decimal("1e-999999999"),
+        Decimal("1e999999999"),
+        Decimal("Infinity"),
+        Decimal("0e-999999999"),
+        Decimal("-1e-999999999"),
+        Decimal("0." + "0" * 50_000 + "1"),
+        Decimal("1." + "0" * 60),
+        Decimal("0.01" + "0" * 40 + "1"),
+        "1E-999999999",
+        "0." + "0" * 5000 + "1",
+        "9" * 60_000,
+        10**400,
+        True,
+        False,
+        None,
+        "",
+        "0",
+        "-1",
+        "+1",
+        " 1",
+        "1 ",
+        "1\n",
+        "1,000",
+        "1_000",
+        "1e3",
+        "0x10",
+        "१",
+        "１",
+        "1.",
+        ".5",
+        "1.234",
+        "1000000",
+        "NaN",
+        "Infinity",
+        "9" * 400,
+        [],
+        {},
+        [1],
+        float("nan"),
+        float("inf"),
+        0.1,
+    )
     assert Amount.refusal == "INVALID_AMOUNT"
 
 
@@ -103,19 +166,34 @@ def test_a_flag_is_true_or_false() -> None:
 
 def test_a_timestamp_is_iso_8601_with_its_offset_and_goes_out_in_utc() -> None:
     for text, shown in [
-        ("2026-11-20T08:15:30Z", "2026-11-20T08:15:30.000Z"), ("2026-11-20T08:15:30.123Z", "2026-11-20T08:15:30.123Z"),
+        ("2026-11-20T08:15:30Z", "2026-11-20T08:15:30.000Z"),
+        ("2026-11-20T08:15:30.123Z", "2026-11-20T08:15:30.123Z"),
         ("2026-11-20T11:15:30.123456+03:00", "2026-11-20T08:15:30.123Z"),
         ("2024-02-29T00:00:00Z", "2024-02-29T00:00:00.000Z"),
-    ]:  # fmt: skip
+    ]:
         moment = taken(Timestamp(), text)
         assert moment.tzinfo is UTC
         assert iso_milliseconds(moment) == shown
     refused(
         Timestamp(),
-        "", "2026-11-20", "2026-11-20T08:15:30", "2026-11-20 08:15:30Z", "2026-13-20T08:15:30Z", "2026-02-30T08:15:30Z",
-        "2026-11-20T25:00:00Z", "2026-11-20T08:15:30Z\n", "२०२६-11-20T08:15:30Z", "0001-01-01T00:00:00+23:59",
-        "9999-12-31T23:59:59-23:59", "2026-11-20T08:15:30+99:00", 1_795_000_000, None, True, [], "now",
-    )  # fmt: skip
+        "",
+        "2026-11-20",
+        "2026-11-20T08:15:30",
+        "2026-11-20 08:15:30Z",
+        "2026-13-20T08:15:30Z",
+        "2026-02-30T08:15:30Z",
+        "2026-11-20T25:00:00Z",
+        "2026-11-20T08:15:30Z\n",
+        "२०२६-11-20T08:15:30Z",
+        "0001-01-01T00:00:00+23:59",
+        "9999-12-31T23:59:59-23:59",
+        "2026-11-20T08:15:30+99:00",
+        1_795_000_000,
+        None,
+        True,
+        [],
+        "now",
+    )
     assert iso_milliseconds(datetime(2026, 11, 20, 8, 15, 30, 999_999, UTC)) == "2026-11-20T08:15:30.999Z"
 
 
@@ -141,8 +219,14 @@ def test_scopes_are_a_string_or_an_array_of_strings() -> None:
 )
 def test_nothing_that_json_can_hold_does_more_than_be_refused(value: Any) -> None:
     for field in (
-        PhoneNumber(), Amount(), Text(longest=9), Whole(lowest=0, highest=9), Flag(), Timestamp(),
-        JsonObject(longest=99), Scopes(),
-    ):  # fmt: skip
+        PhoneNumber(),
+        Amount(),
+        Text(longest=9),
+        Whole(lowest=0, highest=9),
+        Flag(),
+        Timestamp(),
+        JsonObject(longest=99),
+        Scopes(),
+    ):
         with contextlib.suppress(ValidationError):
             taken(field, value)

@@ -160,10 +160,16 @@ def _put_a_folder_there(path: Path) -> None:
 @pytest.mark.parametrize(
     "damage",
     [
-        _halve, _drop_a_ring, _empty_a_ring, _shorten_a_key, _spoil_a_key, _write_a_list, _write_no_text,
+        _halve,
+        _drop_a_ring,
+        _empty_a_ring,
+        _shorten_a_key,
+        _spoil_a_key,
+        _write_a_list,
+        _write_no_text,
         _put_a_folder_there,
     ],
-)  # fmt: skip
+)
 def test_a_running_service_keeps_its_keys_while_the_file_is_unreadable_and_logs_that_once(
     path: Path, damage: Callable[[Path], None], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -56,11 +56,15 @@ def test_a_forged_token_is_refused(tokens: Tokens, keyring: Keyring) -> None:
 
     assert tokens.read_access(signed(good), NOW) == CLAIMS
     forged = [
-        signed(good, b"x" * 32), signed(good, kid="gone"), signed(good, algorithm="HS512"),
-        signed({**good, "aud": "another"}), signed({**good, "iss": "another"}), signed({**good, "exp": "never"}),
+        signed(good, b"x" * 32),
+        signed(good, kid="gone"),
+        signed(good, algorithm="HS512"),
+        signed({**good, "aud": "another"}),
+        signed({**good, "iss": "another"}),
+        signed({**good, "exp": "never"}),
         signed(good, keyring.newest(Ring.SIGNING).material, keyring.newest(Ring.SIGNING).id),
         *[signed({name: value for name, value in good.items() if name != missing}) for missing in good],
-    ]  # fmt: skip
+    ]
     assert [tokens.read_access(token, NOW) for token in forged] == [None] * len(forged)
 
 

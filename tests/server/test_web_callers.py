@@ -73,12 +73,15 @@ def serving(
         [sys.executable, "-m", "gunicorn", "-c", "python:ussd_server.server.gunicorn_settings"],
         cwd=_REPOSITORY,
         env=environment(
-            folder, USSD_BIND=f"127.0.0.1:{port}", USSD_DATABASE_URL=database_url, USSD_REDIS_URL=redis_url,
+            folder,
+            USSD_BIND=f"127.0.0.1:{port}",
+            USSD_DATABASE_URL=database_url,
+            USSD_REDIS_URL=redis_url,
             **{"USSD_WORKERS": "1", "USSD_THREADS": str(THREADS), "USSD_LOG_LEVEL": "ERROR"} | more,
         ),
         stderr=subprocess.PIPE,
         preexec_fn=before,
-    )  # fmt: skip
+    )
     try:
         eventually(lambda: answers(port, "/health/live"))
         yield port, process
@@ -301,14 +304,24 @@ def test_a_body_in_tiny_chunks_is_given_up_before_it_costs_much(port: int, path:
 @pytest.mark.parametrize(
     "lie",
     [
-        b"Content-Length: -5\r\n", b"Content-Length: +5\r\n", b"Content-Length: 5, 5\r\n", b"Content-Length: 5 5\r\n",
-        b"Content-Length: 5\r\nContent-Length: 5\r\n", b"Content-Length: 5\r\nContent-Length: 50\r\n",
-        b"Content-Length:\r\n 5\r\n", b"X-Folded: a\r\n Content-Length: 5\r\n", b"Content-Length : 5\r\n",
-        b"Content-Length: 0x5\r\n", b"Content-Length: \xb5\r\n", b"Content-Length:\r\n",
-        b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n",
-        b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", b"Transfer-Encoding: identity\r\n",
+        b"Content-Length: -5\r\n",
+        b"Content-Length: +5\r\n",
+        b"Content-Length: 5, 5\r\n",
+        b"Content-Length: 5 5\r\n",
+        b"Content-Length: 5\r\nContent-Length: 5\r\n",
+        b"Content-Length: 5\r\nContent-Length: 50\r\n",
+        b"Content-Length:\r\n 5\r\n",
+        b"X-Folded: a\r\n Content-Length: 5\r\n",
+        b"Content-Length : 5\r\n",
+        b"Content-Length: 0x5\r\n",
+        b"Content-Length: \xb5\r\n",
+        b"Content-Length:\r\n",
+        b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
+        b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n",
+        b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
+        b"Transfer-Encoding: identity\r\n",
     ],
-)  # fmt: skip
+)
 def test_a_length_that_can_be_read_in_two_ways_is_refused_and_nothing_behind_it_is_answered(
     port: int, lie: bytes
 ) -> None:

@@ -61,12 +61,16 @@ def api_document(app: Flask) -> dict[str, Any]:
 
     plugin = MarshmallowPlugin(schema_name_resolver=name_of)
     spec = APISpec(
-        title="USSD server", version=_VERSION, openapi_version="3.1.0", plugins=[plugin],
-        info={"description": _ABOUT}, servers=[{"url": "/"}],
+        title="USSD server",
+        version=_VERSION,
+        openapi_version="3.1.0",
+        plugins=[plugin],
+        info={"description": _ABOUT},
+        servers=[{"url": "/"}],
         tags=[
             {"name": name, "x-displayName": title, "description": meaning} for name, (title, meaning) in TAGS.items()
         ],
-    )  # fmt: skip
+    )
     plugin.converter.attribute_functions.insert(1, _declared_by_field)  # type: ignore[union-attr]
     _add_components(spec)
     add_error_examples(spec)
@@ -171,11 +175,15 @@ def _description(route: EndpointSpec, rule: Rule, codes: list[Code]) -> str:
 def _parameters(rule: Rule, route: EndpointSpec) -> list[dict[str, Any]]:
     query: list[Any] = [{"in": "query", "schema": route.query}] if route.query.fields else []
     if route.idempotent:
-        query.append({
-            "name": "Idempotency-Key", "in": "header", "required": False,
-            "description": "Another name for this request, beside its reference.",
-            "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]*$"},
-        })  # fmt: skip
+        query.append(
+            {
+                "name": "Idempotency-Key",
+                "in": "header",
+                "required": False,
+                "description": "Another name for this request, beside its reference.",
+                "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]*$"},
+            }
+        )
     return _path_parameters(rule) + query
 
 
@@ -198,13 +206,15 @@ def _successes(rule: Rule, route: EndpointSpec, refer: _Refer) -> dict[str, Any]
         status: {
             "description": message,
             "headers": _headers(
-                "X-Request-Id", *more, *(["Location"] if status == "201" else []),
+                "X-Request-Id",
+                *more,
+                *(["Location"] if status == "201" else []),
                 *(["Idempotent-Replayed"] if may_repeat and status == "200" else []),
             ),
             "content": {"application/json": shape | reply_example(_name(rule), status)} | also,
         }
         for status, message in found.items()
-    }  # fmt: skip
+    }
 
 
 def _reply(rule: Rule, gives: Any, refer: _Refer) -> dict[str, Any]:
@@ -217,8 +227,11 @@ def _reply(rule: Rule, gives: Any, refer: _Refer) -> dict[str, Any]:
 
 def _object(**properties: Any) -> dict[str, Any]:
     return {
-        "type": "object", "properties": properties, "required": list(properties), "additionalProperties": False,
-    }  # fmt: skip
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
 
 
 def _headers(*names: str) -> dict[str, Any]:
@@ -232,19 +245,24 @@ def _add_components(spec: APISpec) -> None:
         spec.components.security_scheme(name, {"type": "apiKey", "in": "header", "name": header})
     spec.components.security_scheme("bearer", {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"})
     spec.components.schema("ErrorCode", {"type": "string", "enum": [code.error for code in Code]})
-    spec.components.schema("Success", _object(
-        success={"type": "boolean", "const": True}, message={"type": "string"}, data={}
-    ))  # fmt: skip
-    spec.components.schema("ManagementSuccess", _object(
-        status={"type": "integer"}, message={"type": "string"}, data={}
-    ))  # fmt: skip
-    spec.components.schema("Error", _object(
-        success={"type": "boolean", "const": False}, error={"$ref": "#/components/schemas/ErrorCode"},
-        message={"type": "string"}, timestamp={"type": "string", "format": "date-time"},
-    ))  # fmt: skip
-    spec.components.schema("ManagementError", _object(
-        status={"type": "integer"}, message={"type": "string"}, data={"type": "null"}
-    ))  # fmt: skip
+    spec.components.schema(
+        "Success", _object(success={"type": "boolean", "const": True}, message={"type": "string"}, data={})
+    )
+    spec.components.schema(
+        "ManagementSuccess", _object(status={"type": "integer"}, message={"type": "string"}, data={})
+    )
+    spec.components.schema(
+        "Error",
+        _object(
+            success={"type": "boolean", "const": False},
+            error={"$ref": "#/components/schemas/ErrorCode"},
+            message={"type": "string"},
+            timestamp={"type": "string", "format": "date-time"},
+        ),
+    )
+    spec.components.schema(
+        "ManagementError", _object(status={"type": "integer"}, message={"type": "string"}, data={"type": "null"})
+    )
 
 
 def _schema_of(schema: Schema) -> Any:

@@ -72,9 +72,12 @@ def _response(spec: APISpec, rule: Rule, status: int, codes: list[Code], has_bod
     if name not in spec.components.responses:
         headers = ("X-Request-Id", *(["Retry-After"] if status in _RETRIED else []))
         content: _Json = {"schema": {"$ref": f"#/components/schemas/{kind}"}}
-        spec.components.response(name, {
-            "description": meaning,
-            "headers": {header: {"$ref": f"#/components/headers/{header}"} for header in headers},
-            "content": {"application/json": content | ({"examples": examples} if examples else {})},
-        })  # fmt: skip
+        spec.components.response(
+            name,
+            {
+                "description": meaning,
+                "headers": {header: {"$ref": f"#/components/headers/{header}"} for header in headers},
+                "content": {"application/json": content | ({"examples": examples} if examples else {})},
+            },
+        )
     return name

@@ -21,8 +21,7 @@ from ussd_server.limits.sliding_window import SlidingWindowStorage
 from ussd_server.outbound.addresses import AddressGuard
 from ussd_server.providers.messages import Provider
 from ussd_server.providers.registry import build_providers
-from ussd_server.redis.provider_outages import ProviderOutages
-from ussd_server.redis.wake_up import WakeUpSignal
+from ussd_server.redis.signals import ProviderOutages, WakeUpSignal
 from ussd_server.runtime import Runtime
 from ussd_server.security.credentials import Vault
 from ussd_server.security.key_ring import Keyring
@@ -34,7 +33,7 @@ from ussd_server.services.menus.drop_offs import DropOffs
 from ussd_server.services.operations.heartbeat import Heartbeat
 from ussd_server.services.providers.providers import Providers, ProviderSwitches
 from ussd_server.services.settlement.provider_callbacks import callback_path
-from ussd_server.services.transactions.provider_references import ProviderReferences
+from ussd_server.services.transactions.names import ProviderReferences
 from ussd_server.settings import Settings, SettingsError
 
 _WINDOWS: dict[str, tuple[RateLimitItem, ...]] = {
@@ -69,7 +68,7 @@ def build_runtime(settings: Settings, clock: Clock) -> Runtime:
     adapters = build_providers(settings, clock.now, lambda provider: callback_path(tokens, provider))
     names = [adapter.name for adapter in adapters]
     limiter = _limiter(settings, adapters)
-    outages = ProviderOutages(settings.redis_url, lambda: limiter.away, names)
+    outages = ProviderOutages(settings.redis_url, limiter.is_away, names)
     switches = ProviderSwitches(names, clock)
     providers = Providers(adapters, outages.is_away, switches.is_off)
     drop_offs = DropOffs()
@@ -84,7 +83,7 @@ def build_runtime(settings: Settings, clock: Clock) -> Runtime:
         limiter=limiter,
         key_cache=KeyCache(limiter.pipeline, limiter.circuit),
         last_uses=LastUses(),
-        wake_up=WakeUpSignal(settings.redis_url, limiter.pipeline, lambda: limiter.away),
+        wake_up=WakeUpSignal(settings.redis_url, limiter.pipeline, limiter.is_away),
         guard=AddressGuard(allow_private=settings.allow_private_addresses, plain_http=settings.is_sandbox),
         outages=outages,
         switches=switches,

@@ -35,7 +35,7 @@ _HEADERS = {
     "Content-Security-Policy": POLICY,
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
-}  # fmt: skip
+}
 _MAY_NOT = "Your role does not allow this."
 _NOBODY = Caller(CallerKind.NOBODY)
 _ADVICE = {
@@ -137,9 +137,13 @@ def ask_to_sign_in(who: Who) -> Any:
     # Only a form that passed the check of its token has a session with its sender.
     kept = keep_form(request) if "user" in session else ""
     shown = render_template(
-        "console/sign_in.html", kept=kept, next="", email="", for_operators=who == "operator",
+        "console/sign_in.html",
+        kept=kept,
+        next="",
+        email="",
+        for_operators=who == "operator",
         is_mail_on=services().mails.is_on,
-    )  # fmt: skip
+    )
     return Response(shown, status=401)
 
 
@@ -174,10 +178,14 @@ def error_page(error: ServiceError) -> Response:
     """The page that shows `error`, in the layout of the person who signed in, if there is one."""
     title, advice = _ADVICE.get(error.code.http_status, ("This did not work", ""))
     shown = render_template(
-        "console/error.html", layout="console/layout.html" if g.get("person") else "console/bare.html",
-        title=title, advice=advice, message=error.message, status=error.code.http_status,
+        "console/error.html",
+        layout="console/layout.html" if g.get("person") else "console/bare.html",
+        title=title,
+        advice=advice,
+        message=error.message,
+        status=error.code.http_status,
         request_id=current_request().request_id,
-    )  # fmt: skip
+    )
     return Response(shown, status=error.code.http_status)
 
 
@@ -216,7 +224,7 @@ def _for_templates() -> dict[str, Any]:
         "public_address": links.public_address,
         "public_root": f"{services().settings.public_url}/" if services().settings.public_url else request.url_root,
         "link_to_table": tables.link_to_table,
-        "is_redis_away": services().limiter.away,
+        "is_redis_away": services().limiter.is_away(),
     }
 
 
@@ -272,9 +280,10 @@ def _count_request(caller: Caller) -> None:
     decision = services().limiter.hit("access-token", caller.login_id or "")
     if not decision.accepted:
         raise ServiceError(
-            Code.RATE_LIMIT_EXCEEDED, "Too many requests from this login. Please wait a moment.",
+            Code.RATE_LIMIT_EXCEEDED,
+            "Too many requests from this login. Please wait a moment.",
             retry_after_seconds=decision.retry_after_seconds,
-        )  # fmt: skip
+        )
 
 
 def _context_of(person: SignedInPerson | None) -> RequestContext:

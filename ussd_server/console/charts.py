@@ -28,11 +28,15 @@ def bars(points: Sequence[Point], title: str, width: int = _WIDTH) -> Markup:
     step = (width - _LEFT) / len(points)
     shapes = Markup("").join(
         _BAR.format(
-            _LEFT + index * step + step * 0.15, _y(value, top), step * 0.7, _HEIGHT - _BOTTOM - _y(value, top),
-            label, f"{value:,.0f}",
+            _LEFT + index * step + step * 0.15,
+            _y(value, top),
+            step * 0.7,
+            _HEIGHT - _BOTTOM - _y(value, top),
+            label,
+            f"{value:,.0f}",
         )
         for index, (label, value) in enumerate(points)
-    )  # fmt: skip
+    )
     return _frame(points, top, title, shapes, width)
 
 
@@ -57,11 +61,9 @@ def _frame(points: Sequence[Point], top: float, title: str, shapes: Markup, widt
     step = (width - _LEFT) / len(points)
     every = -(-len(points) // (12 if width == _WIDTH else 8))
     grid = Markup("").join(
-        _GRID_LINE.format(
-            _LEFT, width, _LEFT - 8, _y(part * top, top) + 4, _short(part * top), y=_y(part * top, top)
-        )
+        _GRID_LINE.format(_LEFT, width, _LEFT - 8, _y(part * top, top) + 4, _short(part * top), y=_y(part * top, top))
         for part in (0, 0.5, 1)
-    )  # fmt: skip
+    )
     labels = Markup("").join(
         Markup('<text class="label" x="{:.1f}" y="{}">{}</text>').format(
             _LEFT + (index + 0.5) * step, _HEIGHT - 6, label

@@ -44,10 +44,13 @@ def timeline_of(view: TransactionHistory) -> tuple[TimelineStep, ...]:
             title = f"{provider} accepted it and waits for the payer"
         steps.append(
             TimelineStep(
-                change, title, _SOURCES[change.source].format(provider=provider), _facts(change, provider),
+                change,
+                title,
+                _SOURCES[change.source].format(provider=provider),
+                _facts(change, provider),
                 duration((change.created_at - before).total_seconds()) if before else "",
             )
-        )  # fmt: skip
+        )
         before = change.created_at
     return tuple(steps)
 

@@ -28,8 +28,8 @@ from ussd_server.limits.decisions import (
 from ussd_server.limits.sliding_window import SlidingWindowStorage
 from ussd_server.logs import logger
 from ussd_server.metrics import count_unshared_limit, note_redis
-from ussd_server.redis.circuit import Circuit, RedisAwayError
 from ussd_server.redis.client import REDIS_TROUBLE
+from ussd_server.redis.pipeline import Circuit, RedisAwayError
 
 
 class LocalWindows:
@@ -137,8 +137,7 @@ class Limiter:
                 frames, windows_of(frames), windows_of(frames, workers), LocalWindows()
             )
 
-    @property
-    def away(self) -> bool:
+    def is_away(self) -> bool:
         """Whether this process limits without Redis now."""
         return self.circuit.away
 
@@ -165,7 +164,7 @@ class Limiter:
         """When each identity was last accepted; None when Redis does not know it any more, or is away."""
         names = [_account(namespace, identity) for identity in identities]
         try:
-            times = [] if self.away else self._storage.last_accepted_at(names)
+            times = [] if self.is_away() else self._storage.last_accepted_at(names)
         except REDIS_TROUBLE:
             # This failure does not open the circuit: only counted calls decide whether Redis is away.
             times = []

@@ -46,11 +46,20 @@ def serve(
     path = folder / "web.log"
     with path.open("wb") as log:
         server = subprocess.Popen(
-            [sys.executable, "-m", "gunicorn", "-c", "python:ussd_server.server.gunicorn_settings",
-             *options, application],
+            [
+                sys.executable,
+                "-m",
+                "gunicorn",
+                "-c",
+                "python:ussd_server.server.gunicorn_settings",
+                *options,
+                application,
+            ],
             env=environment(folder, settings) | {"USSD_BIND": f"127.0.0.1:{port}", "USSD_WORKERS": "2"},
-            cwd=_REPOSITORY, stdout=log, stderr=log,
-        )  # fmt: skip
+            cwd=_REPOSITORY,
+            stdout=log,
+            stderr=log,
+        )
         try:
             _wait_for(port, server)
             yield Web(port, path)

@@ -41,9 +41,12 @@ class Reply(NamedTuple):
 def request(method: str, path: str, headers: Mapping[str, str], body: bytes = b"") -> bytes:
     """Return an HTTP request with the headers that every client sends."""
     fields = {
-        "Host": "127.0.0.1", "User-Agent": "bench", "Accept": "application/json", "Content-Type": "application/json",
+        "Host": "127.0.0.1",
+        "User-Agent": "bench",
+        "Accept": "application/json",
+        "Content-Type": "application/json",
         **headers,
-    }  # fmt: skip
+    }
     if body or method != "GET":
         fields["Content-Length"] = str(len(body))
     lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
@@ -64,9 +67,12 @@ def calls_with(keys: Sequence[Key], path: str, mark: bytes) -> list[Call]:
 def payment(key: Key, reference: str, amount: int = 500, place: int = 0) -> bytes:
     """Return a request for a disbursement through the sandbox."""
     body = {
-        "type": "disbursement", "phone_number": f"+2567{71_000_000 + place % 9_000_000}", "amount": amount,
-        "reference": reference, "provider": "sandbox",
-    }  # fmt: skip
+        "type": "disbursement",
+        "phone_number": f"+2567{71_000_000 + place % 9_000_000}",
+        "amount": amount,
+        "reference": reference,
+        "provider": "sandbox",
+    }
     return request("POST", "/api/transactions", key_headers(key, place), orjson.dumps(body))
 
 

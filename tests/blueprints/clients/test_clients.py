@@ -108,7 +108,10 @@ def test_a_list_is_written_as_its_rows_stand_byte_for_byte(owner: Browser, examp
         row.save()
     written = [
         {
-            "id": row.id, "client_id": example_client.id, "apikey": row.apikey, "apisecret": secret,
+            "id": row.id,
+            "client_id": example_client.id,
+            "apikey": row.apikey,
+            "apisecret": secret,
             "scopes": row.scopes,
             "is_active": int(row.is_active),
             **{
@@ -118,7 +121,7 @@ def test_a_list_is_written_as_its_rows_stand_byte_for_byte(owner: Browser, examp
             },
         }
         for row, secret in zip(rows, secrets, strict=True)
-    ]  # fmt: skip
+    ]
     envelope = {"status": 200, "message": "API keys list", "data": written}
     assert owner.ask("GET", KEYS).text == json.dumps(envelope, separators=(",", ":"))
 
@@ -190,10 +193,14 @@ def test_what_each_role_may_do(example_client: ExampleClient, web: FlaskClient) 
         return [
             browser.ask(method, path).status_code
             for method, path in [
-                ("GET", KEYS), ("POST", KEYS), ("POST", f"{KEYS}/{key}/rotate"), ("DELETE", f"{KEYS}/{key}"),
-                ("GET", "audit-events"), ("GET", "service-identifier"),
+                ("GET", KEYS),
+                ("POST", KEYS),
+                ("POST", f"{KEYS}/{key}/rotate"),
+                ("DELETE", f"{KEYS}/{key}"),
+                ("GET", "audit-events"),
+                ("GET", "service-identifier"),
             ]
-        ]  # fmt: skip
+        ]
 
     assert statuses("owner") == [200, 201, 200, 200, 200, 200]
     assert statuses("admin") == [200, 201, 200, 200, 200, 200]

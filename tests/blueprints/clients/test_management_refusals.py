@@ -113,8 +113,9 @@ def test_a_viewer_cannot_find_out_which_keys_exist(example_client: ExampleClient
         assert {answer(reply) for reply in replies} == {(403, message)}
         assert len({reply.data for reply in replies}) == 1
     assert answer(viewer.ask("DELETE", f"{KEYS}/bulk", {"api_key_ids": 5})) == (
-        403, "Insufficient permissions to delete this API key",
-    )  # fmt: skip
+        403,
+        "Insufficient permissions to delete this API key",
+    )
     assert answer(viewer.ask("GET", f"{KEYS}?page=1")) == (403, "Insufficient permissions")
     assert answer(viewer.ask("POST", KEYS, {"bad": 1})) == (403, "Insufficient permissions")
 
@@ -189,9 +190,11 @@ def test_every_cause_of_a_refused_login_gets_the_same_bytes(
         web.post("/api/clients/login", json={"email": email, "password": password})
         for email, password in [
             (example_client.email(), "wrong"),
-            ("nobody@acme.example", PASSWORD), (example_client.email("admin"), PASSWORD),
-            ("' OR 1=1 --", "é"), ("\U0001f600", "\U0001f600"),
+            ("nobody@acme.example", PASSWORD),
+            (example_client.email("admin"), PASSWORD),
+            ("' OR 1=1 --", "é"),
+            ("\U0001f600", "\U0001f600"),
         ]
-    ]  # fmt: skip
+    ]
     assert {answer(reply) for reply in replies} == {(401, "Invalid credentials")}
     assert len({reply.data for reply in replies}) == 1

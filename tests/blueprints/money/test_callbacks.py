@@ -89,8 +89,14 @@ def test_whatever_a_callback_is_about_it_is_answered_in_the_same_way(
     _, reference = pending(program, services, clock)
     bodies = [
         *(json.dumps({"reference": name}) for name in (reference, reference.upper(), str(uuid.uuid4()), 1, None, [])),
-        "", "{", "[]", "null", "[" * 30_000, "\xff", "NaN",
-    ]  # fmt: skip
+        "",
+        "{",
+        "[]",
+        "null",
+        "[" * 30_000,
+        "\xff",
+        "NaN",
+    ]
     answers = set()
     for body in bodies:
         reply = web.post(path, data=body.encode("latin-1"))

@@ -81,8 +81,9 @@ def test_a_payout_goes_from_a_list_to_its_results(
     done = approver.get(path).json["data"]
     assert list(done) == [*RECORD, "states"]
     assert (done["status"], done["states"]) == (
-        "completed", {"succeeded": {"count": 1, "amount": 500, "fee": 0}},
-    )  # fmt: skip
+        "completed",
+        {"succeeded": {"count": 1, "amount": 500, "fee": 0}},
+    )
     items = approver.get(f"{path}/items", state="succeeded").json["data"]
     assert list(items["items"][0]) == ITEM
     assert maker.see(items["items"][0]["transaction_id"])["payout_id"] == payout["payout_id"]
@@ -154,10 +155,11 @@ def test_what_is_no_list_of_rows_is_refused(maker: Program, document: dict[str, 
 
 def test_strange_values_make_a_row_invalid_and_nothing_else(maker: Program) -> None:
     rows: list[dict[str, Any]] = [
-        {}, {"phone_number": 256772123456, "amount": True, "reference": ["x"]},
+        {},
+        {"phone_number": 256772123456, "amount": True, "reference": ["x"]},
         {"phone_number": "+256772123456\n", "amount": 1e300, "reference": "x" * 65, "name": 5, "description": "a\nb"},
         {"phone_number": "0772123456", "amount": "1,000", "reference": "q"},
-    ]  # fmt: skip
+    ]
     payout = maker.post("/api/payouts", body(*rows)).json["data"]
     assert (payout["invalid_count"], payout["total_amount"]) == (4, 0)
     items = maker.get(f"/api/payouts/{payout['payout_id']}/items").json["data"]["items"]
@@ -207,9 +209,15 @@ def test_people_make_and_approve_payouts_by_their_roles(
 
 @pytest.mark.parametrize(
     ("name", "first", "second"),
-    [("amount", "5x", "6x"), ("amount", 0, -1), ("amount", [1], [2]), ("phone_number", 1, 2),
-     ("reference", "r" * 65, "r" * 66), ("name", 1, 2)],
-)  # fmt: skip
+    [
+        ("amount", "5x", "6x"),
+        ("amount", 0, -1),
+        ("amount", [1], [2]),
+        ("phone_number", 1, 2),
+        ("reference", "r" * 65, "r" * 66),
+        ("name", 1, 2),
+    ],
+)
 def test_a_repeat_with_another_invalid_cell_is_another_payout(
     maker: Program, name: str, first: object, second: object
 ) -> None:
@@ -224,9 +232,11 @@ def test_a_repeat_with_another_invalid_cell_is_another_payout(
 def test_a_file_with_another_invalid_cell_is_another_payout(maker: Program, web: FlaskClient) -> None:
     def send(amount: str) -> Any:
         return web.post(
-            "/api/payouts", data=f"phone_number,amount,reference\n0770000000,{amount},E1\n",
-            headers=maker.headers | {"Content-Type": "text/csv"}, query_string={"reference": "F1"},
-        )  # fmt: skip
+            "/api/payouts",
+            data=f"phone_number,amount,reference\n0770000000,{amount},E1\n",
+            headers=maker.headers | {"Content-Type": "text/csv"},
+            query_string={"reference": "F1"},
+        )
 
     assert send("5x").status_code == 201
     assert send("5x").headers["Idempotent-Replayed"] == "true"

@@ -76,20 +76,24 @@ def test_a_statement_shows_every_movement_fees_as_lines_of_their_own_and_no_rese
     assert list(first) == FIELDS
     assert (first["kind"], first["credit"], first["debit"], first["balance"]) == ("deposit", 10_000, None, 10_000)
     assert [(line["kind"], line["debit"], line["credit"], line["reference"]) for line in lines] == [
-        ("disbursement", 1000.5, None, "=1+1"), ("fee", 1.5, None, "=1+1")
-    ]  # fmt: skip
+        ("disbursement", 1000.5, None, "=1+1"),
+        ("fee", 1.5, None, "=1+1"),
+    ]
     assert {line["transaction_id"] for line in lines} == {paid}
     saved = all_lines(program, account=PAYER)
     assert [(line["kind"], line["debit"], line["credit"]) for line in saved] == [
-        ("collection", None, 70), ("transfer", 20, None)
-    ]  # fmt: skip
+        ("collection", None, 70),
+        ("transfer", 20, None),
+    ]
     rows, reply = csv_file(program, web)
     assert reply.headers["Content-Type"] == "text/csv; charset=utf-8"
     assert (reply.headers["Opening-Balance"], reply.headers["Closing-Balance"]) == ("0", "8998")
     assert list(rows[0]) == FIELDS
     assert [(row["debit"], row["credit"], row["balance"]) for row in rows] == [
-        ("", "10000", "10000"), ("1000.5", "", "8999.5"), ("1.5", "", "8998")
-    ]  # fmt: skip
+        ("", "10000", "10000"),
+        ("1000.5", "", "8999.5"),
+        ("1.5", "", "8998"),
+    ]
     assert (rows[1]["reference"], rows[1]["description"]) == ("'=1+1", "'@salary")
 
 

@@ -172,8 +172,11 @@ def test_one_transaction_is_shown_with_its_status_history(
     data = program.see(transaction_id)
     assert list(data) == [*RECORD, "explanation", "events"]
     assert [(event["status"], event["source"]) for event in data["events"]] == [
-        ("created", "submit"), ("submitted", "submit"), ("pending", "submit"), ("succeeded", "poll"),
-    ]  # fmt: skip
+        ("created", "submit"),
+        ("submitted", "submit"),
+        ("pending", "submit"),
+        ("succeeded", "poll"),
+    ]
     assert all(MOMENT.fullmatch(event["created_at"]) for event in data["events"])
     assert data["events"][0]["created_at"] == data["created_at"], "the history begins with the transaction"
     assert data["provider_transaction_id"]
@@ -313,5 +316,6 @@ def test_a_transfer_moves_between_two_subscribers_at_once(
     moved = program.move("transfer", "t", "+256770000000", 2000, to_phone_number="+256770000001").json["data"]
     assert (moved["status"], moved["provider"], moved["next_check_at"]) == ("succeeded", None, None)
     assert refusal(program.move("transfer", "t2", "+256770000000", 3001, to_phone_number="+256770000001")) == (
-        400, "INSUFFICIENT_BALANCE",
-    )  # fmt: skip
+        400,
+        "INSUFFICIENT_BALANCE",
+    )

@@ -129,16 +129,26 @@ class Madapi(Phone):
         assert self._post("4", "").status_code == 200
 
     def _post(self, kind: str, text: str) -> TestResponse:
-        body = {"sessionId": self.session, "messageType": kind, "msisdn": self._digits, "serviceCode": CODE,
-                "ussdString": text}  # fmt: skip
+        body = {
+            "sessionId": self.session,
+            "messageType": kind,
+            "msisdn": self._digits,
+            "serviceCode": CODE,
+            "ussdString": text,
+        }
         return self.web.post(self.path, json=body)
 
 
 class Dmark(Phone):
     def step(self) -> TestResponse:
-        query = {"transactionId": self.session, "msisdn": self._digits, "ussdServiceCode": "384",
-                 "transactionTime": "20261120T08:15:30", "ussdRequestString": self._last if self.entries else CODE,
-                 "response": "true" if self.entries else "false"}  # fmt: skip
+        query = {
+            "transactionId": self.session,
+            "msisdn": self._digits,
+            "ussdServiceCode": "384",
+            "transactionTime": "20261120T08:15:30",
+            "ussdRequestString": self._last if self.entries else CODE,
+            "response": "true" if self.entries else "false",
+        }
         return self.web.get(self.path, query_string=query)
 
     def read(self, reply: TestResponse) -> Shown:
@@ -166,9 +176,14 @@ class Hubtel(Phone):
 
     def _post(self, kind: str, message: str) -> TestResponse:
         body: dict[str, Any] = {
-            "Type": kind, "SessionId": self.session, "Mobile": self._digits, "ServiceCode": _BARE_CODE,
-            "Message": message, "Operator": "mtn", "Sequence": len(self.entries) + 1,
-        }  # fmt: skip
+            "Type": kind,
+            "SessionId": self.session,
+            "Mobile": self._digits,
+            "ServiceCode": _BARE_CODE,
+            "Message": message,
+            "Operator": "mtn",
+            "Sequence": len(self.entries) + 1,
+        }
         return self.web.post(self.path, json=body)
 
 
@@ -185,8 +200,15 @@ class PlainJson(Phone):
         assert self._post("abort", "").json == {"action": "end", "message": "", "text": ""}
 
     def _post(self, kind: str, text: str) -> TestResponse:
-        body = {"session_id": self.session, "phone_number": self.number, "service_code": CODE, "network": "64110",
-                "text": text, "kind": kind, "sequence": len(self.entries) + 1}  # fmt: skip
+        body = {
+            "session_id": self.session,
+            "phone_number": self.number,
+            "service_code": CODE,
+            "network": "64110",
+            "text": text,
+            "kind": kind,
+            "sequence": len(self.entries) + 1,
+        }
         return self.web.post(self.path, json=body)
 
 

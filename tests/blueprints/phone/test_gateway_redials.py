@@ -18,7 +18,7 @@ from tests.blueprints.phone.phones import PHONES, Phone, Shown, phone_of
 from tests.conftest import MovableClock
 from tests.support.moments import before_first
 from tests.support.shop import OPERATOR, PHONE, Shop, shop_document
-from ussd_server import polling
+from ussd_server import clock as service_clock
 from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import release_connection
 from ussd_server.models.transactions import Transaction
@@ -39,7 +39,7 @@ every_gateway = pytest.mark.parametrize("gateway", PHONES)
 def pay_until_waited_for(app: Flask, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Phone], Future[Shown]]]:
     """Press Yes in a thread; the payment is not created before another step waits for it, or the test ends."""
     begun, waited_for = threading.Event(), threading.Event()
-    create, sleep = TransactionService.create, polling.sleep
+    create, sleep = TransactionService.create, service_clock.sleep
 
     def create_slowly(*call: Any) -> Any:
         begun.set()
@@ -57,7 +57,7 @@ def pay_until_waited_for(app: Flask, monkeypatch: pytest.MonkeyPatch) -> Iterato
             release_connection()
 
     monkeypatch.setattr(TransactionService, "create", create_slowly)
-    monkeypatch.setattr(polling, "sleep", note_and_sleep)
+    monkeypatch.setattr(service_clock, "sleep", note_and_sleep)
     with ThreadPoolExecutor(1) as pool:
 
         def start(phone: Phone) -> Future[Shown]:
@@ -203,7 +203,7 @@ def test_a_call_too_short_to_be_continued_is_not_because_it_was_waited_for(
         phone.type("1")
     # The first pause of the redial ends the claim, as the process that made it would have.
     monkeypatch.setattr(
-        polling, "sleep", lambda _: UssdSession.update(working_token=None, working_until=None).execute()
+        service_clock, "sleep", lambda _: UssdSession.update(working_token=None, working_until=None).execute()
     )
     assert replace(phone, session="call-2").dial().screen.startswith("Welcome to ACME")
 
@@ -271,7 +271,7 @@ def test_a_claim_is_released_when_the_step_fails(
     with monkeypatch.context() as broken:
         broken.setattr(type(services.balances), "get", _fail)
         assert phone.type("1").screen.startswith("Sorry")
-    monkeypatch.setattr(polling, "sleep", _fail)
+    monkeypatch.setattr(service_clock, "sleep", _fail)
     assert replace(phone, session="call-2").dial().screen.startswith("Continue where you stopped?")
 
 

@@ -101,10 +101,15 @@ def test_a_wrong_method_is_a_405_in_the_general_envelope(shop: Shop, web: FlaskC
 
 @pytest.mark.parametrize(
     "form",
-    [{}, {"sessionId": "x"}, {"sessionId": "x", "phoneNumber": "0"}, {"sessionId": "\n", "phoneNumber": PHONE},
-     {"sessionId": "x", "phoneNumber": PHONE, "serviceCode": "*999#"},
-     {"sessionId": "x", "phoneNumber": PHONE, "text": "1" * 2000}],
-)  # fmt: skip
+    [
+        {},
+        {"sessionId": "x"},
+        {"sessionId": "x", "phoneNumber": "0"},
+        {"sessionId": "\n", "phoneNumber": PHONE},
+        {"sessionId": "x", "phoneNumber": PHONE, "serviceCode": "*999#"},
+        {"sessionId": "x", "phoneNumber": PHONE, "text": "1" * 2000},
+    ],
+)
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_whatever_is_sent_the_phone_gets_a_polite_last_screen(
     form: dict[str, str], shop: Shop, web: FlaskClient

@@ -180,11 +180,24 @@ def test_what_is_dialled_is_no_entry_though_its_number_is_the_next(
     phone.dial()
     phone.type("1")
     if gateway == "hubtel":
-        call = {"Type": "Initiation", "SessionId": "call-1", "Mobile": PHONE[1:], "ServiceCode": CODE.strip("*#"),
-                "Message": f"{CODE[:-1]}*1#", "Operator": "mtn", "Sequence": 3}  # fmt: skip
+        call = {
+            "Type": "Initiation",
+            "SessionId": "call-1",
+            "Mobile": PHONE[1:],
+            "ServiceCode": CODE.strip("*#"),
+            "Message": f"{CODE[:-1]}*1#",
+            "Operator": "mtn",
+            "Sequence": 3,
+        }
     else:
-        call = {"session_id": "call-1", "phone_number": PHONE, "service_code": CODE, "text": "1", "kind": "begin",
-                "sequence": 3}  # fmt: skip
+        call = {
+            "session_id": "call-1",
+            "phone_number": PHONE,
+            "service_code": CODE,
+            "text": "1",
+            "kind": "begin",
+            "sequence": 3,
+        }
     assert not phone.read(web.post(phone.path, json=call)).ends
     assert Transaction.select().count() == 0
 
@@ -193,8 +206,13 @@ def test_what_is_dialled_is_no_repeat_of_the_same_digits_typed(shop: Shop, web: 
     phone = phone_of("madapi", shop, web)
     phone.dial()
     phone.type("1")
-    call = {"sessionId": "call-1", "messageType": "0", "msisdn": PHONE[1:], "serviceCode": CODE,
-            "ussdString": f"{CODE[:-1]}*1#"}  # fmt: skip
+    call = {
+        "sessionId": "call-1",
+        "messageType": "0",
+        "msisdn": PHONE[1:],
+        "serviceCode": CODE,
+        "ussdString": f"{CODE[:-1]}*1#",
+    }
     assert phone.read(web.post(phone.path, json=call)).screen.startswith("Enter amount")
     assert UssdSession.select().count() == 2
 

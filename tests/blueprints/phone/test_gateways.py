@@ -85,8 +85,14 @@ def test_a_payment_of_a_call_that_broke_off_is_the_first_screen_of_the_next(
 ) -> None:
     for text in ("", "1", "1*5000", "1*5000*1"):
         at(text)
-    report = {"sessionId": "ATUid_1", "phoneNumber": PHONE, "serviceCode": CODE, "networkCode": "64110",
-              "status": "Failed", "date": "2026-11-20 08:15:30"}  # fmt: skip
+    report = {
+        "sessionId": "ATUid_1",
+        "phoneNumber": PHONE,
+        "serviceCode": CODE,
+        "networkCode": "64110",
+        "status": "Failed",
+        "date": "2026-11-20 08:15:30",
+    }
     assert web.post(f"{shop.channel.gateway_path}/events", data=report).status_code == 200
     assert at("", session="ATUid_2") == "CON Your payment is being processed.\n1. Continue"
     assert at("1", session="ATUid_2").startswith("CON Welcome")
@@ -149,8 +155,15 @@ def test_hubtel_numbers_its_steps(shop: Shop, web: FlaskClient) -> None:
     path = shop.channel_of("hubtel", codes=(CODE,))
 
     def post(kind: str, message: str, sequence: int) -> dict[str, Any]:
-        body = {"Type": kind, "SessionId": "h1", "Mobile": "256770000000", "ServiceCode": "384*123",
-                "Message": message, "Operator": "mtn", "Sequence": sequence}  # fmt: skip
+        body = {
+            "Type": kind,
+            "SessionId": "h1",
+            "Mobile": "256770000000",
+            "ServiceCode": "384*123",
+            "Message": message,
+            "Operator": "mtn",
+            "Sequence": sequence,
+        }
         reply = web.post(path, json=body)
         assert reply.status_code == 200
         return reply.json  # type: ignore[no-any-return]
@@ -171,8 +184,13 @@ def test_dmark_sends_one_entry_a_step_without_numbers(shop: Shop, clock: Movable
     path = shop.channel_of("dmark", codes=(CODE,))
 
     def get(text: str, is_new: bool = False) -> dict[str, str]:
-        query = {"transactionId": "d1", "msisdn": "256770000000", "ussdServiceCode": "384",
-                 "ussdRequestString": text, "response": "false" if is_new else "true"}  # fmt: skip
+        query = {
+            "transactionId": "d1",
+            "msisdn": "256770000000",
+            "ussdServiceCode": "384",
+            "ussdRequestString": text,
+            "response": "false" if is_new else "true",
+        }
         return web.get(path, query_string=query).json  # type: ignore[no-any-return]
 
     assert get("*384*123#", is_new=True)["responseString"].startswith("Welcome")

@@ -32,8 +32,9 @@ def refusal(reply: TestResponse) -> tuple[int, str]:
 def test_a_menu_is_saved_checked_published_and_put_back(program: Program) -> None:
     saved = put(program, f"{PATH}/kiosk", shop_document(id="kiosk"))
     assert (saved.status_code, saved.json["data"]) == (
-        200, {"menu_id": "kiosk", "passes": True, "errors": [], "warnings": saved.json["data"]["warnings"]},
-    )  # fmt: skip
+        200,
+        {"menu_id": "kiosk", "passes": True, "errors": [], "warnings": saved.json["data"]["warnings"]},
+    )
     assert program.post(f"{PATH}/kiosk/check", None).json["data"]["passes"]
     published = program.post(f"{PATH}/kiosk/publish", {}).json["data"]
     assert (published["menu_id"], published["version"], published["in_force"]) == ("kiosk", 1, True)
@@ -44,7 +45,10 @@ def test_a_menu_is_saved_checked_published_and_put_back(program: Program) -> Non
     assert [(each["version"], each["in_force"]) for each in versions] == [(2, False), (1, True)]
     record = program.get(f"{PATH}/kiosk").json["data"]
     assert (record["title"], record["published_version"], record["published"]["title"]) == ("New", 1, "ACME")
-    assert list(record["draft"]) == ["id", *(name for name in shop_document() if name != "id"), ]  # fmt: skip
+    assert list(record["draft"]) == [
+        "id",
+        *(name for name in shop_document() if name != "id"),
+    ]
     assert [menu["menu_id"] for menu in program.get(PATH).json["data"]["items"]] == ["kiosk", "shop"]
 
 
@@ -125,10 +129,12 @@ def test_another_clients_menu_answers_like_one_that_does_not_exist(
     for name in ("shop", "never-saved"):
         replies = [
             stranger.get(f"{PATH}/{name}"),
-            stranger.get(f"{PATH}/{name}/versions"), stranger.get(f"{PATH}/{name}/graph"),
-            stranger.post(f"{PATH}/{name}/publish", {}), stranger.post(f"{PATH}/{name}/check", {}),
+            stranger.get(f"{PATH}/{name}/versions"),
+            stranger.get(f"{PATH}/{name}/graph"),
+            stranger.post(f"{PATH}/{name}/publish", {}),
+            stranger.post(f"{PATH}/{name}/check", {}),
             stranger.post(f"{PATH}/{name}/rollback", {"version": 1}),
-        ]  # fmt: skip
+        ]
         assert {(reply.status_code, reply.json["message"]) for reply in replies} == {(404, "Menu not found")}
     assert stranger.get(PATH).json["data"] == {"items": []}
 

@@ -64,8 +64,12 @@ def test_each_conversation_is_the_same_another_screen_or_a_dead_end(
     assert results(program, body)[2] == ("dead_end", 1)
     draft(nodes={"root": {**root, "options": [{**root["options"][0], "goto": "nowhere"}, *root["options"][1:]]}})
     assert [result for result, _ in results(program, body)] == [
-        "dead_end", "same", "same", "dead_end", "dead_end",
-    ]  # fmt: skip
+        "dead_end",
+        "same",
+        "same",
+        "dead_end",
+        "dead_end",
+    ]
     assert VOUCHER not in program.post(PATH, body).text
     assert Transaction.select().count() == payments
 

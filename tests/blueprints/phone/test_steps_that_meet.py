@@ -16,7 +16,7 @@ from tests.conftest import MovableClock
 from tests.support.moments import before_first
 from tests.support.program import Program
 from tests.support.shop import CODE, PHONE, Shop, shop_document
-from ussd_server import polling
+from ussd_server import clock as service_clock
 from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import release_connection
 from ussd_server.models.keys import ApiKey
@@ -59,7 +59,7 @@ def test_a_step_that_lost_its_claim_leaves_it_to_the_step_that_took_over(
     phone.dial()
     other = replace(phone, web=app.test_client(), entries=["2"])
     working, waited_for = threading.Event(), threading.Event()
-    get, sleep, calls = BalanceService.get, polling.sleep, []
+    get, sleep, calls = BalanceService.get, service_clock.sleep, []
 
     def take_over() -> Shown:
         try:
@@ -83,7 +83,7 @@ def test_a_step_that_lost_its_claim_leaves_it_to_the_step_that_took_over(
         sleep(seconds)
 
     monkeypatch.setattr(BalanceService, "get", get_slowly)
-    monkeypatch.setattr(polling, "sleep", note_and_sleep)
+    monkeypatch.setattr(service_clock, "sleep", note_and_sleep)
     answers: list[Future[Shown]] = []
     with ThreadPoolExecutor(1) as pool:
         shown = phone.type("2")
@@ -100,7 +100,7 @@ def test_a_step_is_not_written_while_another_is_in_progress(
     phone.dial()
     slow = replace(phone, web=app.test_client(), entries=[])
     working, waited_for = threading.Event(), threading.Event()
-    get, sleep = BalanceService.get, polling.sleep
+    get, sleep = BalanceService.get, service_clock.sleep
 
     def get_slowly(*call: Any) -> Any:
         working.set()
@@ -118,7 +118,7 @@ def test_a_step_is_not_written_while_another_is_in_progress(
             release_connection()
 
     monkeypatch.setattr(BalanceService, "get", get_slowly)
-    monkeypatch.setattr(polling, "sleep", note_and_sleep)
+    monkeypatch.setattr(service_clock, "sleep", note_and_sleep)
     answers = []
     with ThreadPoolExecutor(1) as pool:
 

@@ -61,8 +61,11 @@ def test_a_new_session_shows_its_record_its_first_screen_and_where_it_lies(progr
     assert begun == {"status": "active", "action": "continue", "menu_id": "shop", "menu_version": 1, "node": "root",
                     "language": "en", "turn": 0}  # fmt: skip
     assert (record["network"], record["end_reason"], record["ended_at"], record["transaction_id"]) == (
-        "64110", None, None, None,
-    )  # fmt: skip
+        "64110",
+        None,
+        None,
+        None,
+    )
 
 
 def test_a_bill_is_paid_turn_by_turn(program: Program) -> None:
@@ -132,8 +135,10 @@ def test_a_transcript_shows_everything_but_secrets(program: Program) -> None:
     assert list(record) == [*RECORD, "transcript"]
     transcript = record["transcript"]
     assert [(turn["turn"], turn["entry"], turn["node"]) for turn in transcript] == [
-        (0, "", "root"), (1, "4", "voucher"), (2, "****", "used"),
-    ]  # fmt: skip
+        (0, "", "root"),
+        (1, "4", "voucher"),
+        (2, "****", "used"),
+    ]
     assert list(transcript[0]) == ["turn", "entry", "screen", "node", "septets", "took_ms", "at"]
     assert transcript[0]["septets"] == len(transcript[0]["screen"])
     assert VOUCHER not in program.get(path).text

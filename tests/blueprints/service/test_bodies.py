@@ -48,12 +48,29 @@ def test_brackets_inside_strings_do_not_nest(brackets: bytes) -> None:
 @pytest.mark.parametrize(
     "number",
     [
-        "1e999999", "1e9999999999999999999", "1e-9999999999999999999", "-1e9999999999999999999", "1e" + "9" * 4000,
-        "1." + "0" * 40 + "1", "1." + "0" * 60_000 + "1", "0." + "0" * 60_000 + "1", "5000.001", "0.001", "1e-3",
-        "NaN", "Infinity", "-Infinity", "1E-999999999", "1e-1000001", "0e-999999999", "1e999999999", "9" * 5000,
-        "-" + "9" * 5000, "9" * 60_000,
+        "1e999999",
+        "1e9999999999999999999",
+        "1e-9999999999999999999",
+        "-1e9999999999999999999",
+        "1e" + "9" * 4000,
+        "1." + "0" * 40 + "1",
+        "1." + "0" * 60_000 + "1",
+        "0." + "0" * 60_000 + "1",
+        "5000.001",
+        "0.001",
+        "1e-3",
+        "NaN",
+        "Infinity",
+        "-Infinity",
+        "1E-999999999",
+        "1e-1000001",
+        "0e-999999999",
+        "1e999999999",
+        "9" * 5000,
+        "-" + "9" * 5000,
+        "9" * 60_000,
     ],
-)  # fmt: skip
+)
 def test_a_number_that_is_no_amount_is_refused_however_it_is_written(number: str) -> None:
     with pytest.raises(ServiceError) as refusal:
         load(Payment(), parse(b'{"amount":' + number.encode() + b"}"))

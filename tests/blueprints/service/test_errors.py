@@ -53,9 +53,19 @@ def test_an_answer_to_head_has_no_body_whatever_is_wrong(app: Flask) -> None:
 
 def test_no_answer_is_cached_or_taken_for_another_type(services: Services, web: FlaskClient, shop: Shop) -> None:
     answers = [
-        web.get(path) for path in ("/health/live", "/health/ready", "/metrics", "/docs",
-                                   "/openapi.json", "/nowhere", "//nowhere", "/api/balance", "/api/clients/nowhere")
-    ]  # fmt: skip
+        web.get(path)
+        for path in (
+            "/health/live",
+            "/health/ready",
+            "/metrics",
+            "/docs",
+            "/openapi.json",
+            "/nowhere",
+            "//nowhere",
+            "/api/balance",
+            "/api/clients/nowhere",
+        )
+    ]
     answers += [
         web.put("/api/webhooks"),
         Program(services, web).post("/api/webhooks", {"url": "https://shop.example.com/hooks"}),

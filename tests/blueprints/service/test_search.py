@@ -43,10 +43,27 @@ def a_session(program: Program, clock: MovableClock) -> str:
     MenuVersion.create(menu_id=menu_id, version=1, client_id=program.client_id, document=document, published_at=now)
     session_id = new_id(now)
     UssdSession.create(
-        id=session_id, client_id=program.client_id, phone_number=NUMBER, service_code="*165#", network="",
-        status="completed", menu_id=menu_id, menu_version=1, node="a", language="en", turn=2, state={}, turns=[],
-        action="end", message="Bye", created_at=now, last_seen_at=now, expires_at=now, due_at=now, ended_at=now,
-    )  # fmt: skip
+        id=session_id,
+        client_id=program.client_id,
+        phone_number=NUMBER,
+        service_code="*165#",
+        network="",
+        status="completed",
+        menu_id=menu_id,
+        menu_version=1,
+        node="a",
+        language="en",
+        turn=2,
+        state={},
+        turns=[],
+        action="end",
+        message="Bye",
+        created_at=now,
+        last_seen_at=now,
+        expires_at=now,
+        due_at=now,
+        ended_at=now,
+    )
     return session_id
 
 
@@ -92,8 +109,11 @@ def test_every_kind_is_found_by_its_names_and_by_nothing_less(
     for q in (made["transaction_id"], "order 7", receipt, NUMBER, session[1], event[1], key.id, key.apikey):
         assert found(stranger, q) == [], q
     by_scope: dict[str, list[Any]] = {
-        "transactions:read": [transaction], "collection:read": [transaction], "ussd:read": [session], "balance:read": []
-    }  # fmt: skip
+        "transactions:read": [transaction],
+        "collection:read": [transaction],
+        "ussd:read": [session],
+        "balance:read": [],
+    }
     for scope, hits_of_scope in by_scope.items():
         assert found(Program(services, web, scope, client_id=program.client_id), NUMBER) == hits_of_scope
     narrow = Program(services, web, "ussd:*", client_id=program.client_id)
@@ -101,9 +121,10 @@ def test_every_kind_is_found_by_its_names_and_by_nothing_less(
 
     request_id = "call-of-today"
     web.post(
-        "/api/transactions", headers=stranger.headers | {"X-Request-Id": request_id},
+        "/api/transactions",
+        headers=stranger.headers | {"X-Request-Id": request_id},
         json={"type": "collection", "phone_number": NUMBER, "amount": 1, "reference": "order 7"},
-    )  # fmt: skip
+    )
 
     def everywhere(q: str) -> list[tuple[str, str | None]]:
         return [(hit.kind, hit.client) for hit in services.search.find(Search(q), operator()).items]

@@ -67,9 +67,10 @@ _MEASURE = """async () => {
 def _debuggable(visitor: Visitor, profile: Path) -> Iterator[int]:
     """A Chromium of its own; the port at which other programs steer it."""
     context = visitor.browser.browser_type.launch_persistent_context(
-        profile, executable_path=shutil.which("chromium", path=PROGRAM_FOLDERS),
+        profile,
+        executable_path=shutil.which("chromium", path=PROGRAM_FOLDERS),
         args=["--no-sandbox", "--remote-debugging-port=0"],
-    )  # fmt: skip
+    )
     written = profile / "DevToolsActivePort"
     while not written.exists() or "\n" not in written.read_text():
         context.pages[0].wait_for_timeout(50)
@@ -101,13 +102,19 @@ def test_lighthouse_finds_four_pages_accessible_and_well_made(
         (cookie,) = (each for each in page.context.cookies() if each["name"] == "console")
     with _debuggable(visitor, tmp_path / "profile") as port:
         wanted = {
-            "port": port, "cookie": f"console={cookie['value']}",
+            "port": port,
+            "cookie": f"console={cookie['value']}",
             "pages": [f"{console.base_url}/console{path}" for path in PAGES],
-        }  # fmt: skip
+        }
         audited = subprocess.run(
-            ["node", "audit.mjs"], cwd=tmp_path, input=json.dumps(wanted), text=True, capture_output=True, timeout=500,
+            ["node", "audit.mjs"],
+            cwd=tmp_path,
+            input=json.dumps(wanted),
+            text=True,
+            capture_output=True,
+            timeout=500,
             check=False,
-        )  # fmt: skip
+        )
     assert audited.returncode == 0, audited.stderr
     for address, scores in json.loads(audited.stdout).items():
         assert scores["shown"] == address

@@ -103,10 +103,13 @@ def test_every_page_of_operators_is_accessible_and_fits(
     walked = console.services.api_sessions.begin(begun, operator_context(console.client.id)).session_id
     key = console.services.api_keys.create(CreateApiKey(None), console.client.call())
     own = (
-        f"/operator/transactions/{console.pay()}", f"/operator/api-keys/{key.id}",
-        f"/operator/payouts/{console.draft_payout()}", f"/operator{delivered[1]}", f"/operator/sessions/{walked}",
+        f"/operator/transactions/{console.pay()}",
+        f"/operator/api-keys/{key.id}",
+        f"/operator/payouts/{console.draft_payout()}",
+        f"/operator{delivered[1]}",
+        f"/operator/sessions/{walked}",
         *console.compare_statement(),
-    )  # fmt: skip
+    )
     with operator.tab(scheme, width) as page:
         for path in (*OPERATOR_PAGES, *own, *installed):
             operator.look_at(page, path)
@@ -150,9 +153,11 @@ def test_a_person_adds_a_second_factor_and_gives_a_fresh_code(
     Login.update(code_accepted_at=None).execute()
     # Chromium notes the status 401 as an error.
     context = visitor.browser.new_context(
-        base_url=console.base_url, storage_state=cookies, color_scheme=scheme,  # type: ignore[arg-type]
+        base_url=console.base_url,
+        storage_state=cookies,
+        color_scheme=scheme,  # type: ignore[arg-type]
         viewport={"width": width, "height": 900},
-    )  # fmt: skip
+    )
     page = context.new_page()
     page.goto(f"/console/api-keys/{key.id}")
     with page.expect_response("**/reveal") as answered:

@@ -104,9 +104,11 @@ class Visitor:
     def tab(self, scheme: str = "light", width: int = 1600, *, signed_in: bool = True) -> Iterator[Page]:
         """A tab. When it is left, it must have asked no other host and written no error to its console."""
         context = self.browser.new_context(
-            base_url=self.console.base_url, viewport={"width": width, "height": 900},
-            color_scheme=scheme, storage_state=self._cookies if signed_in else None,  # type: ignore[arg-type]
-        )  # fmt: skip
+            base_url=self.console.base_url,
+            viewport={"width": width, "height": 900},
+            color_scheme=scheme,
+            storage_state=self._cookies if signed_in else None,  # type: ignore[arg-type]
+        )
         context.set_default_timeout(_PATIENCE_MILLISECONDS)
         page = context.new_page()
         faults: list[str] = []

@@ -186,8 +186,10 @@ def test_an_owner_requires_a_second_factor_and_each_person_is_led_to_add_one(vis
     assert owner.post("/people/second-factor/required").status_code == 303
     listed = owner.get("/people?format=json").json["items"]
     assert {item["email"].split("@")[0]: item["second_factor"] for item in listed} == {
-        "owner": "yes", "viewer": "no", "admin": "no",
-    }  # fmt: skip
+        "owner": "yes",
+        "viewer": "no",
+        "admin": "no",
+    }
     for path in ("", "/transactions", "/people"):
         assert viewer.get(path).location == "/console/security/new"
     polled = viewer.get("/transactions", headers={"X-Console-Poll": "new", "HX-Request": "true"})

@@ -62,10 +62,15 @@ def test_the_cookie_travels_by_tls_only_where_the_page_did(app: Flask, example_c
 @pytest.mark.parametrize(
     "elsewhere",
     [
-        "https://evil.example/", "//evil.example", "/\\evil.example", "/console//evil.example", "/consolex",
-        "/api/clients/login", "javascript:x",
+        "https://evil.example/",
+        "//evil.example",
+        "/\\evil.example",
+        "/console//evil.example",
+        "/consolex",
+        "/api/clients/login",
+        "javascript:x",
     ],
-)  # fmt: skip
+)
 def test_sign_in_leads_to_own_pages_only(
     stranger: ConsoleVisitor, example_client: ExampleClient, elsewhere: str
 ) -> None:

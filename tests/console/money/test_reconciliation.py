@@ -56,8 +56,11 @@ def test_differences_of_a_statement_are_found_ended_and_concluded_by_two(
     assert "No statement yet" in ann.get("/operator/reconciliation").text
     every_line = upload(ann, csv_file(lines), result="csv", is_confirmed="yes")
     assert [row["verdict"] for row in csv.DictReader(io.StringIO(every_line.text))] == [
-        "matched", "status_differs", "not_ours", "reversal",
-    ]  # fmt: skip
+        "matched",
+        "status_differs",
+        "not_ours",
+        "reversal",
+    ]
     assert "'=1+1" in every_line.text
     made = upload(ann, csv_file(lines))
     assert made.status_code == 303
@@ -114,9 +117,12 @@ def test_an_import_is_undone_by_two_operators(operator: Operators, services: Ser
     row = mtn_row(Transaction.get_by_id(good.id))
     ann, bob = operator("ann"), operator("bob")
     path = upload(ann, csv_file([row, row])).location.removeprefix("/console")
-    assert "Another line of the statement matches" in ann.get(
-        ann.get(f"{path}?format=json").json["items"][0]["difference_id"].join(("/operator/differences/", ""))
-    ).text  # fmt: skip
+    assert (
+        "Another line of the statement matches"
+        in ann.get(
+            ann.get(f"{path}?format=json").json["items"][0]["difference_id"].join(("/operator/differences/", ""))
+        ).text
+    )
     assert "Undo the import" in ann.get(path).text
     assert ann.post(f"{path}/undo").status_code == 400
     assert ann.post(f"{path}/undo", reason="the file of another <b>account</b>").status_code == 303

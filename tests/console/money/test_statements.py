@@ -71,6 +71,7 @@ def test_the_report_of_a_day_counts_by_type_provider_and_status(
     assert "50.0 %" in page
     rows = visitor.get("/reports?format=json").json["items"]
     assert [(row["status"], row["count"], row["amount"]) for row in rows] == [
-        ("failed", 1, 5000), ("succeeded", 1, 5000),
-    ]  # fmt: skip
+        ("failed", 1, 5000),
+        ("succeeded", 1, 5000),
+    ]
     assert "No payment became final" in visitor.get("/reports?date=2020-01-01").text

@@ -71,9 +71,7 @@ def test_a_session_is_a_conversation_with_its_secret_masked_and_is_replayed_agai
     shop = Shop(services, client_id=example_client.id)
     call = HandsetCall("0123456789abcdef-0", "+256770000000", CODE)
     for entries in ((), ("4",), ("4", VOUCHER)):
-        services.handsets.step(
-            HandsetCall(call.session_id, call.phone_number, CODE, entries=entries), shop.call
-        )  # fmt: skip
+        services.handsets.step(HandsetCall(call.session_id, call.phone_number, CODE, entries=entries), shop.call)
     services.handsets.hang_up(HandsetCall(call.session_id, call.phone_number, CODE, entries=("4",)), shop.call)
     (session,) = services.api_sessions.list(ListSessions(), shop.call).items
     visitor = visit("viewer")

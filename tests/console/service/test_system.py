@@ -42,8 +42,9 @@ def test_an_operator_disables_a_client_with_a_reason_and_gives_it_a_code(
     back = visit()
     trail = back.get("/audit?format=json").json["items"]
     assert [(one["action"], one["reason"]) for one in trail if one["action"].startswith("client.")][:2] == [
-        ("client.enabled", "paid"), ("client.disabled", "<b>unpaid</b> bill"),
-    ]  # fmt: skip
+        ("client.enabled", "paid"),
+        ("client.disabled", "<b>unpaid</b> bill"),
+    ]
     assert AuditEvent.get(AuditEvent.action == "client.disabled").operator == "ann@ops.example"
 
 

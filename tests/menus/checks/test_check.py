@@ -142,8 +142,13 @@ HTTP = {"type": "http", "url": "https://a.example/x", "goto": "bye", "on_error":
         ([change("nodes", "ok", "no", to="pay")], ("payment", "pay")),
         ([change("start", to="pay")], ("payment", "pay")),
         ([change("nodes", "pay", "rejected", to="pay")], ("payment", "pay")),
-        ([change("nodes", "s", to={"type": "set", "values": {"amount": "1"}, "goto": "pay"}),
-          change("nodes", "root", "options", 1, "goto", to="s")], ("payment", "pay")),
+        (
+            [
+                change("nodes", "s", to={"type": "set", "values": {"amount": "1"}, "goto": "pay"}),
+                change("nodes", "root", "options", 1, "goto", to="s"),
+            ],
+            ("payment", "pay"),
+        ),
         ([change("nodes", "s", to={"type": "set", "values": {"amount": "1"}, "goto": "s"})], ("loop", "s")),
         ([change("nodes", "bal", "on_error", to="bal")], ("loop", "bal")),
         ([change("nodes", "amount", "validate", to=[{"rule": "regex", "pattern": "("}])], ("regex", "amount")),
@@ -170,11 +175,17 @@ HTTP = {"type": "http", "url": "https://a.example/x", "goto": "bye", "on_error":
         ([change("nodes", "bye", "text", "fr", to="Adieu")], ("document", "bye")),
         ([change("nodes", "bye", "type", to="exit")], ("document", "bye")),
         ([change("nodes", "pay", "kind", to="transfer")], ("document", "pay")),
-        ([change("scripts", to=[{"dial": {"phone": "+256772123456", "code": "*1#"}, "steps": [{"expect": "Hello"}]}])],
-         ("script", "root")),
+        (
+            [
+                change(
+                    "scripts", to=[{"dial": {"phone": "+256772123456", "code": "*1#"}, "steps": [{"expect": "Hello"}]}]
+                )
+            ],
+            ("script", "root"),
+        ),
         ([change("scripts", to=[{"steps": []}])], ("script", None)),
     ],
-)  # fmt: skip
+)
 def test_an_error_blocks_publishing_and_names_its_node(
     shop: Menu, changes: list[Callable[[Menu], None]], expected: tuple[str, str | None]
 ) -> None:
@@ -192,12 +203,24 @@ def test_an_error_blocks_publishing_and_names_its_node(
         ({"root": {**SECRET, "goto": "h"}, "h": {**HTTP, "url": "https://a.example/{{vars.code}}"}}, "h"),
         ({"root": {**SECRET, "goto": "h"}, "h": {**HTTP, "map": {"code": "code"}}}, "h"),
         ({"root": {**SECRET, "goto": "again"}, "again": {**SECRET, "secret": False}}, "again"),
-        ({"root": {**SECRET, "goto": "t"}, "t": {"type": "text", "text": {"en": "x"}, "goto": "h"},
-          "h": {**HTTP, "method": "POST", "body": {"code": "{{vars.code}}"}}}, "h"),
-        ({"root": {**SECRET, "goto": "g"}, "g": {**HTTP, "goto": "h"},
-          "h": {**HTTP, "method": "POST", "body": {"code": "{{vars.code}}"}}}, "h"),
+        (
+            {
+                "root": {**SECRET, "goto": "t"},
+                "t": {"type": "text", "text": {"en": "x"}, "goto": "h"},
+                "h": {**HTTP, "method": "POST", "body": {"code": "{{vars.code}}"}},
+            },
+            "h",
+        ),
+        (
+            {
+                "root": {**SECRET, "goto": "g"},
+                "g": {**HTTP, "goto": "h"},
+                "h": {**HTTP, "method": "POST", "body": {"code": "{{vars.code}}"}},
+            },
+            "h",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_secret_that_is_printed_kept_or_forgotten_too_early_is_refused(menu: Make, nodes: Menu, node: str) -> None:
     raw = menu({"root": SECRET, **nodes}, vars={"code": {"type": "text", "max_len": 4}, "t": {"type": "text"}})
     assert ("secret", node) in errors(raw)
@@ -279,9 +302,29 @@ def test_keys_that_yaml_turned_into_other_things_are_understood(shop: Menu) -> N
 
 
 JUNK: list[Any] = [
-    None, True, 3, 1.5, "", [], {}, "x" * 5000, [1, [2]], {"a": {"b": 1}}, float("nan"), float("inf"), 10**50, "\x00",
-    "\ud800", "ŋ" * 50, {"en": None}, {"en": 3}, ["en"], {1: 2}, {"goto": "root"}, {"end": {"en": "x"}},
-]  # fmt: skip
+    None,
+    True,
+    3,
+    1.5,
+    "",
+    [],
+    {},
+    "x" * 5000,
+    [1, [2]],
+    {"a": {"b": 1}},
+    float("nan"),
+    float("inf"),
+    10**50,
+    "\x00",
+    "\ud800",
+    "ŋ" * 50,
+    {"en": None},
+    {"en": 3},
+    ["en"],
+    {1: 2},
+    {"goto": "root"},
+    {"end": {"en": "x"}},
+]
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

@@ -121,10 +121,15 @@ def largest(kind: str) -> Menu:
     scripts = [script] * 50 if kind == "scripts" else []
     languages = LANGUAGES if kind != "scripts" else ["en"]
     return {
-        "id": "m", "start": "n0", "languages": languages, "fallback": True, "limits": networks(8),
-        "vars": variables, "nodes": nodes,
+        "id": "m",
+        "start": "n0",
+        "languages": languages,
+        "fallback": True,
+        "limits": networks(8),
+        "vars": variables,
+        "nodes": nodes,
         "scripts": scripts,
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize("kind", ["languages", "lists", "texts", "scripts"])

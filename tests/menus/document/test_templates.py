@@ -72,10 +72,25 @@ def test_a_server_receives_the_letters_unchanged() -> None:
 
 @pytest.mark.parametrize(
     "source",
-    ["{{amount}}", "{{}}", "{{vars.amount", "vars}}", "{{vars.a|x}}", "{{vars.a|trunc}}", "{{vars.a|trunc:0}}",
-     "{{vars.a|trunc:x}}", "{{vars.a|trunc:161}}", "{{vars.a|trunc:0016999}}", "{{vars.a|trunc:016" + "9" * 1500 + "}}",
-     "{{vars.__a}}", "{{vars.a.b}}", "{{vars.a + 1}}", "bell \x07", "x" * 1601],
-)  # fmt: skip
+    [
+        "{{amount}}",
+        "{{}}",
+        "{{vars.amount",
+        "vars}}",
+        "{{vars.a|x}}",
+        "{{vars.a|trunc}}",
+        "{{vars.a|trunc:0}}",
+        "{{vars.a|trunc:x}}",
+        "{{vars.a|trunc:161}}",
+        "{{vars.a|trunc:0016999}}",
+        "{{vars.a|trunc:016" + "9" * 1500 + "}}",
+        "{{vars.__a}}",
+        "{{vars.a.b}}",
+        "{{vars.a + 1}}",
+        "bell \x07",
+        "x" * 1601,
+    ],
+)
 def test_a_text_that_cannot_be_read_is_refused(source: str) -> None:
     with pytest.raises(ExpressionError):
         compile_template(source, WIDEST)

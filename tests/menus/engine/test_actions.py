@@ -51,16 +51,21 @@ def http_menu(menu: Make) -> Menu:
             "root": {"type": "input", "text": {"en": "Pupil"}, "var": "id", "goto": "pin"},
             "pin": {"type": "input", "text": {"en": "Code"}, "var": "pin", "secret": True, "goto": "ask"},
             "ask": {
-                "type": "http", "method": "POST", "url": "https://school.example/pupils/{{vars.id}}",
+                "type": "http",
+                "method": "POST",
+                "url": "https://school.example/pupils/{{vars.id}}",
                 "headers": {"X-Network": "{{session.network}}"},
                 "body": {"code": "{{vars.pin}}", "n": 1, "ids": ["{{vars.id}}"]},
-                "timeout_ms": 1500, "map": {"due": "fees.0.due"}, "goto": "show",
-                "on_error": {"end": {"en": "Not found."}}, "on_timeout": {"end": {"en": "Too slow."}},
+                "timeout_ms": 1500,
+                "map": {"due": "fees.0.due"},
+                "goto": "show",
+                "on_error": {"end": {"en": "Not found."}},
+                "on_timeout": {"end": {"en": "Too slow."}},
             },
             "show": {"type": "end", "text": {"en": "Due UGX {{vars.due|ugx}}"}},
         },
         vars=HTTP_VARS,
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize(
@@ -85,9 +90,13 @@ def test_a_secret_is_passed_to_the_next_action_and_then_dropped(menu: Make) -> N
     turn = enter(document, start(document, FACTS).state, "S/1")
     turn = enter(document, turn.state, "9876")
     assert turn.action == HttpAction(
-        "ask", "POST", "https://school.example/pupils/S%2F1", (("X-Network", "64110"),),
-        {"code": "9876", "n": 1, "ids": ["S/1"]}, 1500,
-    )  # fmt: skip
+        "ask",
+        "POST",
+        "https://school.example/pupils/S%2F1",
+        (("X-Network", "64110"),),
+        {"code": "9876", "n": 1, "ids": ["S/1"]},
+        1500,
+    )
     assert (turn.entry_shown, turn.is_secret) == (MASK, True)
     assert "9876" not in json.dumps(turn.state.to_dict())
     assert "9876" not in repr(turn)

@@ -200,18 +200,27 @@ def test_a_list_shows_what_a_variable_holds_and_keeps_what_is_chosen(menu: Make,
     raw = menu(
         {
             "root": {
-                "type": "list", "text": {"en": "Members"}, "items": "vars.members",
-                "label": {"en": "{{item.name}} {{item.phone|local}}"}, "value": "item.phone", "var": "to",
-                "goto": "show", "empty": {"end": {"en": "No members."}},
+                "type": "list",
+                "text": {"en": "Members"},
+                "items": "vars.members",
+                "label": {"en": "{{item.name}} {{item.phone|local}}"},
+                "value": "item.phone",
+                "var": "to",
+                "goto": "show",
+                "empty": {"end": {"en": "No members."}},
             },
             "show": {"type": "text", "text": {"en": "Chosen {{vars.to|mask}}"}, "goto": "bye"},
         },
         vars={
             "to": {"type": "phone"},
-            "members": {"type": "list", "given": True, "max_items": 3,
-                        "fields": {"name": {"type": "text", "max_len": 10}, "phone": {"type": "phone"}}},
+            "members": {
+                "type": "list",
+                "given": True,
+                "max_items": 3,
+                "fields": {"name": {"type": "text", "max_len": 10}, "phone": {"type": "phone"}},
+            },
         },
-    )  # fmt: skip
+    )
     members = [{"name": "Achen", "phone": "+256772000001"}, {"name": "Okot", "phone": "+256772000002"}]
     phone = dial(raw, given={"members": members}).shows("Members", "1. Achen 0772000001", "2. Okot 0772000002")
     phone.types("3").shows("Invalid choice.", "Members", "1. Achen 0772000001", "2. Okot 0772000002")
@@ -223,13 +232,17 @@ def test_a_list_may_stand_in_the_document(menu: Make, dial: Dial) -> None:
     raw = menu(
         {
             "root": {
-                "type": "list", "text": {"en": "Town"}, "items": ["Gulu", "Lira"], "label": {"en": "{{item}}"},
-                "var": "town", "goto": "show",
+                "type": "list",
+                "text": {"en": "Town"},
+                "items": ["Gulu", "Lira"],
+                "label": {"en": "{{item}}"},
+                "var": "town",
+                "goto": "show",
             },
             "show": {"type": "end", "text": {"en": "{{vars.town|upper}}"}},
         },
         vars={"town": {"type": "text", "max_len": 10}},
-    )  # fmt: skip
+    )
     dial(raw).shows("Town", "1. Gulu", "2. Lira").types("2").ends("LIRA")
 
 

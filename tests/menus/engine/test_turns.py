@@ -7,7 +7,7 @@ import hmac
 
 import pytest
 
-from ussd_server.menus.engine.turns import (
+from ussd_server.menus.engine.state import (
     AnsweredText,
     Arrival,
     Entry,

@@ -76,7 +76,7 @@ def test_plain_words_are_texts_and_only_the_core_schema_of_yaml_1_2_has_other_va
         ("just words", "has to be an object", None),
         ("", "has to be an object", None),
     ],
-)  # fmt: skip
+)
 def test_yaml_that_is_no_document_is_refused_by_line_and_column(
     text: str, said: str, place: tuple[int, int] | None
 ) -> None:
@@ -150,15 +150,21 @@ def test_positions_in_json_are_those_in_yaml() -> None:
         # What stands where a text is wanted.
         ("en: Goodbye", "en: 5", ("document", "bye", 16, 31, None)),
         ("{en: Goodbye, lg: Weeraba}", "true", ("document", "bye", 16, 26, None)),
-        ("label: {en: Pay, lg: Sasula}, ", "label: {en: Pay, lg: Sasula}, key: 1.0, ",
-         ("option_key", "root", 10, 45, None)),
-        ("    var: amount", "    var: amount\n    validate: [{rule: one_of, values: [\"1\", 2]}]",
-         ("text", "amount", 15, 45, None)),
+        (
+            "label: {en: Pay, lg: Sasula}, ",
+            "label: {en: Pay, lg: Sasula}, key: 1.0, ",
+            ("option_key", "root", 10, 45, None),
+        ),
+        (
+            "    var: amount",
+            '    var: amount\n    validate: [{rule: one_of, values: ["1", 2]}]',
+            ("text", "amount", 15, 45, None),
+        ),
         ("{en: Goodbye, lg: Weeraba}", "{en: Goodbye}", ("language", "bye", 16, 26, None)),
         ("{en: Goodbye, lg: Weeraba}", "Goodbye", ("language", "bye", 16, 26, None)),
         ("languages: [en, lg]", "languages: [en]", ("document", "root", 10, 31, None)),
     ],
-)  # fmt: skip
+)
 def test_a_fault_is_one_finding_with_its_position_and_the_nearest_right_name(
     written: str, misspelt: str, expected: tuple[Any, ...]
 ) -> None:

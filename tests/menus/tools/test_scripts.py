@@ -32,31 +32,48 @@ def test_a_script_plays_a_whole_payment(shop: Menu) -> None:
 @pytest.mark.parametrize(
     ("script", "message"),
     [
-        ({"steps": [{"expect": "Hello"}]},
-         "script `s`, step 1: expected `Hello`, and the screen is:\nWelcome to ACME\n1. Pay\n2. Balance\n3. Language"),
+        (
+            {"steps": [{"expect": "Hello"}]},
+            "script `s`, step 1: expected `Hello`, and the screen is:\n"
+            "Welcome to ACME\n1. Pay\n2. Balance\n3. Language",
+        ),
         ({"steps": [{"send": "1", "end": True}]}, "script `s`, step 1: the session should have ended here"),
         ({"steps": [{"send": "2", "end": False}]}, "script `s`, step 1: the session should not have ended here"),
         ({"steps": [{"send": "2"}, {"send": "1"}]}, "script `s`, step 2: the session has already ended"),
         ({"steps": [{"wait": 181}, {"send": "1"}]}, "script `s`, step 2: the session has already ended"),
-        ({"steps": [{"send": "1"}], "after": {"transaction": {"amount": 5}}},
-         "script `s`, after the last step: expected the transaction {'amount': 5}, and it is None"),
-        ({"steps": [{"send": "1"}], "after": {"node": "ok"}},
-         "script `s`, after the last step: expected to be at `ok`, and the session is at `amount`"),
-        ({"steps": [{"send": "1"}], "after": {"language": "lg"}},
-         "script `s`, after the last step: expected the language `lg`, and it is `en`"),
-        ({"steps": [{"send": "1"}, {"send": "700"}], "after": {"vars": {"amount": 500}}},
-         "script `s`, after the last step: expected `vars.amount` to be 500, and it is 700"),
-        ({"steps": [{"send": "1", "retry": True}]},
-         "`scripts.1.steps.1` has more than one of send, retry, wait and redial; write one step for each"),
+        (
+            {"steps": [{"send": "1"}], "after": {"transaction": {"amount": 5}}},
+            "script `s`, after the last step: expected the transaction {'amount': 5}, and it is None",
+        ),
+        (
+            {"steps": [{"send": "1"}], "after": {"node": "ok"}},
+            "script `s`, after the last step: expected to be at `ok`, and the session is at `amount`",
+        ),
+        (
+            {"steps": [{"send": "1"}], "after": {"language": "lg"}},
+            "script `s`, after the last step: expected the language `lg`, and it is `en`",
+        ),
+        (
+            {"steps": [{"send": "1"}, {"send": "700"}], "after": {"vars": {"amount": 500}}},
+            "script `s`, after the last step: expected `vars.amount` to be 500, and it is 700",
+        ),
+        (
+            {"steps": [{"send": "1", "retry": True}]},
+            "`scripts.1.steps.1` has more than one of send, retry, wait and redial; write one step for each",
+        ),
         ({"steps": [{"send": 1}]}, "`scripts.1.steps.1.send` has to be a text; write it in quotes"),
-        ({"steps": [{"sned": "1"}]},
-         "unknown field `scripts.1.steps.1.sned`; "
-         "the fields here are `end`, `expect`, `redial`, `retry`, `send`, `wait`; did you mean `send`?"),
+        (
+            {"steps": [{"sned": "1"}]},
+            "unknown field `scripts.1.steps.1.sned`; "
+            "the fields here are `end`, `expect`, `redial`, `retry`, `send`, `wait`; did you mean `send`?",
+        ),
         ({"steps": []}, "a script has 1 to 100 steps"),
-        ({"steps": [{"send": "1"}], "dial": {"phone": "0772", "code": "*1#"}},
-         "`dial.phone` has to be a number such as `+256772123456`"),
+        (
+            {"steps": [{"send": "1"}], "dial": {"phone": "0772", "code": "*1#"}},
+            "`dial.phone` has to be a number such as `+256772123456`",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_failing_script_reports_the_step_and_the_difference(shop: Menu, script: Menu, message: str) -> None:
     assert findings(shop, **script) == [message]
 

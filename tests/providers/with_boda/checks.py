@@ -68,8 +68,10 @@ def test_it_moves_money(services: Services, app: Flask, clock: MovableClock, bod
     work(services, clock, 3)
     seen = [program.see(reply.json["data"]["transaction_id"]) for reply in made]
     assert [(each["provider"], each["status"]) for each in seen] == [
-        ("boda", "succeeded"), ("boda", "succeeded"), ("boda", "failed")
-    ]  # fmt: skip
+        ("boda", "succeeded"),
+        ("boda", "succeeded"),
+        ("boda", "failed"),
+    ]
     assert seen[2]["failure"]["code"] == "CLIENT_FLOAT_LOW"
     assert len(boda.to("POST /pay")) == 3
     assert balances(program.client_id)["main"] == ((10_000 + 5000 - 2000) * 100, 0)

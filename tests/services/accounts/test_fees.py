@@ -115,6 +115,31 @@ def test_every_transaction_pays_what_is_agreed_when_it_is_created(services: Serv
     assert check_everything() == []
 
 
+def test_every_type_of_transaction_and_each_payment_of_a_menu_pays_what_is_agreed(
+    services: Services, clock: MovableClock
+) -> None:
+    call, payee = a_client(), "+256770000002"
+    deposit(services, call, 20_000)
+    create = services.transactions.create
+    collected = create(request(), call).transaction.transaction_id
+    create(request(account="+256770000000", reference="funds"), call)
+    work(services, clock)
+    kinds = [kind for kind in TransactionType if kind is not TransactionType.DEPOSIT]
+    for number, cents in enumerate((100, 70, 0)):
+        for kind in kinds:
+            set_fee(FeeTerms(call.client_id, kind, cents, 0), operator())
+        place = ("channel", "session", "node")
+        made = [
+            create(request(reference=f"menu {number}", place=place), call),
+            create(request("disbursement", shillings=100, reference=f"out {number}"), call),
+            create(request("transfer", shillings=100, to_phone_number=payee, reference=f"over {number}"), call),
+            services.refunds.create(CreateRefund(collected, f"back {number}", 10_000), call),
+        ]
+        assert {each.transaction.type for each in made} == set(kinds)
+        assert [each.transaction.fee_cents for each in made] == [cents] * 4
+    assert check_everything() == []
+
+
 def test_a_fee_out_of_its_bounds_is_refused(services: Services) -> None:
     for kind, fixed_cents, share_basis_points in (
         ("deposit", 0, 0),

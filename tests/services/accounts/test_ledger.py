@@ -61,10 +61,13 @@ def test_transfers_that_cross_never_wait_for_one_another_for_ever(services: Serv
 
     def cross_all() -> None:
         try:
-            together(*(
-                lambda name=f"{direction}{number}", pair=pair: cross(name, *pair)
-                for number in range(4) for direction, pair in (("to", (FIRST, SECOND)), ("fro", (SECOND, FIRST)))
-            ))  # fmt: skip
+            together(
+                *(
+                    lambda name=f"{direction}{number}", pair=pair: cross(name, *pair)
+                    for number in range(4)
+                    for direction, pair in (("to", (FIRST, SECOND)), ("fro", (SECOND, FIRST)))
+                )
+            )
         finally:
             over.set()
 
@@ -84,9 +87,7 @@ def test_accounts_opened_by_several_at_once_are_opened_once(services: Services, 
     for number in range(8):
         services.transactions.create(request("collection", shillings=100, reference=f"r{number}"), context)
     together(*[lambda: work(services, clock)] * 4)
-    assert balances(context.client_id) == {
-        "main": (80_000 - 80, 0), "fees": (80, 0), "provider:sandbox": (-80_000, 0)
-    }  # fmt: skip
+    assert balances(context.client_id) == {"main": (80_000 - 80, 0), "fees": (80, 0), "provider:sandbox": (-80_000, 0)}
 
 
 def test_everything_at_once_neither_deadlocks_nor_loses_money(services: Services, clock: MovableClock) -> None:

@@ -179,8 +179,10 @@ def test_without_grace_the_old_secret_ends_at_once(services: Services, example_c
     second = services.api_keys.rotate(RotateApiKey(key.id, 0), context)
     assert second.previous_secret_expires_at == second.updated_at
     assert [accepted(services, key, secret) for secret in (key.apisecret, first.apisecret, second.apisecret)] == [
-        False, False, True,
-    ]  # fmt: skip
+        False,
+        False,
+        True,
+    ]
 
 
 def test_a_second_rotation_during_the_grace_ends_the_first_secret(
@@ -190,8 +192,10 @@ def test_a_second_rotation_during_the_grace_ends_the_first_secret(
     first = services.api_keys.rotate(RotateApiKey(key.id), context)
     second = services.api_keys.rotate(RotateApiKey(key.id), context)
     assert [accepted(services, key, secret) for secret in (key.apisecret, first.apisecret, second.apisecret)] == [
-        False, True, True,
-    ]  # fmt: skip
+        False,
+        True,
+        True,
+    ]
 
 
 def test_rotations_at_once_leave_the_last_two_secrets(services: Services, example_client: ExampleClient) -> None:
@@ -222,8 +226,9 @@ def test_the_operator_disables_and_enables_a_key_by_id_or_apikey(
     assert accepted(services, key)
     trail = AuditEvent.select().where(AuditEvent.object_id == key.id).order_by(AuditEvent.id)
     assert [(line.action, line.actor) for line in trail][-2:] == [
-        ("api_key.disabled", "operator"), ("api_key.enabled", "operator"),
-    ]  # fmt: skip
+        ("api_key.disabled", "operator"),
+        ("api_key.enabled", "operator"),
+    ]
     with pytest.raises(ServiceError):
         services.api_keys.set_active("nothing", False, OPERATOR)
     with pytest.raises(ServiceError):

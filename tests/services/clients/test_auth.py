@@ -131,9 +131,12 @@ def test_the_right_secret_of_a_disabled_key_or_client_is_refused_as_disabled(
 def test_scopes_open_what_they_name_and_nothing_else(data_app: Flask, example_client: ExampleClient) -> None:
     web = data_app.test_client()
     for scopes, status in [
-        ((), 200), (("collection:read",), 200), (("collection:*",), 200), (("collection:write",), 403),
+        ((), 200),
+        (("collection:read",), 200),
+        (("collection:*",), 200),
+        (("collection:write",), 403),
         (("ussd:*", "balance:read"), 403),
-    ]:  # fmt: skip
+    ]:
         reply = web.get("/data/rows", headers=headers(example_client.create_key(*scopes)))
         assert reply.status_code == status
         assert status == 200 or reply.json["error"] == "INSUFFICIENT_SCOPE"

@@ -177,8 +177,9 @@ def test_an_owner_or_an_operator_removes_a_lost_second_factor_which_ends_all_log
     assert UserRecoveryCode.select().count() == 0
     removed = list(AuditEvent.select().where(AuditEvent.action == "user.factor_removed").order_by(AuditEvent.id))
     assert [(event.actor, event.user_id, event.object_id) for event in removed] == [
-        ("user", owner.caller.user_id, admins_id), ("operator", None, owner.caller.user_id),
-    ]  # fmt: skip
+        ("user", owner.caller.user_id, admins_id),
+        ("operator", None, owner.caller.user_id),
+    ]
 
 
 def test_a_new_password_by_a_link_keeps_the_second_factor(

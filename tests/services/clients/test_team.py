@@ -47,8 +47,10 @@ def test_an_invited_person_chooses_a_password_by_a_link_that_works_once(
     owner = acme.at_console()
     invited = team.invite(InvitePerson("Ann@acme.example", "developer"), owner)
     assert (invited.person.email, invited.person.role, invited.person.state) == (
-        "ann@acme.example", "developer", "invited",
-    )  # fmt: skip
+        "ann@acme.example",
+        "developer",
+        "invited",
+    )
     assert invited.token not in repr(invited)
     for guess in ("", "x" * 12, PASSWORD):
         assert refusal(lambda guess=guess: log_in(services, "ann@acme.example", guess))[0] is Code.INVALID_CREDENTIALS
@@ -100,11 +102,15 @@ def test_an_admin_has_no_power_over_owners_and_makes_none(services: Services, ac
 
 def test_a_client_keeps_one_active_owner(services: Services, acme: ExampleClient) -> None:
     team, owner, owner_id, admin_id = (
-        services.team, acme.at_console(), person(acme, "owner"), person(acme, "admin"),
-    )  # fmt: skip
+        services.team,
+        acme.at_console(),
+        person(acme, "owner"),
+        person(acme, "admin"),
+    )
     assert refusal(lambda: team.change_role(ChangeRole(owner_id, "admin"), owner)) == (
-        Code.INVALID_REQUEST, LAST_OWNER,
-    )  # fmt: skip
+        Code.INVALID_REQUEST,
+        LAST_OWNER,
+    )
     assert refusal(lambda: team.set_active(owner_id, False, owner))[1] == "You cannot disable yourself."
     team.invite(InvitePerson("late@acme.example", "owner"), owner)
     assert refusal(lambda: team.change_role(ChangeRole(owner_id, "admin"), owner))[1] == LAST_OWNER

@@ -87,8 +87,10 @@ def test_the_end_of_a_payout_is_mailed(services: Services, client: ExampleClient
     services.payouts.approve(ApprovePayout(payout_id), client.at_console())
     services.payouts.cancel(ApprovePayout(payout_id), client.at_console())
     assert recipients(MailKind.PAYOUT_COMPLETED) == [
-        "admin@acme.example", "developer@acme.example", "owner@acme.example",
-    ]  # fmt: skip
+        "admin@acme.example",
+        "developer@acme.example",
+        "owner@acme.example",
+    ]
 
 
 def test_a_kind_that_a_person_switched_off_is_not_written(services: Services, client: ExampleClient) -> None:
@@ -170,8 +172,9 @@ def test_operators_learn_that_a_provider_is_away_and_that_it_is_back(
         watch.look()
     send_mails()
     assert sorted(mail["Subject"] for mail in mail_server.of("ops@ops.example")) == [
-        f"{state.name} answers again", f"{state.name} does not answer",
-    ]  # fmt: skip
+        f"{state.name} answers again",
+        f"{state.name} does not answer",
+    ]
     assert ProviderFloat.get().away_since is None
     monkeypatch.undo()
     changes = [change.action for change in states.changes(OPERATOR)]

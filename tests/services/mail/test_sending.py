@@ -319,8 +319,10 @@ def test_addresses_beyond_ascii_and_malformed_ones_are_given_up_at_once(
     assert [recipient for recipient, _ in mail_server.received] == ["ann@xn--bcher-kva.example"]
     troubles = {row.recipient: row.trouble for row in Mail.select()}
     assert troubles == {
-        "änn@acme.example": "international", "ann@bücher.example": None, "a,b@acme.example": "malformed",
-    }  # fmt: skip
+        "änn@acme.example": "international",
+        "ann@bücher.example": None,
+        "a,b@acme.example": "malformed",
+    }
 
 
 def test_a_person_who_was_disabled_after_the_mail_was_written_gets_none(

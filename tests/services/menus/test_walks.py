@@ -28,9 +28,11 @@ def test_a_walk_shows_each_screen_with_its_keys_and_moves_no_money(services: Ser
     root, amount, sure, last = seen.screens
     assert (root.text.split("\n")[0], root.used, root.limit, root.unit) == ("Welcome to ACME", 56, 160, "septets")
     assert [(key.key, key.label, key.goto) for key in root.keys] == [
-        ("1", "Pay", "amount"), ("2", "Balance", "balance"), ("3", "Language", "language"),
+        ("1", "Pay", "amount"),
+        ("2", "Balance", "balance"),
+        ("3", "Language", "language"),
         ("4", "Voucher", "voucher"),
-    ]  # fmt: skip
+    ]
     assert [(key.key, key.goto) for key in amount.keys] == [("", "sure"), ("0", "root"), ("00", "root")]
     assert [(key.key, key.goto) for key in sure.keys] == [("1", "pay"), ("2", "root"), ("0", "amount"), ("00", "root")]
     assert (sure.variables, last.ends, last.keys, seen.is_over) == ({"amount": 5000}, True, (), True)
@@ -77,8 +79,11 @@ def test_redials_language_and_network_can_be_tried(services: Services) -> None:
 def test_a_walk_becomes_a_script_that_passes_and_is_added_to_the_draft(services: Services) -> None:
     shop = Shop(services)
     acts = (
-        *sends("3", "2", "1", "5000"), WalkAct(ActKind.REDIAL), *sends("1", "700", "1"), WalkAct(ActKind.RETRY),
-    )  # fmt: skip
+        *sends("3", "2", "1", "5000"),
+        WalkAct(ActKind.REDIAL),
+        *sends("1", "700", "1"),
+        WalkAct(ActKind.RETRY),
+    )
     for walk in (
         WalkMenu("shop", acts=acts),
         WalkMenu("shop", entries="1*5000"),

@@ -325,18 +325,39 @@ SABOTAGE = [
 
 # SQLite cannot drop constraints that are part of a table.
 ON_POSTGRES = [
-    (again("post", "disbursement_00"),
-     {(_BALANCE, "main"), (_STATEMENT, "main"), (_BALANCE, "provider"), (_ENDED_TWICE, "disbursement_00"),
-      (_TWICE, "disbursement_00"), (_STATE, "disbursement_00")}),
-    ("UPDATE transactions SET provider_reference = "
-     "(SELECT provider_reference FROM transactions WHERE id = '{collection_04}') WHERE id = '{disbursement_04}'",
-     {(_SAME_PROVIDER_REFERENCE, "disbursement_04"), (_FORGED, "disbursement_04")}),
-    ("INSERT INTO payouts SELECT (jsonb_populate_record(payouts, jsonb_build_object('id', '{copy}'))).* "
-     "FROM payouts WHERE id = '{payout}'",
-     {(_SAME_REFERENCE, "copy"), (_OTHER_TOTALS, "copy"), (_UNREPORTED, "copy"), (_NOT_JUDGED, "copy"),
-      (_OTHER_EVENT, "copy")}),
-    ("UPDATE ledger_accounts SET name = 'main' WHERE id = '{deposits}'",
-     {(_SAME_NAME, "main"), (_ELSEWHERE, "deposit"), (_OTHER_KIND, "deposits")}),
-    ("UPDATE events SET sequence = 1 WHERE object_id = '{collection_01}' AND type = 'transaction.failed'",
-     {(_GAP, "collection_01"), (_CONTRADICTED, "collection_01"), (_FORGED, "collection_01")}),
-]  # fmt: skip
+    (
+        again("post", "disbursement_00"),
+        {
+            (_BALANCE, "main"),
+            (_STATEMENT, "main"),
+            (_BALANCE, "provider"),
+            (_ENDED_TWICE, "disbursement_00"),
+            (_TWICE, "disbursement_00"),
+            (_STATE, "disbursement_00"),
+        },
+    ),
+    (
+        "UPDATE transactions SET provider_reference = "
+        "(SELECT provider_reference FROM transactions WHERE id = '{collection_04}') WHERE id = '{disbursement_04}'",
+        {(_SAME_PROVIDER_REFERENCE, "disbursement_04"), (_FORGED, "disbursement_04")},
+    ),
+    (
+        "INSERT INTO payouts SELECT (jsonb_populate_record(payouts, jsonb_build_object('id', '{copy}'))).* "
+        "FROM payouts WHERE id = '{payout}'",
+        {
+            (_SAME_REFERENCE, "copy"),
+            (_OTHER_TOTALS, "copy"),
+            (_UNREPORTED, "copy"),
+            (_NOT_JUDGED, "copy"),
+            (_OTHER_EVENT, "copy"),
+        },
+    ),
+    (
+        "UPDATE ledger_accounts SET name = 'main' WHERE id = '{deposits}'",
+        {(_SAME_NAME, "main"), (_ELSEWHERE, "deposit"), (_OTHER_KIND, "deposits")},
+    ),
+    (
+        "UPDATE events SET sequence = 1 WHERE object_id = '{collection_01}' AND type = 'transaction.failed'",
+        {(_GAP, "collection_01"), (_CONTRADICTED, "collection_01"), (_FORGED, "collection_01")},
+    ),
+]

@@ -39,15 +39,27 @@ def past(scene: Scene, services: Services, clock: MovableClock) -> Scene:
     [
         (_REMOVED, {"client"}),
         (_MOVED, {"client", "other"}),
-        (["UPDATE transaction_events SET provider_call = '{{}}' WHERE transaction_id = '{collection_04}' "
-          "AND sequence = 2"], {"client"}),
-        (["UPDATE transaction_events SET detail = 'x' WHERE transaction_id = '{collection_04}' AND sequence = 2"],
-         {"client"}),
-        (["UPDATE transaction_events SET source = 'operator' WHERE transaction_id = '{collection_04}' "
-          "AND sequence = 2"], {"client"}),
+        (
+            [
+                "UPDATE transaction_events SET provider_call = '{{}}' WHERE transaction_id = '{collection_04}' "
+                "AND sequence = 2"
+            ],
+            {"client"},
+        ),
+        (
+            ["UPDATE transaction_events SET detail = 'x' WHERE transaction_id = '{collection_04}' AND sequence = 2"],
+            {"client"},
+        ),
+        (
+            [
+                "UPDATE transaction_events SET source = 'operator' WHERE transaction_id = '{collection_04}' "
+                "AND sequence = 2"
+            ],
+            {"client"},
+        ),
         (["UPDATE transactions SET request_digest = 'x' WHERE id = '{collection_04}'"], {"client"}),
     ],
-)  # fmt: skip
+)
 def test_a_payment_of_a_past_day_that_is_not_what_it_was_is_named(
     past: Scene, services: Services, statements: list[str], clients: set[str]
 ) -> None:
@@ -61,10 +73,12 @@ def test_a_payment_of_a_past_day_that_is_not_what_it_was_is_named(
 
 @pytest.mark.parametrize(
     ("statement", "place"),
-    [("UPDATE history_digests SET clients = '{{}}' WHERE day = '{day}'", 0),
-     ("UPDATE history_digests SET digest = '{digest}' WHERE day = '{day}'", 0),
-     ("DELETE FROM history_digests WHERE day = '{day}'", 1)],
-)  # fmt: skip
+    [
+        ("UPDATE history_digests SET clients = '{{}}' WHERE day = '{day}'", 0),
+        ("UPDATE history_digests SET digest = '{digest}' WHERE day = '{day}'", 0),
+        ("DELETE FROM history_digests WHERE day = '{day}'", 1),
+    ],
+)
 def test_a_digest_of_a_past_day_that_was_changed_or_removed_is_named(
     past: Scene, services: Services, statement: str, place: int
 ) -> None:

@@ -35,10 +35,19 @@ def a_delivery(services: Services, lease_token: str | None, clock: MovableClock)
     client_id = Transaction.get_by_id(a_payment(services)).client_id
     (event_id,) = Transaction._meta.database.execute_sql("SELECT id FROM events LIMIT 1").fetchone()
     Delivery.insert(
-        id=ids[0], client_id=client_id, event_id=event_id, webhook_id=ids[1], object_id=ids[2], sequence=1,
-        url="https://x.example", status=DeliveryStatus.WAITING, attempts=0, created_at=now, due_at=now,
+        id=ids[0],
+        client_id=client_id,
+        event_id=event_id,
+        webhook_id=ids[1],
+        object_id=ids[2],
+        sequence=1,
+        url="https://x.example",
+        status=DeliveryStatus.WAITING,
+        attempts=0,
+        created_at=now,
+        due_at=now,
         lease_token=lease_token,
-    ).execute()  # fmt: skip
+    ).execute()
     return ids[0]
 
 

@@ -122,9 +122,16 @@ def test_a_row_whose_cells_look_like_a_cut_amount_is_invalid(cells: str, whole: 
 
 @pytest.mark.parametrize(
     "cells",
-    ["0772123456,500,101", "0772123456,500,101,", "0772123456,5000,101,Sarah", "0772123456,500.00,101,Sarah",
-     "0772123456,500,0101,Sarah", "0772123456,500,E01,Sarah", '0772123456,"500,000",101,Sarah'],
-)  # fmt: skip
+    [
+        "0772123456,500,101",
+        "0772123456,500,101,",
+        "0772123456,5000,101,Sarah",
+        "0772123456,500.00,101,Sarah",
+        "0772123456,500,0101,Sarah",
+        "0772123456,500,E01,Sarah",
+        '0772123456,"500,000",101,Sarah',
+    ],
+)
 def test_a_reference_of_three_digits_is_no_part_of_an_amount(cells: str) -> None:
     (row,) = read_file(f"phone_number,amount,reference,name\n{cells}\n".encode())
     assert row.problems == []

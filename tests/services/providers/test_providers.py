@@ -19,7 +19,7 @@ from ussd_server.providers.messages import Direction
 from ussd_server.providers.mtn.settings import MtnAccess, MtnProduct
 from ussd_server.redis import provider_outages
 from ussd_server.redis.client import connect
-from ussd_server.redis.provider_outages import ProviderOutages
+from ussd_server.redis.signals import ProviderOutages
 from ussd_server.services.providers.providers import Providers
 from ussd_server.settings import Settings
 from ussd_server.status import Code, ServiceError

@@ -49,8 +49,10 @@ def test_the_state_comes_from_the_calls_of_all_workers_in_the_last_15_minutes(
     first = services.runtime.heartbeat
     second = Heartbeat(Leases(clock), services.runtime.providers, DropOffs(), clock)
     assert (state(services).status, state(services).success_rate, state(services).median_seconds) == (
-        "available", None, None,
-    )  # fmt: skip
+        "available",
+        None,
+        None,
+    )
     calls(first, GOOD, 6)
     calls(second, DECLINED, 3, took_ms=4000)
     seen = state(services)

@@ -35,8 +35,9 @@ BOUNDED = settings(
 )
 EDITS = st.lists(
     st.tuples(st.floats(0, 1), st.integers(0, 12), st.one_of(st.sampled_from(EVIL), st.binary(max_size=6))),
-    min_size=1, max_size=4,
-)  # fmt: skip
+    min_size=1,
+    max_size=4,
+)
 
 
 def damaged(content: bytes, edits: list[tuple[float, int, bytes]]) -> bytes:

@@ -245,7 +245,11 @@ class MoneyMachine(RuleBasedStateMachine):
 def test_money_is_never_made_or_lost_in_any_order_of_events(services: Services, clock: MovableClock) -> None:
     # A failing example is reported as found: shrinking it takes minutes with real databases.
     bounds = hypothesis.settings(
-        max_examples=8, stateful_step_count=50, deadline=None, database=None, phases=[Phase.generate],
+        max_examples=8,
+        stateful_step_count=50,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
-    )  # fmt: skip
+    )
     run_state_machine_as_test(lambda: MoneyMachine(services.settings, clock), settings=bounds)

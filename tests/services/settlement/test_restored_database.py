@@ -48,13 +48,15 @@ class Town:
         self.stand_in: Any = (
             MtnMomo(
                 MtnSettings(
-                    "mtnuganda", "UGX", api_user=mtn["USSD_MTN_COLLECTION_API_USER"],
+                    "mtnuganda",
+                    "UGX",
+                    api_user=mtn["USSD_MTN_COLLECTION_API_USER"],
                     api_key=mtn["USSD_MTN_COLLECTION_API_KEY"],
                 )
             )
             if provider == "mtn"
             else AirtelMoney(AirtelSettings())
-        )  # fmt: skip
+        )
         url = stack.enter_context(run(self.stand_in))
         self._places = mtn_settings(url) if provider == "mtn" else airtel_settings(url)
         self._stack, self._settings, self._copies = stack, settings, 0

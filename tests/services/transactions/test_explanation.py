@@ -38,43 +38,172 @@ def view(kind: str, status: str, **more: Any) -> TransactionView:
     code = more.pop("code", None)
     failure = Failure(code, FAILURES[code].message, FAILURES[code].fault, FAILURES[code].retry) if code else None
     values = SimpleNamespace(
-        transaction_id="t", reference="r", type=TransactionType(kind), phone_number="+256772123456",
-        to_phone_number="+256772000001", amount_cents=500_000, fee_cents=0, currency="UGX", account="main",
-        provider=None if kind in ("transfer", "deposit") else "mtn", provider_reference=None,
-        provider_transaction_id=None, status=TransactionStatus(status), failure=failure, late=False, session_id=None,
-        description=None, metadata=None, created_at=AT, updated_at=AT, completed_at=None, next_check_at=None,
-        refund_of=None, refunded_amount_cents=0, payout_id=None,
-    )  # fmt: skip
+        transaction_id="t",
+        reference="r",
+        type=TransactionType(kind),
+        phone_number="+256772123456",
+        to_phone_number="+256772000001",
+        amount_cents=500_000,
+        fee_cents=0,
+        currency="UGX",
+        account="main",
+        provider=None if kind in ("transfer", "deposit") else "mtn",
+        provider_reference=None,
+        provider_transaction_id=None,
+        status=TransactionStatus(status),
+        failure=failure,
+        late=False,
+        session_id=None,
+        description=None,
+        metadata=None,
+        created_at=AT,
+        updated_at=AT,
+        completed_at=None,
+        next_check_at=None,
+        refund_of=None,
+        refunded_amount_cents=0,
+        payout_id=None,
+    )
     return TransactionView(**(vars(values) | more))
 
 
 @pytest.mark.parametrize(
     ("kind", "status", "more", "sentence"),
     [
-        ("collection", "created", {}, "UGX 5,000 is still with the payer and nothing was sent to MTN yet; it is sent as soon as MTN takes it."),
-        ("collection", "submitted", {"next_check_at": NEXT}, f"The request was sent to MTN {THEN} without an answer so far, and no money has arrived; MTN is asked again {SOON}."),
-        ("collection", "pending", {"next_check_at": NEXT}, f"MTN accepted the payment {THEN} and waits for the payer to approve it; UGX 5,000 is still with the payer; MTN is asked again {SOON}."),
-        ("collection", "ambiguous", {"next_check_at": NEXT}, f"MTN has not said whether it took UGX 5,000 from the payer, and none of it has arrived here; MTN is asked again {SOON}."),
-        ("collection", "ambiguous", {"next_check_at": NEXT, "review": True}, f"MTN has not said whether it took UGX 5,000 from the payer, and none of it has arrived here; an operator is finding out what happened, and MTN is asked again {SOON}."),
-        ("collection", "succeeded", {"fee_cents": 7_550}, f"UGX 5,000 arrived in the main account {THEN}, less a fee of UGX 75.50; nothing more happens."),
-        ("collection", "succeeded", {"account": "+256772000009"}, f"UGX 5,000 arrived in the account of +256772000009 {THEN}; nothing more happens."),
-        ("collection", "succeeded", {"late": True, "review": True}, f"UGX 5,000 arrived in the main account {THEN} although MTN had reported a failure before; an operator is finding out what happened."),
-        ("collection", "succeeded", {"refunded_amount_cents": 200_000}, f"UGX 5,000 arrived in the main account {THEN}; UGX 2,000 of it went back to the payer or is on its way back; nothing more happens."),
-        ("collection", "reversed", {"refunded_amount_cents": 500_000}, "UGX 5,000 was collected and all of it went back to the payer; nothing more happens."),
-        ("collection", "failed", {"code": "PAYER_DECLINED", "next_check_at": NEXT}, f"The payer declined the payment, so UGX 5,000 stayed with the payer; MTN is asked once more {SOON}, and a new payment can be made."),
-        ("disbursement", "created", {}, "UGX 5,000 is reserved in the main account and nothing was sent to MTN yet; it is sent as soon as MTN takes it."),
-        ("disbursement", "submitted", {"next_check_at": NEXT}, f"The request was sent to MTN {THEN} without an answer so far; UGX 5,000 stays reserved in the main account; MTN is asked again {SOON}."),
-        ("disbursement", "pending", {"next_check_at": NEXT}, f"MTN accepted the payment {THEN} and has not finished it; UGX 5,000 stays reserved in the main account; MTN is asked again {SOON}."),
-        ("disbursement", "ambiguous", {"next_check_at": NEXT}, f"MTN has not said whether the payee got UGX 5,000, which stays reserved in the main account until it does; MTN is asked again {SOON}."),
-        ("disbursement", "succeeded", {}, f"UGX 5,000 left the main account and reached the payee {THEN}; nothing more happens."),
-        ("disbursement", "succeeded", {"late": True}, f"UGX 5,000 left the main account and reached the payee {THEN} although MTN had reported a failure before; nothing more happens."),
-        ("disbursement", "failed", {"code": "CLIENT_FLOAT_LOW"}, "The float held with the provider is too low, so the payee got nothing and UGX 5,000 is available in the main account again; a new payment can be made later."),
-        ("refund", "succeeded", {}, f"UGX 5,000 left the main account and reached the payer {THEN}; nothing more happens."),
-        ("refund", "failed", {"code": "PAYEE_NOT_FOUND"}, "The payee has no mobile money account, so the payer got nothing and UGX 5,000 is available in the main account again; the same payment would fail again."),
-        ("transfer", "succeeded", {}, f"UGX 5,000 moved from the main account to the account of +256772000001 {THEN}; nothing more happens."),
-        ("deposit", "succeeded", {}, f"UGX 5,000 was credited to the main account by the operator {THEN}; nothing more happens."),
+        (
+            "collection",
+            "created",
+            {},
+            "UGX 5,000 is still with the payer and nothing was sent to MTN yet; it is sent as soon as MTN takes it.",
+        ),
+        (
+            "collection",
+            "submitted",
+            {"next_check_at": NEXT},
+            f"The request was sent to MTN {THEN} without an answer so far, and no money has arrived; MTN is asked again {SOON}.",
+        ),
+        (
+            "collection",
+            "pending",
+            {"next_check_at": NEXT},
+            f"MTN accepted the payment {THEN} and waits for the payer to approve it; UGX 5,000 is still with the payer; MTN is asked again {SOON}.",
+        ),
+        (
+            "collection",
+            "ambiguous",
+            {"next_check_at": NEXT},
+            f"MTN has not said whether it took UGX 5,000 from the payer, and none of it has arrived here; MTN is asked again {SOON}.",
+        ),
+        (
+            "collection",
+            "ambiguous",
+            {"next_check_at": NEXT, "review": True},
+            f"MTN has not said whether it took UGX 5,000 from the payer, and none of it has arrived here; an operator is finding out what happened, and MTN is asked again {SOON}.",
+        ),
+        (
+            "collection",
+            "succeeded",
+            {"fee_cents": 7_550},
+            f"UGX 5,000 arrived in the main account {THEN}, less a fee of UGX 75.50; nothing more happens.",
+        ),
+        (
+            "collection",
+            "succeeded",
+            {"account": "+256772000009"},
+            f"UGX 5,000 arrived in the account of +256772000009 {THEN}; nothing more happens.",
+        ),
+        (
+            "collection",
+            "succeeded",
+            {"late": True, "review": True},
+            f"UGX 5,000 arrived in the main account {THEN} although MTN had reported a failure before; an operator is finding out what happened.",
+        ),
+        (
+            "collection",
+            "succeeded",
+            {"refunded_amount_cents": 200_000},
+            f"UGX 5,000 arrived in the main account {THEN}; UGX 2,000 of it went back to the payer or is on its way back; nothing more happens.",
+        ),
+        (
+            "collection",
+            "reversed",
+            {"refunded_amount_cents": 500_000},
+            "UGX 5,000 was collected and all of it went back to the payer; nothing more happens.",
+        ),
+        (
+            "collection",
+            "failed",
+            {"code": "PAYER_DECLINED", "next_check_at": NEXT},
+            f"The payer declined the payment, so UGX 5,000 stayed with the payer; MTN is asked once more {SOON}, and a new payment can be made.",
+        ),
+        (
+            "disbursement",
+            "created",
+            {},
+            "UGX 5,000 is reserved in the main account and nothing was sent to MTN yet; it is sent as soon as MTN takes it.",
+        ),
+        (
+            "disbursement",
+            "submitted",
+            {"next_check_at": NEXT},
+            f"The request was sent to MTN {THEN} without an answer so far; UGX 5,000 stays reserved in the main account; MTN is asked again {SOON}.",
+        ),
+        (
+            "disbursement",
+            "pending",
+            {"next_check_at": NEXT},
+            f"MTN accepted the payment {THEN} and has not finished it; UGX 5,000 stays reserved in the main account; MTN is asked again {SOON}.",
+        ),
+        (
+            "disbursement",
+            "ambiguous",
+            {"next_check_at": NEXT},
+            f"MTN has not said whether the payee got UGX 5,000, which stays reserved in the main account until it does; MTN is asked again {SOON}.",
+        ),
+        (
+            "disbursement",
+            "succeeded",
+            {},
+            f"UGX 5,000 left the main account and reached the payee {THEN}; nothing more happens.",
+        ),
+        (
+            "disbursement",
+            "succeeded",
+            {"late": True},
+            f"UGX 5,000 left the main account and reached the payee {THEN} although MTN had reported a failure before; nothing more happens.",
+        ),
+        (
+            "disbursement",
+            "failed",
+            {"code": "CLIENT_FLOAT_LOW"},
+            "The float held with the provider is too low, so the payee got nothing and UGX 5,000 is available in the main account again; a new payment can be made later.",
+        ),
+        (
+            "refund",
+            "succeeded",
+            {},
+            f"UGX 5,000 left the main account and reached the payer {THEN}; nothing more happens.",
+        ),
+        (
+            "refund",
+            "failed",
+            {"code": "PAYEE_NOT_FOUND"},
+            "The payee has no mobile money account, so the payer got nothing and UGX 5,000 is available in the main account again; the same payment would fail again.",
+        ),
+        (
+            "transfer",
+            "succeeded",
+            {},
+            f"UGX 5,000 moved from the main account to the account of +256772000001 {THEN}; nothing more happens.",
+        ),
+        (
+            "deposit",
+            "succeeded",
+            {},
+            f"UGX 5,000 was credited to the main account by the operator {THEN}; nothing more happens.",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_sentence_says_where_the_money_is_and_what_happens_next(
     kind: str, status: str, more: dict[str, Any], sentence: str
 ) -> None:
@@ -110,8 +239,9 @@ def known(desk: Desk) -> list[tuple[str, dict[str, Any]]]:
 def test_every_change_says_which_call_it_followed_and_what_was_answered(desk: Desk, provider: FakeProvider) -> None:
     provider.asked = [UNKNOWN]
     provider.enquired = [
-        PENDING, ProviderAnswer(Outcome.FAILED, FailureCode.PAYER_DECLINED, reason="APPROVAL_REJECTED"),
-    ]  # fmt: skip
+        PENDING,
+        ProviderAnswer(Outcome.FAILED, FailureCode.PAYER_DECLINED, reason="APPROVAL_REJECTED"),
+    ]
     desk.order()
     assert known(desk) == [("created", {"left_machine": False})]
     desk.work(60)
@@ -138,9 +268,14 @@ def test_changes_of_an_older_version_show_the_code_and_the_reason_that_they_have
     row = desk.row
     for sequence, source in ((4, "poll"), (5, "operator")):
         StatusChange.insert(
-            transaction_id=row.id, sequence=sequence, client_id=row.client_id, status="pending", source=source,
-            detail="OLD", created_at=desk.clock.now(),
-        ).execute()  # fmt: skip
+            transaction_id=row.id,
+            sequence=sequence,
+            client_id=row.client_id,
+            status="pending",
+            source=source,
+            detail="OLD",
+            created_at=desk.clock.now(),
+        ).execute()
     assert [detail for _, detail in known(desk)[-2:]] == [{"provider_code": "OLD"}, {"note": "OLD"}]
 
 

@@ -48,8 +48,9 @@ def test_names_are_of_letters_until_operators_have_accounts(services: Services) 
         assert refusal("Jane", wrong)
     assert refusal("Jane", "Mary", reason=" ").startswith("A reason is needed")
     assert require_two_people("  Jane  O'Neill-Doe ", "j.doe@ops.example", "statement") == (
-        "Jane O'Neill-Doe", "j.doe@ops.example",
-    )  # fmt: skip
+        "Jane O'Neill-Doe",
+        "j.doe@ops.example",
+    )
     assert require_two_people("\u0410\u043d\u043d\u0430", "\u041c\u0430\u0448\u0430", "statement")
 
 

@@ -19,7 +19,7 @@ from werkzeug import Request, Response
 
 from tests.conftest import MovableClock
 from tests.support.shop import CODE, PHONE, VOUCHER, Shop, shop_document
-from ussd_server import polling
+from ussd_server import clock as service_clock
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.database.unit_of_work import release_connection
@@ -187,8 +187,13 @@ def test_a_server_written_for_africas_talking_works_unchanged(services: Services
     session = services.api_sessions.enter(EnterText(session.session_id, "00"), shop.call)
     assert (session.message, session.action) == ("Thank you", "end")
     assert [form["text"] for form in received] == ["", "0", "0*00"]
-    assert received[0] == {"sessionId": session.session_id, "phoneNumber": PHONE, "networkCode": "",
-                           "serviceCode": CODE, "text": ""}  # fmt: skip
+    assert received[0] == {
+        "sessionId": session.session_id,
+        "phoneNumber": PHONE,
+        "networkCode": "",
+        "serviceCode": CODE,
+        "text": "",
+    }
 
 
 @pytest.mark.parametrize("protocol", ["neutral", "africastalking"])
@@ -254,7 +259,7 @@ def test_no_more_steps_than_a_clients_places_wait_for_others(
     services.gateways.answer(adapter, secret, GatewayRequest("POST", body=form), "r")
     UssdSession.update(working_token="busy", working_until=clock.now() + timedelta(seconds=60)).execute()
     pauses: list[float] = []
-    monkeypatch.setattr(polling, "sleep", pauses.append)
+    monkeypatch.setattr(service_clock, "sleep", pauses.append)
     monkeypatch.setattr(sessions, "_WAIT_SECONDS", 0.05)
     monkeypatch.setattr(sessions, "_ATTEMPTS_OF_ALL", 1)
 
@@ -326,10 +331,15 @@ def test_a_payments_name_is_never_longer_than_a_reference_may_be() -> None:
 
 def test_a_name_is_looked_up_with_the_provider(services: Services) -> None:
     nodes = {
-        "voucher": {"type": "lookup_name", "of": "session.phone_number", "var": "name", "goto": "hello",
-                    "on_error": "bye"},
+        "voucher": {
+            "type": "lookup_name",
+            "of": "session.phone_number",
+            "var": "name",
+            "goto": "hello",
+            "on_error": "bye",
+        },
         "hello": {"type": "end", "text": {"en": "Hello {{vars.name}}"}},
-    }  # fmt: skip
+    }
     document = shop_document(nodes=nodes)
     document["vars"]["name"] = {"type": "text", "max_len": 40, "overflow": "truncate"}
     del document["nodes"]["used"]

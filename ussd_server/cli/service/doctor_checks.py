@@ -30,7 +30,7 @@ from ussd_server.server.running import OF_PROCESSES_ALONE, RunningProcess
 from ussd_server.services.mail.messages import TROUBLES
 from ussd_server.services.mail.sending import smtp_server
 from ussd_server.services.operations.messages import DoctorFinding
-from ussd_server.services.transactions.provider_references import (
+from ussd_server.services.transactions.names import (
     WRONG_REFERENCE_KEY,
     check_value,
     kept_check_value,

@@ -90,86 +90,161 @@ RULE_FIELDS: dict[str, Schema] = {
 
 NODE_FIELDS: dict[str, Schema] = {
     "menu": _object(
-        "menu", "text options", text=_TEXT, invalid=_INVALID,
+        "menu",
+        "text options",
+        text=_TEXT,
+        invalid=_INVALID,
         options=_list(
             _object("option", "label goto", key=_KEY, label=_TEXT, goto=_NAME, when=_EXPRESSION, set=_ASSIGNMENTS),
-            MAX_OPTIONS, 1,
+            MAX_OPTIONS,
+            1,
         ),
     ),
     "input": _object(
-        "input", "text var goto", text=_TEXT, var=_NAME, goto=_NAME, secret=_BOOLEAN, invalid=_INVALID,
+        "input",
+        "text var goto",
+        text=_TEXT,
+        var=_NAME,
+        goto=_NAME,
+        secret=_BOOLEAN,
+        invalid=_INVALID,
         validate=_list(_ref("rule"), MAX_RULES),
     ),
     "confirm": _object("confirm", "text yes no", text=_TEXT, yes=_BRANCH, no=_BRANCH, invalid=_INVALID),
     "list": _object(
-        "list", "text items label goto",
-        text=_TEXT, label=_TEXT, goto=_NAME, value=_EXPRESSION, var=_NAME, empty=_BRANCH, invalid=_INVALID,
+        "list",
+        "text items label goto",
+        text=_TEXT,
+        label=_TEXT,
+        goto=_NAME,
+        value=_EXPRESSION,
+        var=_NAME,
+        empty=_BRANCH,
+        invalid=_INVALID,
         items={"anyOf": [{"type": "string"}, _list({"type": ["string", "number", "object"]}, MAX_ITEMS, 1)]},
     ),
     "text": _object("text", "text goto", text=_TEXT, goto=_NAME),
     "router": _object(
-        "router", "else",
-        cases=_list(_object("case", "when goto", when=_EXPRESSION, goto=_NAME)), **{"else": _BRANCH},
+        "router",
+        "else",
+        cases=_list(_object("case", "when goto", when=_EXPRESSION, goto=_NAME)),
+        **{"else": _BRANCH},
     ),
     "set": _object("set", "values goto", values={**_ASSIGNMENTS, "minProperties": 1}, goto=_NAME),
     "language": _object(
-        "language", "goto", text=_TEXT, goto=_NAME, invalid=_INVALID,
+        "language",
+        "goto",
+        text=_TEXT,
+        goto=_NAME,
+        invalid=_INVALID,
         options=_list(
-            _object("language option", "language", key=_KEY, language={"type": "string", "pattern": _LANGUAGE},
-                    label={"type": "string", "minLength": 1, "maxLength": 40})
+            _object(
+                "language option",
+                "language",
+                key=_KEY,
+                language={"type": "string", "pattern": _LANGUAGE},
+                label={"type": "string", "minLength": 1, "maxLength": 40},
+            )
         ),
     ),
     "balance": _object("balance", "var goto", **_ASKING),
     "lookup_name": _object("lookup_name", "of var goto", **_ASKING),
     "http": _object(
-        "http", "url goto",
-        method=_one_of(*METHODS), url={"type": "string"}, headers=_map({"type": "string"}), body=_ANYTHING,
-        timeout_ms=_whole(100, MAX_TIMEOUT_MS), goto=_NAME, on_error=_BRANCH, on_timeout=_BRANCH,
+        "http",
+        "url goto",
+        method=_one_of(*METHODS),
+        url={"type": "string"},
+        headers=_map({"type": "string"}),
+        body=_ANYTHING,
+        timeout_ms=_whole(100, MAX_TIMEOUT_MS),
+        goto=_NAME,
+        on_error=_BRANCH,
+        on_timeout=_BRANCH,
         map=_map({"type": "string", "minLength": 1, "maxLength": 100}, MAX_ASSIGNMENTS),
     ),
     "pay": _object(
-        "pay", "kind amount phone_number accepted rejected", kind=_one_of(*PAYMENT_KINDS), amount=_EXPRESSION,
-        phone_number=_EXPRESSION, to_phone_number=_EXPRESSION, account=_EXPRESSION, accepted=_BRANCH, rejected=_BRANCH,
+        "pay",
+        "kind amount phone_number accepted rejected",
+        kind=_one_of(*PAYMENT_KINDS),
+        amount=_EXPRESSION,
+        phone_number=_EXPRESSION,
+        to_phone_number=_EXPRESSION,
+        account=_EXPRESSION,
+        accepted=_BRANCH,
+        rejected=_BRANCH,
     ),
     "handover": _object("handover", "url", url=_STRING, protocol=_one_of(*PROTOCOLS), on_error=_BRANCH),
     "end": _object("end", "text", text=_TEXT),
-}  # fmt: skip
+}
 
 _VARIABLE_FIELDS = {
-    "type": _one_of(*TYPES), "max_len": _whole(1, MAX_TEXT), "overflow": _one_of("refuse", "truncate"),
-    "given": _BOOLEAN, "max_items": _whole(1, MAX_ITEMS),
-}  # fmt: skip
+    "type": _one_of(*TYPES),
+    "max_len": _whole(1, MAX_TEXT),
+    "overflow": _one_of("refuse", "truncate"),
+    "given": _BOOLEAN,
+    "max_items": _whole(1, MAX_ITEMS),
+}
 _BUDGET = {"septets": _whole(MIN_SEPTETS, MAX_SEPTETS), "ucs2": _whole(MIN_UCS2, MAX_UCS2)}
 _SCRIPT = _object(
-    "script", "dial steps", name=_STRING, language={"type": "string", "pattern": _LANGUAGE},
-    dial=_object("dial", "phone code", phone={"type": "string", "pattern": _PHONE}, code=_STRING, network=_STRING,
-                 text=_ANYTHING),
-    world=_object("world", "", balances=_map(_ANYTHING), names=_map(_ANYTHING), answers=_map(_ANYTHING),
-                  given=_map(_ANYTHING), payments=_ANYTHING),
-    steps=_list(
-        _object("step", "", send={"type": "string"}, retry=_BOOLEAN, redial=_BOOLEAN, wait=_whole(0, 86_400),
-                expect={"type": "string"}, end=_BOOLEAN),
-        100, 1,
+    "script",
+    "dial steps",
+    name=_STRING,
+    language={"type": "string", "pattern": _LANGUAGE},
+    dial=_object(
+        "dial", "phone code", phone={"type": "string", "pattern": _PHONE}, code=_STRING, network=_STRING, text=_ANYTHING
     ),
-    after=_object("after", "", transaction={"type": ["string", "object"]}, node=_STRING, language=_STRING,
-                  vars=_map(_ANYTHING)),
-)  # fmt: skip
+    world=_object(
+        "world",
+        "",
+        balances=_map(_ANYTHING),
+        names=_map(_ANYTHING),
+        answers=_map(_ANYTHING),
+        given=_map(_ANYTHING),
+        payments=_ANYTHING,
+    ),
+    steps=_list(
+        _object(
+            "step",
+            "",
+            send={"type": "string"},
+            retry=_BOOLEAN,
+            redial=_BOOLEAN,
+            wait=_whole(0, 86_400),
+            expect={"type": "string"},
+            end=_BOOLEAN,
+        ),
+        100,
+        1,
+    ),
+    after=_object(
+        "after", "", transaction={"type": ["string", "object"]}, node=_STRING, language=_STRING, vars=_map(_ANYTHING)
+    ),
+)
 
 DOCUMENT_FIELDS = _object(
-    "document", "id start nodes",
-    **{"$schema": {"type": "string"}}, id={"type": "string", "minLength": 1, "maxLength": 64},
-    title={"type": "string", "minLength": 1, "maxLength": 100}, start=_NAME,
+    "document",
+    "id start nodes",
+    **{"$schema": {"type": "string"}},
+    id={"type": "string", "minLength": 1, "maxLength": 64},
+    title={"type": "string", "minLength": 1, "maxLength": 100},
+    start=_NAME,
     default_language={"type": "string", "pattern": _LANGUAGE},
     languages={**_list({"type": "string", "pattern": _LANGUAGE}, MAX_LANGUAGES), "uniqueItems": True},
     fallback=_BOOLEAN,
-    limits=_object("limits", "", **_BUDGET,
-                   networks=_map(_object("limits", "", **_BUDGET), MAX_NETWORKS, "^[0-9A-Za-z]{1,10}$")),
-    nav=_object("nav", "", **{name: {"type": "string", "pattern": f"^{KEY.pattern}$"} for name in NAVIGATION},
-                labels=_object("labels", "", **dict.fromkeys(LABELS, _LABEL))),
-    resume=_one_of("off", "auto", "confirm"), vars=_map(_ref("variable"), MAX_VARIABLES, _VARIABLE),
+    limits=_object(
+        "limits", "", **_BUDGET, networks=_map(_object("limits", "", **_BUDGET), MAX_NETWORKS, "^[0-9A-Za-z]{1,10}$")
+    ),
+    nav=_object(
+        "nav",
+        "",
+        **{name: {"type": "string", "pattern": f"^{KEY.pattern}$"} for name in NAVIGATION},
+        labels=_object("labels", "", **dict.fromkeys(LABELS, _LABEL)),
+    ),
+    resume=_one_of("off", "auto", "confirm"),
+    vars=_map(_ref("variable"), MAX_VARIABLES, _VARIABLE),
     nodes={**_map(_ref("node"), MAX_NODES, f"^{NAME.pattern}$"), "minProperties": 1},
     scripts=_list(_ref("script"), 50),
-)  # fmt: skip
+)
 
 
 @lru_cache(maxsize=1)

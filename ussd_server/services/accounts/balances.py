@@ -24,9 +24,13 @@ class BalanceService:
         held = Holding(context.client_id, name)
         self._batches.do(held)
         return Balance(
-            name, "UGX", held.balance_cents, held.balance_cents - held.reserved_cents, held.reserved_cents,
+            name,
+            "UGX",
+            held.balance_cents,
+            held.balance_cents - held.reserved_cents,
+            held.reserved_cents,
             self._clock.now(),
-        )  # fmt: skip
+        )
 
     def list(self, context: RequestContext) -> tuple[Balance, ...]:
         """Every account of a client, for the operator; those of providers, deposits and shortfalls may be negative."""
@@ -34,7 +38,13 @@ class BalanceService:
         now = self._clock.now()
         kept = Account.select().where(Account.client_id == context.client_id).order_by(Account.name)
         return tuple(
-            Balance(each.name, each.currency, each.balance_cents, each.balance_cents - each.reserved_cents,
-                    each.reserved_cents, now)
+            Balance(
+                each.name,
+                each.currency,
+                each.balance_cents,
+                each.balance_cents - each.reserved_cents,
+                each.reserved_cents,
+                now,
+            )
             for each in kept
-        )  # fmt: skip
+        )

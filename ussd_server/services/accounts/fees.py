@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from peewee import IntegrityError
 
 from ussd_server.context import RequestContext
 from ussd_server.database.compiled_queries import CompiledQuery, param
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models import transactions as tables
+from ussd_server.services.accounts.ledger import AnotherFeeError
 from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.transactions.messages import TransactionType
 from ussd_server.status import Code, ServiceError
+
+Result = TypeVar("Result")
 
 _MOST_CENTS = 99_999_999
 _WHOLE_BASIS_POINTS = 10_000
@@ -45,8 +51,7 @@ def agreed_fee(client_id: str, kind: TransactionType) -> FeeTerms:
 class FeeBook:
     """A cache of fees, as this process read them last.
 
-    The database checks the fee of each new transaction. After a refusal, the caller drops the cached fee and reads it
-    again.
+    The database checks the fee of each new transaction. `with_agreed_fee` writes a refused one again with another fee.
     """
 
     def __init__(self) -> None:
@@ -64,6 +69,14 @@ class FeeBook:
     def forget(self, client_id: str, kind: TransactionType) -> None:
         """Drop this fee, so that its next use reads it again."""
         self._read.pop((client_id, kind), None)
+
+    def with_agreed_fee(self, client_id: str, kind: TransactionType, write: Callable[[], Result]) -> Result:
+        """Return what `write` returns; call it again, with the fee read afresh, while it raises AnotherFeeError."""
+        try:
+            return write()
+        except AnotherFeeError:
+            self.forget(client_id, kind)
+        return self.with_agreed_fee(client_id, kind, write)
 
 
 def set_fee(fee: FeeTerms, context: RequestContext) -> FeeTerms:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from peewee import Query
+import orjson
+from peewee import IntegrityError, Query
 
 from ussd_server.database.compiled_queries import CompiledQuery, param
-from ussd_server.database.unit_of_work import for_update
+from ussd_server.database.unit_of_work import dialect, for_update
 from ussd_server.models.ledger import Account, Transfer
 from ussd_server.models.transactions import Transaction
-from ussd_server.services.accounts.postings import Postings, write_postings
 from ussd_server.services.transactions.messages import LedgerEntry, TransactionStatus
 from ussd_server.values import iso_milliseconds, new_id
 
@@ -23,6 +24,8 @@ DEPOSITS_ACCOUNT = "deposits"
 SHORTFALL_ACCOUNT = "shortfall"
 
 AMOUNT, FEE = "amount", "fee"
+
+Rows = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,26 @@ class Leg:
     credit: str
     amount_cents: int
     hold_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Postings:
+    """Money to be moved or held.
+
+    `accounts` are all accounts of the legs (`id`, `client_id`, `name`, `kind`, `created_at`); missing ones are opened.
+    `legs` are transfers that name their accounts as `debit` and `credit`.
+    """
+
+    accounts: Rows
+    legs: Rows
+
+
+class AnotherFeeError(Exception):
+    """The terms of a fee are not those that are agreed now."""
+
+
+class OverdraftError(Exception):
+    """A debited account does not have that much available."""
 
 
 def account_kind(name: str) -> str:
@@ -116,17 +139,52 @@ def postings_of(client_id: str, transaction_id: str, legs: Collection[Leg], now:
     names = dict.fromkeys(name for leg in legs for name in (leg.debit, leg.credit))
     return Postings(
         accounts=[
-            {"id": new_id(now), "client_id": client_id, "name": name, "kind": account_kind(name),
-             "created_at": created_at}
+            {
+                "id": new_id(now),
+                "client_id": client_id,
+                "name": name,
+                "kind": account_kind(name),
+                "created_at": created_at,
+            }
             for name in names
         ],
         legs=[
-            {"id": new_id(now), "client_id": client_id, "transaction_id": transaction_id, "kind": leg.kind,
-             "purpose": leg.purpose, "debit": leg.debit, "credit": leg.credit, "amount_cents": leg.amount_cents,
-             "hold_id": leg.hold_id, "created_at": created_at}
+            {
+                "id": new_id(now),
+                "client_id": client_id,
+                "transaction_id": transaction_id,
+                "kind": leg.kind,
+                "purpose": leg.purpose,
+                "debit": leg.debit,
+                "credit": leg.credit,
+                "amount_cents": leg.amount_cents,
+                "hold_id": leg.hold_id,
+                "created_at": created_at,
+            }
             for leg in legs
         ],
-    )  # fmt: skip
+    )
+
+
+def write_postings(postings: Postings) -> None:
+    """Write legs, all or none; call inside the unit of work that makes the change. Raises OverdraftError."""
+    document = orjson.dumps(postings).decode()
+    with named_refusals():
+        dialect().post(document)
+
+
+@contextmanager
+def named_refusals() -> Iterator[None]:
+    """Raise OverdraftError and AnotherFeeError for the constraints that mean them."""
+    try:
+        yield
+    except IntegrityError as error:
+        match dialect().broken_rule(error):
+            case "no_overdraft":
+                raise OverdraftError from None
+            case "another_fee_was_agreed":
+                raise AnotherFeeError from None
+        raise
 
 
 def write_entry(client_id: str, transaction_id: str, legs: Collection[Leg], now: datetime) -> None:

@@ -208,17 +208,27 @@ def _lines(period: _Period, after_us: int, limit: int) -> Iterator[tuple[int, St
         return
     rows: Any = (
         AccountEntry.select(
-            AccountEntry.posted_us, AccountEntry.balance_cents, Transfer.debit_account_id, Transfer.amount_cents,
-            Transfer.purpose, Transaction.id, Transaction.type, Transaction.reference, Transaction.description,
+            AccountEntry.posted_us,
+            AccountEntry.balance_cents,
+            Transfer.debit_account_id,
+            Transfer.amount_cents,
+            Transfer.purpose,
+            Transaction.id,
+            Transaction.type,
+            Transaction.reference,
+            Transaction.description,
         )
         .join(Transfer, on=(Transfer.id == AccountEntry.transfer_id))
         .join(Transaction, on=(Transaction.id == Transfer.transaction_id))
         .where(
             AccountEntry.account_id == period.account_id,
-            AccountEntry.posted_us > after_us, AccountEntry.posted_us <= period.until_us,
+            AccountEntry.posted_us > after_us,
+            AccountEntry.posted_us <= period.until_us,
         )
-        .order_by(AccountEntry.posted_us).limit(limit).tuples()
-    )  # fmt: skip
+        .order_by(AccountEntry.posted_us)
+        .limit(limit)
+        .tuples()
+    )
     for posted_us, balance, debited, cents, purpose, transaction_id, kind, reference, description in rows:
         is_debit = debited == period.account_id
         yield (

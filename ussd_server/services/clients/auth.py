@@ -162,10 +162,13 @@ class AuthService:
         code_accepted_at = Login.code_accepted_at.python_value(code_accepted_at)
         is_fresh = code_accepted_at is not None and code_accepted_at > now - CODE_LIFE
         return SignedInPerson(
-            caller, email, role, client_name,
+            caller,
+            email,
+            role,
+            client_name,
             needs_factor=bool(requires_factor) and factor_id is None,
             needs_fresh_code=factor_id is not None and not is_fresh,
-        )  # fmt: skip
+        )
 
     def _check(self, found: FoundKey, secret: str, address: str) -> AuthenticatedKey | None:
         """Check the secret and count the call; None, and nothing is counted, when a cached key must be read again."""

@@ -142,9 +142,15 @@ class ClientService:
             with unit_of_work():
                 client = _find_client(request.client_id)
                 row = User.create(
-                    id=new_id(now), client_id=client.id, email=email, password_hash=password_hash,
-                    role=request.role, is_active=True, created_at=now, updated_at=now,
-                )  # fmt: skip
+                    id=new_id(now),
+                    client_id=client.id,
+                    email=email,
+                    password_hash=password_hash,
+                    role=request.role,
+                    is_active=True,
+                    created_at=now,
+                    updated_at=now,
+                )
                 write_audit_event("user.created", context, now, client_id=client.id, object_id=row.id)
         except IntegrityError:
             raise ServiceError(Code.INVALID_REQUEST, "email: Belongs to a user already.") from None

@@ -31,8 +31,7 @@ from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.limits.decisions import Proof
 from ussd_server.models.clients import Client
 from ussd_server.models.keys import ApiKey, UnseenChanges
-from ussd_server.redis.circuit import Circuit, RedisAwayError
-from ussd_server.redis.pipeline import RedisPipeline
+from ussd_server.redis.pipeline import Circuit, RedisAwayError, RedisPipeline
 from ussd_server.security.credentials import may_be_apikey
 
 _PREFIX = "version"
@@ -144,15 +143,23 @@ _MAX_ENTRIES = 100_000
 _FIND = CompiledQuery(
     lambda: (
         ApiKey.select(
-            ApiKey.id, ApiKey.client_id, ApiKey.secret_digest, ApiKey.digest_key_id, ApiKey.previous_secret_digest,
-            ApiKey.previous_secret_expires_at, ApiKey.scopes, ApiKey.is_active, ApiKey.expires_at,
-            ApiKey.people, ApiKey.previous_people,
+            ApiKey.id,
+            ApiKey.client_id,
+            ApiKey.secret_digest,
+            ApiKey.digest_key_id,
+            ApiKey.previous_secret_digest,
+            ApiKey.previous_secret_expires_at,
+            ApiKey.scopes,
+            ApiKey.is_active,
+            ApiKey.expires_at,
+            ApiKey.people,
+            ApiKey.previous_people,
             Client.is_active.alias("is_client_active"),
         )
         .join(Client, JOIN.INNER, on=(Client.id == ApiKey.client_id))
         .where(ApiKey.apikey == param(ApiKey.apikey))
     )
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,12 +81,18 @@ class ApiKeyReader:
         used = [moment for moment in (row.last_used_at, last_hit) if moment]
         grace_ends = row.previous_secret_expires_at
         return ApiKeySummary(
-            id=row.id, client_id=row.client_id, apikey=row.apikey, scopes=row.scopes, is_active=bool(row.is_active),
+            id=row.id,
+            client_id=row.client_id,
+            apikey=row.apikey,
+            scopes=row.scopes,
+            is_active=bool(row.is_active),
             is_expired=row.expires_at is not None and row.expires_at <= now,
-            created_at=row.created_at, updated_at=row.updated_at, expires_at=row.expires_at,
+            created_at=row.created_at,
+            updated_at=row.updated_at,
+            expires_at=row.expires_at,
             last_used_at=max(used, default=None),
             previous_secret_expires_at=grace_ends if grace_ends and grace_ends > now else None,
-        )  # fmt: skip
+        )
 
 
 _AUDIT_PRECISION = timedelta(milliseconds=1)

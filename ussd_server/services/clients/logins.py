@@ -109,8 +109,11 @@ class LoginService:
                 _end(Login.id == context.caller.login_id, "logged_out", now)
             write_audit_event(
                 "login.all_ended" if request.everywhere else "login.ended",
-                context, now, client_id=context.client_id, object_id=context.caller.login_id,
-            )  # fmt: skip
+                context,
+                now,
+                client_id=context.client_id,
+                object_id=context.caller.login_id,
+            )
 
     def _open(self, user: User, code: str | None, life_seconds: int, context: RequestContext) -> Login | None:
         """Use up the code and write the login; None when the code is refused or the person has changed since."""
@@ -157,9 +160,13 @@ class LoginService:
             if trouble:
                 _end(Login.id == login.id, trouble, now)
                 write_audit_event(
-                    f"login.{trouble}", context, now,
-                    client_id=login.client_id, user_id=login.user_id, object_id=login.id,
-                )  # fmt: skip
+                    f"login.{trouble}",
+                    context,
+                    now,
+                    client_id=login.client_id,
+                    user_id=login.user_id,
+                    object_id=login.id,
+                )
                 return None
             login.refresh_number += 1
             login.expires_at = now + timedelta(seconds=REFRESH_SECONDS)

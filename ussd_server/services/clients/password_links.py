@@ -126,13 +126,17 @@ class ForgottenPasswordService:
         decision = self._limiter.hit("forgotten-network", network_of(context.address))
         if not decision.accepted:
             raise ServiceError(
-                Code.RATE_LIMIT_EXCEEDED, "Too many requests. Please wait a while.",
+                Code.RATE_LIMIT_EXCEEDED,
+                "Too many requests. Please wait a while.",
                 retry_after_seconds=decision.retry_after_seconds,
-            )  # fmt: skip
+            )
         if not self._limiter.hit("forgotten-person", email).accepted:
             return
         with unit_of_work():
             queue_mail(
-                MailKind.PASSWORD_FORGOTTEN, email, {"address": context.address or "unknown"}, self._clock.now(),
+                MailKind.PASSWORD_FORGOTTEN,
+                email,
+                {"address": context.address or "unknown"},
+                self._clock.now(),
                 patience=FORGOTTEN_LINK_LIFE,
-            )  # fmt: skip
+            )

@@ -98,10 +98,16 @@ class TeamService:
                 if User.select(User.id).where(User.client_id == context.client_id).count() >= MOST_PEOPLE:
                     raise ServiceError(Code.INVALID_REQUEST, "A client has 500 people at most.")
                 row = User.create(
-                    id=new_id(now), client_id=context.client_id, email=email, password_hash=passwords.NONE_YET,
-                    role=role, is_active=True, created_at=now, updated_at=now,
+                    id=new_id(now),
+                    client_id=context.client_id,
+                    email=email,
+                    password_hash=passwords.NONE_YET,
+                    role=role,
+                    is_active=True,
+                    created_at=now,
+                    updated_at=now,
                     link_seen_by=_shown_to(context) if is_shown else None,
-                )  # fmt: skip
+                )
                 write_audit_event("user.invited", context, now, client_id=row.client_id, object_id=row.id)
                 link = self._link(row, MailKind.INVITATION, context)
         except IntegrityError:
@@ -178,9 +184,11 @@ class TeamService:
         refuse_too_many_mails(row, now)
         expires_at = now + LINK_LIFE
         about = {
-            "by": User.get_by_id(context.caller.user_id).email, "client": Client.get_by_id(row.client_id).name,
-            "digest": digest_of(row, None), "expires_at": int(expires_at.timestamp()),
-        }  # fmt: skip
+            "by": User.get_by_id(context.caller.user_id).email,
+            "client": Client.get_by_id(row.client_id).name,
+            "digest": digest_of(row, None),
+            "expires_at": int(expires_at.timestamp()),
+        }
         queue_mail_to_person(row, kind, about, now)
         return PasswordLink(_view(row), None, expires_at)
 
@@ -210,9 +218,12 @@ def _require_another_owner(row: User) -> None:
     if row.role != "owner" or not row.is_active:
         return
     others = User.select(User.id).where(
-        User.client_id == row.client_id, User.id != row.id, User.role == "owner", User.is_active,
+        User.client_id == row.client_id,
+        User.id != row.id,
+        User.role == "owner",
+        User.is_active,
         User.password_hash != passwords.NONE_YET,
-    )  # fmt: skip
+    )
     if not others.exists():
         raise ServiceError(Code.INVALID_REQUEST, _LAST_OWNER)
 

@@ -64,10 +64,19 @@ def queue_mail(
     if not _is_on:
         return
     Mail.insert(
-        id=new_id(now), kind=kind, client_id=client_id, person_id=person_id, recipient=recipient,
-        parameters=dict(parameters), occasion=occasion, status=MailStatus.WAITING, attempts=0, due_at=now,
-        give_up_at=now + patience, created_at=now,
-    ).on_conflict_ignore().execute()  # fmt: skip
+        id=new_id(now),
+        kind=kind,
+        client_id=client_id,
+        person_id=person_id,
+        recipient=recipient,
+        parameters=dict(parameters),
+        occasion=occasion,
+        status=MailStatus.WAITING,
+        attempts=0,
+        due_at=now,
+        give_up_at=now + patience,
+        created_at=now,
+    ).on_conflict_ignore().execute()
 
 
 def queue_mail_to_person(user: User, kind: MailKind, parameters: Mapping[str, Any], now: datetime) -> None:
@@ -80,9 +89,13 @@ def mail_factor_removed(person: User | Operator, by: str, now: datetime) -> None
     client = Client.get_by_id(person.client_id) if isinstance(person, User) else None
     about = {"client": client.name if client else "the USSD console", "by": by, "at": written_moment(now)}
     queue_mail(
-        MailKind.SECOND_FACTOR_REMOVED, person.email, about, now, client_id=client.id if client else None,
+        MailKind.SECOND_FACTOR_REMOVED,
+        person.email,
+        about,
+        now,
+        client_id=client.id if client else None,
         person_id=person.id,
-    )  # fmt: skip
+    )
 
 
 def notify_people(
@@ -135,14 +148,16 @@ def refuse_too_many_mails(user: User, now: datetime) -> None:
     if not _is_on:
         return
     links = Mail.select(Mail.id).where(
-        Mail.person_id == user.id, Mail.kind.in_([MailKind.INVITATION, MailKind.PASSWORD_LINK]),
+        Mail.person_id == user.id,
+        Mail.kind.in_([MailKind.INVITATION, MailKind.PASSWORD_LINK]),
         Mail.id >= new_id_floor(now - _HOUR),
-    )  # fmt: skip
+    )
     if links.count() >= _MOST_LINKS_AN_HOUR or _mails_of_hour(user.client_id, now) >= _MOST_AN_HOUR:
         raise ServiceError(
-            Code.RATE_LIMIT_EXCEEDED, "Too many mails were sent in the last hour. Try again later.",
+            Code.RATE_LIMIT_EXCEEDED,
+            "Too many mails were sent in the last hour. Try again later.",
             retry_after_seconds=int(_HOUR.total_seconds()),
-        )  # fmt: skip
+        )
 
 
 def _unwanting(kind: MailKind) -> Any:

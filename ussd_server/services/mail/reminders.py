@@ -50,8 +50,10 @@ class MailReminders:
 
     def _notify_of_key(self, key: ApiKey, before: timedelta) -> None:
         about = {
-            "key": key.apikey, "expires": written_moment(key.expires_at), "page": f"/console/api-keys/{key.id}",
-        }  # fmt: skip
+            "key": key.apikey,
+            "expires": written_moment(key.expires_at),
+            "page": f"/console/api-keys/{key.id}",
+        }
         kind = MailKind.KEY_EXPIRES
         occasion = f"{kind}/{key.id}/{iso_milliseconds(key.expires_at)}/{before.days}"
         if not was_queued(occasion):
@@ -60,14 +62,17 @@ class MailReminders:
     def _write_failing(self) -> None:
         now = self._clock.now()
         failing = Webhook.select().where(
-            Webhook.is_active, Webhook.url.is_null(False), Webhook.failing_since <= now - _FAILING_FOR,
+            Webhook.is_active,
+            Webhook.url.is_null(False),
+            Webhook.failing_since <= now - _FAILING_FOR,
             Webhook.failing_since > now - _FAILING_AT_MOST,
-        )  # fmt: skip
+        )
         for webhook in failing.order_by(Webhook.id).limit(_AT_ONCE):
             about = {
-                "url": webhook.url, "since": written_moment(webhook.failing_since),
+                "url": webhook.url,
+                "since": written_moment(webhook.failing_since),
                 "page": f"/console/webhooks/{webhook.id}",
-            }  # fmt: skip
+            }
             kind = MailKind.WEBHOOK_FAILING
             occasion = f"{kind}/{webhook.id}/{iso_milliseconds(webhook.failing_since)}"
             if not was_queued(occasion):

@@ -125,9 +125,13 @@ class MailSender:
             until = datetime.fromtimestamp(expires_at, UTC)
             parameters |= {"link": _WELCOME + token, "until": written_moment(until)}
         return message_of(
-            kind, parameters, public_url=self._public_url, sender=formataddr(read_sender(self._sender)), mail_id=row.id,
+            kind,
+            parameters,
+            public_url=self._public_url,
+            sender=formataddr(read_sender(self._sender)),
+            mail_id=row.id,
             created_at=row.created_at,
-        )  # fmt: skip
+        )
 
     def _remove(self, row: Mail) -> None:
         """Remove a mail that no person may receive, so that neither its address nor the request for it is kept."""
@@ -168,9 +172,14 @@ def _write_link_mailed(row: Mail, now: datetime) -> None:
     if person is not None:
         context = RequestContext(Caller(CallerKind.NOBODY), address=row.parameters["address"])
         write_audit_event(
-            "user.link_mailed", context, now,
-            client_id=person.client_id, user_id=person.id, object_id=person.id, is_automatic=True,
-        )  # fmt: skip
+            "user.link_mailed",
+            context,
+            now,
+            client_id=person.client_id,
+            user_id=person.id,
+            object_id=person.id,
+            is_automatic=True,
+        )
 
 
 def smtp_server(settings: Settings, timeout_seconds: float = 30.0) -> SmtpServer | None:

@@ -83,9 +83,11 @@ def _unfinished(now: datetime) -> Iterator[Measure]:
     counted = Counter((status, _age(seconds)) for status, seconds, _ in rows)
     for (status, age), count in sorted(counted.items()):
         yield Measure(
-            "ussd_transactions_unfinished", "Transactions that are not final, by state and age.",
-            count, {"status": status, "younger_than": age},
-        )  # fmt: skip
+            "ussd_transactions_unfinished",
+            "Transactions that are not final, by state and age.",
+            count,
+            {"status": status, "younger_than": age},
+        )
     oldest = max((seconds for _, seconds, _ in rows), default=0.0)
     yield Measure("ussd_transactions_oldest_unfinished_seconds", "The age of the oldest of them.", oldest)
     first_due = Transaction.select(fn.MIN(Transaction.due_at)).where(Transaction.due_at.is_null(False)).scalar()
@@ -102,9 +104,11 @@ def _recent(now: datetime) -> Iterator[Measure]:
     counted = Counter((row.provider or "", row.type, row.status) for row in recent)
     for (provider, kind, status), count in sorted(counted.items()):
         yield Measure(
-            "ussd_transactions_recent", "Transactions of the last 15 minutes, by provider, type and state.",
-            count, {"provider": provider, "type": kind, "status": status},
-        )  # fmt: skip
+            "ussd_transactions_recent",
+            "Transactions of the last 15 minutes, by provider, type and state.",
+            count,
+            {"provider": provider, "type": kind, "status": status},
+        )
 
 
 def _review(now: datetime) -> Iterator[Measure]:
@@ -136,13 +140,18 @@ def _mails(now: datetime) -> Iterator[Measure]:
     yield Measure("ussd_mails_waiting", "Mails that are not sent yet.", waiting)
     due = Mail.due_at.is_null(False) & Mail.lease_token.is_null()
     yield Measure(
-        "ussd_mails_overdue_seconds", "How late the worker is with them.",
+        "ussd_mails_overdue_seconds",
+        "How late the worker is with them.",
         _since(Mail.select(fn.MIN(Mail.due_at)).where(due).scalar(), now),
-    )  # fmt: skip
+    )
     for status in (MailStatus.SENT, MailStatus.FAILED):
         of_day = (Mail.status == status) & (Mail.id >= new_id_floor(now - _DAY))
-        yield Measure("ussd_mails_of_day", "Mails of the last day, sent or given up.",
-                      _count(Mail.select(), of_day), {"status": status})  # fmt: skip
+        yield Measure(
+            "ussd_mails_of_day",
+            "Mails of the last day, sent or given up.",
+            _count(Mail.select(), of_day),
+            {"status": status},
+        )
 
 
 def _sessions(now: datetime) -> Iterator[Measure]:
@@ -166,9 +175,11 @@ def _sessions(now: datetime) -> Iterator[Measure]:
     yield Measure("ussd_steps_recent", "Steps of the sessions begun in the last 15 minutes.", steps)
     for (code, node, status, reason), count in sessions.most_common(_MOST_PLACES):
         yield Measure(
-            "ussd_sessions_recent", "Sessions begun in the last 15 minutes, by where they are or ended.",
-            count, {"code": code, "node": node, "status": status, "end_reason": reason},
-        )  # fmt: skip
+            "ussd_sessions_recent",
+            "Sessions begun in the last 15 minutes, by where they are or ended.",
+            count,
+            {"code": code, "node": node, "status": status, "end_reason": reason},
+        )
 
 
 def _count(rows: Any, which: Any) -> int:

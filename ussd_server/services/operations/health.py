@@ -28,4 +28,4 @@ class HealthService:
         if not self._is_migrated:
             raise ServiceError(Code.SERVICE_UNAVAILABLE, "The database is not migrated", retry_after_seconds=5)
         self._limiter.peek("access-token", "health")
-        return Readiness("ready", database="up", redis="away" if self._limiter.away else "up")
+        return Readiness("ready", database="up", redis="away" if self._limiter.is_away() else "up")

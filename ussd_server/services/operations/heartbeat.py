@@ -113,20 +113,26 @@ class Heartbeat:
                 continue
             for provider, is_available in row.measures["available"].items():
                 yield Measure(
-                    "ussd_provider_available", "1 while a worker's breaker for a provider is closed, else 0.",
-                    float(is_available), of_worker | {"provider": provider},
-                )  # fmt: skip
+                    "ussd_provider_available",
+                    "1 while a worker's breaker for a provider is closed, else 0.",
+                    float(is_available),
+                    of_worker | {"provider": provider},
+                )
             # A worker of an older version has none.
             for code, menu, node, reason, count in row.measures.get("drop_offs", ()):
                 yield Measure(
-                    "ussd_sessions_timed_out_total", "Sessions that a worker ended because they timed out.",
-                    count, of_worker | {"code": code, "menu": menu, "node": node, "end_reason": reason},
-                )  # fmt: skip
+                    "ussd_sessions_timed_out_total",
+                    "Sessions that a worker ended because they timed out.",
+                    count,
+                    of_worker | {"code": code, "menu": menu, "node": node, "end_reason": reason},
+                )
             for provider, kind, outcome, count in row.measures["calls"]:
                 yield Measure(
-                    "ussd_provider_calls_total", "Requests to a provider, by outcome.",
-                    count, of_worker | {"provider": provider, "kind": kind, "outcome": outcome},
-                )  # fmt: skip
+                    "ussd_provider_calls_total",
+                    "Requests to a provider, by outcome.",
+                    count,
+                    of_worker | {"provider": provider, "kind": kind, "outcome": outcome},
+                )
 
 
 def _state(row: WorkerHeartbeat, now: datetime) -> str:

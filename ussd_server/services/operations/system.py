@@ -48,7 +48,7 @@ class SystemService:
         self._limiter.peek("access-token", "system")
         return SystemView(
             database=dialect().name,
-            redis="away" if self._limiter.away else "up",
+            redis="away" if self._limiter.is_away() else "up",
             missing_migrations=tuple(missing_migrations()),
             workers=self._heartbeat.workers(),
             queues=tuple(measure for measure in self._gauges.read() if not measure.labels),

@@ -60,12 +60,15 @@ class Refund:
         """Create the refund."""
         return self._refunds.create_by_operators(
             OperatorRefund(
-                proposal.object_id, proposal.reason, proposal.proposed_by, second,
+                proposal.object_id,
+                proposal.reason,
+                proposal.proposed_by,
+                second,
                 amount_cents=proposal.parameters.get("amount_cents"),
                 number=self._refunds.next_number(proposal.object_id),
             ),
             context,
-        )  # fmt: skip
+        )
 
 
 class Conclusion:

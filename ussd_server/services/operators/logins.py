@@ -117,9 +117,12 @@ class OperatorLoginService:
                 return None
             login_id = new_id(now)
             OperatorLogin.create(
-                id=login_id, operator_id=operator.id, address=context.address, created_at=now,
+                id=login_id,
+                operator_id=operator.id,
+                address=context.address,
+                created_at=now,
                 expires_at=now + timedelta(seconds=LOGIN_SECONDS),
-            )  # fmt: skip
+            )
             write_audit_event(
                 "operator.signed_in", context, now, client_id=None, object_id=login_id, operator=operator.email
             )

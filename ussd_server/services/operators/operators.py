@@ -38,9 +38,15 @@ class OperatorService:
         try:
             with unit_of_work():
                 row = Operator.create(
-                    id=operator_id, email=email, password_hash=password_hash, is_active=True, last_step=0,
-                    factor_sealed=self._factors.encrypt(secret, operator_id), created_at=now, updated_at=now,
-                )  # fmt: skip
+                    id=operator_id,
+                    email=email,
+                    password_hash=password_hash,
+                    is_active=True,
+                    last_step=0,
+                    factor_sealed=self._factors.encrypt(secret, operator_id),
+                    created_at=now,
+                    updated_at=now,
+                )
                 codes = self._factors.replace_recovery_codes(row.id)
                 write_audit_event("operator.created", context, now, client_id=None, object_id=row.id)
         except IntegrityError:

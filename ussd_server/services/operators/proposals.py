@@ -67,14 +67,17 @@ class ProposalService:
             with unit_of_work():
                 _close_expired(request, now)
                 row = Proposal.create(
-                    id=new_id(now), action=request.action, object_id=request.object_id, reason=request.reason.strip(),
-                    parameters=orjson.dumps(request.parameters).decode(), proposed_by=name, created_at=now,
+                    id=new_id(now),
+                    action=request.action,
+                    object_id=request.object_id,
+                    reason=request.reason.strip(),
+                    parameters=orjson.dumps(request.parameters).decode(),
+                    proposed_by=name,
+                    created_at=now,
                     expires_at=now + timedelta(hours=PROPOSAL_HOURS),
-                )  # fmt: skip
+                )
                 self._actions[row.action].effect(_view(row), context)
-                write_audit_event(
-                    "proposal.made", context, now, client_id=None, object_id=row.id, reason=row.reason
-                )  # fmt: skip
+                write_audit_event("proposal.made", context, now, client_id=None, object_id=row.id, reason=row.reason)
         except IntegrityError:
             raise ServiceError(Code.INVALID_REQUEST, "The same is proposed already") from None
         return _view(row)
@@ -131,9 +134,7 @@ class ProposalService:
                 action.act(proposal, name, context)
             row.decided_by, row.decided_at, row.outcome = name, now, outcome
             row.save(only=[Proposal.decided_by, Proposal.decided_at, Proposal.outcome])
-            write_audit_event(
-                f"proposal.{outcome}", context, now, client_id=None, object_id=row.id, reason=row.reason
-            )  # fmt: skip
+            write_audit_event(f"proposal.{outcome}", context, now, client_id=None, object_id=row.id, reason=row.reason)
         return _view(row)
 
 

@@ -16,8 +16,9 @@ from ussd_server.database.unit_of_work import dialect, run_query
 from ussd_server.logs import logger
 from ussd_server.models.ledger import Holding, read_holdings
 from ussd_server.models.payouts import Payout
+from ussd_server.models.transactions import QUEUED_UNTIL
 from ussd_server.runtime import Runtime
-from ussd_server.services.accounts.postings import AnotherFeeError, OverdraftError, Postings
+from ussd_server.services.accounts.ledger import OverdraftError, Postings
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.payouts.digests import ItemsDigest, PayoutDigests, judged_rows
 from ussd_server.services.payouts.drafts import caller_id, caller_people, used_lines
@@ -25,8 +26,7 @@ from ussd_server.services.payouts.messages import PayoutStatus
 from ussd_server.services.payouts.queue import insert_queued, long_unit_of_work, queued_batch
 from ussd_server.services.payouts.rows import transaction_reference
 from ussd_server.services.people import people_behind
-from ussd_server.services.transactions.batch import Batch
-from ussd_server.services.transactions.create import TransactionCreator
+from ussd_server.services.transactions.create import Batch, TransactionCreator
 from ussd_server.services.transactions.messages import MAIN_ACCOUNT, TransactionType
 from ussd_server.services.transactions.names import RequestIdentity, digest_of
 from ussd_server.status import Code, ServiceError
@@ -69,11 +69,10 @@ class PayoutApproval:
         approver = caller_id(context)
         if not _must_be_approved(payout, approver, context):
             return payout
-        self._creator.fees.forget(payout.client_id, TransactionType.DISBURSEMENT)
+        fees, fee = self._creator.fees, (payout.client_id, TransactionType.DISBURSEMENT)
+        fees.forget(*fee)
         try:
-            return self._approve(payout, approver, context, shown_fee_cents)
-        except AnotherFeeError:
-            return self.approve(payout, context, shown_fee_cents)
+            return fees.with_agreed_fee(*fee, lambda: self._approve(payout, approver, context, shown_fee_cents))
         except OverdraftError:
             raise _too_little() from None
         except IntegrityError:
@@ -129,13 +128,22 @@ class PayoutApproval:
                 continue
             reference = transaction_reference(payout.reference, str(item.reference))
             identity = RequestIdentity(
-                payout.client_id, digest_of({"payout_id": payout.id, "line": item.line}), reference
+                payout.client_id,
+                TransactionType.DISBURSEMENT,
+                digest_of({"payout_id": payout.id, "line": item.line}),
+                reference,
             )
             draft = self._creator.draft(
-                identity, TransactionType.DISBURSEMENT, item.amount_cents or 0, phone_number=item.phone_number,
-                provider=item.provider, account=MAIN_ACCOUNT, payout_id=payout.id, request_id=context.request_id,
+                identity,
+                item.amount_cents or 0,
+                phone_number=item.phone_number,
+                provider=item.provider,
+                account=MAIN_ACCOUNT,
+                payout_id=payout.id,
+                request_id=context.request_id,
                 description=item.description or payout.description,
-            )  # fmt: skip
+                due_at=QUEUED_UNTIL,
+            )
             drafted.queued.append(queued_batch(draft))
             drafted.ids[item.line], drafted.fees[item.line] = draft.row.id, draft.row.fee_cents
         drafted.items_digest = str(items)

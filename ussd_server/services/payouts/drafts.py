@@ -67,13 +67,24 @@ class PayoutDrafts:
         now = self._clock.now()
         ready = [row for row in rows if row.is_ready]
         payout = Payout(
-            id=new_id(now), client_id=context.client_id, reference=request.reference, description=request.description,
-            status=PayoutStatus.DRAFT, request_digest=digest, item_count=len(rows), ready_count=len(ready),
-            invalid_count=len(rows) - len(ready), total_amount_cents=sum(row.amount_cents or 0 for row in ready),
-            total_fee_cents=sum(row.fee_cents or 0 for row in ready), created_by=maker, request_id=context.request_id,
+            id=new_id(now),
+            client_id=context.client_id,
+            reference=request.reference,
+            description=request.description,
+            status=PayoutStatus.DRAFT,
+            request_digest=digest,
+            item_count=len(rows),
+            ready_count=len(ready),
+            invalid_count=len(rows) - len(ready),
+            total_amount_cents=sum(row.amount_cents or 0 for row in ready),
+            total_fee_cents=sum(row.fee_cents or 0 for row in ready),
+            created_by=maker,
+            request_id=context.request_id,
             people=people_behind(context.client_id, caller_people(context)),
-            created_at=now, updated_at=now, due_at=now if any(row.name for row in ready) else None,
-        )  # fmt: skip
+            created_at=now,
+            updated_at=now,
+            due_at=now if any(row.name for row in ready) else None,
+        )
         items = [_values(payout.id, row) for row in rows]
         payout.items_digest = str(ItemsDigest(map(_judged, items)))
         payout.draft_digest = self._digests.of_draft(payout)

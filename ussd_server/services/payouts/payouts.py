@@ -197,9 +197,19 @@ def _items(payout: Payout, state: ItemState | None, after: int, limit: int) -> l
 def _cells(row: PayoutItemView) -> list[object]:
     failure = f"{row.failure.code}: {row.failure.message}" if row.failure else None
     return [
-        row.line, row.phone_number, shillings_cell(row.amount_cents), shillings_cell(row.fee_cents), row.reference,
-        row.description, row.name, row.name_match, row.state, " ".join(row.problems), row.transaction_id, failure,
-    ]  # fmt: skip
+        row.line,
+        row.phone_number,
+        shillings_cell(row.amount_cents),
+        shillings_cell(row.fee_cents),
+        row.reference,
+        row.description,
+        row.name,
+        row.name_match,
+        row.state,
+        " ".join(row.problems),
+        row.transaction_id,
+        failure,
+    ]
 
 
 def _stream(payout: Payout, state: ItemState | None) -> Iterator[PayoutItemView]:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
+from itertools import groupby
 from typing import Any
 
 import orjson
@@ -19,10 +21,8 @@ from ussd_server.models.events import Event
 from ussd_server.models.ledger import Account, Transfer
 from ussd_server.models.transactions import QUEUED_UNTIL, StatusChange, Transaction
 from ussd_server.providers.failures import FailureCode
-from ussd_server.services.accounts.ledger import Leg, end_holds, hold_legs, postings_of
-from ussd_server.services.accounts.postings import Postings, Rows, write_postings
-from ussd_server.services.transactions.batch import Batch, merged, write_batch
-from ussd_server.services.transactions.create import Draft, batch_of
+from ussd_server.services.accounts.ledger import Leg, Postings, Rows, end_holds, hold_legs, postings_of, write_postings
+from ussd_server.services.transactions.create import Batch, Draft, batch_of, merged, write_batch
 from ussd_server.services.transactions.history import later_payload, view_of
 from ussd_server.services.transactions.messages import UNFINISHED, Source, TransactionStatus
 from ussd_server.values import iso_milliseconds, new_id
@@ -44,8 +44,7 @@ def long_unit_of_work() -> Iterator[None]:
 
 
 def queued_batch(draft: Draft) -> tuple[Batch, Postings]:
-    """What is written for a draft that waits in its payout's queue, and its reservation."""
-    draft.row.due_at = QUEUED_UNTIL
+    """What is written for a draft that is due at `QUEUED_UNTIL`, and its reservation."""
     batch, _ = batch_of(draft, (), Source.SUBMIT)
     row = draft.row
     return batch, postings_of(row.client_id, row.id, hold_legs(row), row.created_at)
@@ -59,8 +58,7 @@ def insert_queued(drafts: Sequence[tuple[Batch, Postings]]) -> None:
     """
     for start in range(0, len(drafts), _ROWS_AT_ONCE):
         batch = merged([batch for batch, _ in drafts[start : start + _ROWS_AT_ONCE]])
-        batch.fees[1:] = []
-        write_batch(batch)
+        write_batch(replace(batch, fees=[terms for terms, _ in groupby(batch.fees)]))
     write_postings(_joined([postings for _, postings in drafts]))
 
 
@@ -117,9 +115,14 @@ def is_under_way(payout_id: str) -> bool:
 def _cancel(rows: Sequence[Transaction], now: datetime) -> None:
     ids = [row.id for row in rows]
     cancelled = {
-        "status": TransactionStatus.FAILED, "failure_code": FailureCode.CANCELLED, "completed_at": now,
-        "updated_at": now, "due_at": None, "leased_until": None, "lease_token": None,
-    }  # fmt: skip
+        "status": TransactionStatus.FAILED,
+        "failure_code": FailureCode.CANCELLED,
+        "completed_at": now,
+        "updated_at": now,
+        "due_at": None,
+        "leased_until": None,
+        "lease_token": None,
+    }
     Transaction.update(**cancelled).where(Transaction.id.in_(ids)).execute()
     steps: Any = (
         StatusChange.select(StatusChange.transaction_id, fn.MAX(StatusChange.sequence))
@@ -140,19 +143,26 @@ def _cancel(rows: Sequence[Transaction], now: datetime) -> None:
         row.__data__ |= cancelled
         common = {"client_id": row.client_id, "created_at": at}
         changes.append(
-            common | {
-                "transaction_id": row.id, "sequence": last_steps[row.id] + 1, "status": TransactionStatus.FAILED,
-                "source": Source.SUBMIT, "provider_call": orjson.dumps(detail).decode(),
+            common
+            | {
+                "transaction_id": row.id,
+                "sequence": last_steps[row.id] + 1,
+                "status": TransactionStatus.FAILED,
+                "source": Source.SUBMIT,
+                "provider_call": orjson.dumps(detail).decode(),
             }
-        )  # fmt: skip
+        )
         sequence, last_id = last_events[row.id]
         events.append(
-            common | {
-                "id": new_id(now, last_id), "object_id": row.id, "sequence": sequence + 1,
+            common
+            | {
+                "id": new_id(now, last_id),
+                "object_id": row.id,
+                "sequence": sequence + 1,
                 "type": f"transaction.{TransactionStatus.FAILED}",
                 "payload": orjson.dumps(later_payload(view_of(row))).decode(),
             }
-        )  # fmt: skip
+        )
     insert_rows(StatusChange, changes)
     insert_rows(Event, events)
 
@@ -171,11 +181,13 @@ def _releases(rows: Sequence[Transaction], now: datetime) -> list[Postings]:
     )
     return [
         postings_of(
-            hold.client_id, hold.transaction_id,
-            end_holds([Leg(hold.kind, hold.purpose, hold.debit, hold.credit, hold.amount_cents, hold.id)], "void"), now,
+            hold.client_id,
+            hold.transaction_id,
+            end_holds([Leg(hold.kind, hold.purpose, hold.debit, hold.credit, hold.amount_cents, hold.id)], "void"),
+            now,
         )
         for hold in holds
-    ]  # fmt: skip
+    ]
 
 
 def _joined(parts: Sequence[Postings]) -> Postings:

@@ -77,12 +77,15 @@ def states_of(payouts: Collection[Payout]) -> dict[str, dict[ItemState, StateSum
     if approved:
         sums: Any = (
             Transaction.select(
-                Transaction.payout_id, TRANSACTION_STATE.alias("state"), fn.COUNT(Transaction.id),
-                fn.SUM(Transaction.amount_cents), fn.SUM(Transaction.fee_cents),
+                Transaction.payout_id,
+                TRANSACTION_STATE.alias("state"),
+                fn.COUNT(Transaction.id),
+                fn.SUM(Transaction.amount_cents),
+                fn.SUM(Transaction.fee_cents),
             )
             .where(Transaction.payout_id.in_(approved))
             .group_by(Transaction.payout_id, SQL("state"))
-        )  # fmt: skip
+        )
         for payout_id, state, count, amount_cents, fee_cents in sums.tuples():
             found[str(payout_id)][ItemState(state)] = StateSum(int(count), int(amount_cents), int(fee_cents))
     return found
@@ -121,10 +124,14 @@ def write_payout_event(row: Payout, event_type: str, now: datetime) -> None:
 def _notify(kind: MailKind, row: Payout, view: PayoutView, now: datetime) -> None:
     """Write mails about a payout; people who count as one person with its maker are not asked to approve it."""
     parameters = {
-        "reference": view.reference, "status": view.status, "page": f"/console/payouts/{row.id}",
-        "rows": f"{view.ready_count:,}", "amount": grouped(view.total_amount_cents),
-        "succeeded": f"{view.succeeded_count:,}", "failed": f"{view.failed_count:,}",
-    }  # fmt: skip
+        "reference": view.reference,
+        "status": view.status,
+        "page": f"/console/payouts/{row.id}",
+        "rows": f"{view.ready_count:,}",
+        "amount": grouped(view.total_amount_cents),
+        "succeeded": f"{view.succeeded_count:,}",
+        "failed": f"{view.failed_count:,}",
+    }
     makers = counted_as_one(row.client_id, row.people or ()) if kind is MailKind.NEEDS_APPROVAL else ()
     notify_people(kind, row.client_id, parameters, now, occasion=f"{kind}/{row.id}", without=makers)
 

@@ -47,14 +47,18 @@ class FloatService:
             of_provider = {"provider": name}
             is_low = name in known and known[name] < self._alert_cents
             yield Measure(
-                "ussd_provider_float_low", "1 while the float is less than USSD_FLOAT_ALERT_SHILLINGS.",
-                float(is_low), of_provider,
-            )  # fmt: skip
+                "ussd_provider_float_low",
+                "1 while the float is less than USSD_FLOAT_ALERT_SHILLINGS.",
+                float(is_low),
+                of_provider,
+            )
             if name in known:
                 yield Measure(
-                    "ussd_provider_float_shillings", "The money for disbursements at a provider.",
-                    shillings(known[name]), of_provider,
-                )  # fmt: skip
+                    "ussd_provider_float_shillings",
+                    "The money for disbursements at a provider.",
+                    shillings(known[name]),
+                    of_provider,
+                )
 
     def _claim(self, name: str) -> bool:
         now = self._clock.now()
@@ -88,9 +92,11 @@ class FloatService:
     def _notify(self, row: ProviderFloat, now: datetime) -> None:
         """Write mails to operators, one an hour for a provider whose float goes up and down."""
         about = {
-            "provider": title(row.provider), "amount": grouped(row.amount_cents),
-            "limit": grouped(self._alert_cents), "page": "/console/operator/providers",
-        }  # fmt: skip
+            "provider": title(row.provider),
+            "amount": grouped(row.amount_cents),
+            "limit": grouped(self._alert_cents),
+            "page": "/console/operator/providers",
+        }
         kind = MailKind.FLOAT_LOW
         notify_operators(kind, about, now, occasion=f"{kind}/{row.provider}/{now:%Y-%m-%dT%H}")
 
@@ -98,6 +104,10 @@ class FloatService:
         """Add to the history of the provider that its float became low, or is no longer low."""
         write_audit_event(
             "provider.float_low" if row.low_since else "provider.float_restored",
-            RequestContext(Caller(CallerKind.NOBODY)), now, client_id=None, object_id=row.provider, is_automatic=True,
+            RequestContext(Caller(CallerKind.NOBODY)),
+            now,
+            client_id=None,
+            object_id=row.provider,
+            is_automatic=True,
             reason=f"{written_amount(row.amount_cents)}; the alert is set to {written_amount(self._alert_cents)}",
-        )  # fmt: skip
+        )

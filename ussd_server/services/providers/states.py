@@ -135,19 +135,26 @@ class OutageWatch:
             row.away_since = now if is_away else None
             row.save()
             write_audit_event(
-                "provider.away" if is_away else "provider.back", RequestContext(Caller(CallerKind.NOBODY)), now,
-                client_id=None, object_id=row.provider, is_automatic=True, reason=state.message,
-            )  # fmt: skip
+                "provider.away" if is_away else "provider.back",
+                RequestContext(Caller(CallerKind.NOBODY)),
+                now,
+                client_id=None,
+                object_id=row.provider,
+                is_automatic=True,
+                reason=state.message,
+            )
             _notify(state, is_away, now)
 
 
 def _notify(state: ProviderState, is_away: bool, now: datetime) -> None:
     """Write mails to operators, one of each an hour for a provider that comes and goes."""
     about = {
-        "provider": state.name, "state": "does not answer" if is_away else "answers again",
-        "at": written_moment(now), "page": "/console/operator/providers",
+        "provider": state.name,
+        "state": "does not answer" if is_away else "answers again",
+        "at": written_moment(now),
+        "page": "/console/operator/providers",
         "consequence": "New payments there are refused until it answers." if is_away else "Payments go on.",
-    }  # fmt: skip
+    }
     kind = MailKind.PROVIDER_AWAY
     occasion = f"{kind}/{state.provider}/{is_away}/{now:%Y-%m-%dT%H}"
     notify_operators(kind, about, now, occasion=occasion)

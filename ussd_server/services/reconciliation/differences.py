@@ -102,9 +102,14 @@ class DifferenceService:
         row.ended_at, row.ended_by, row.reason = self._clock.now(), by, reason.strip()
         row.save()
         write_audit_event(
-            "difference.ended", context, row.ended_at, client_id=None, object_id=row.id, reason=row.reason,
+            "difference.ended",
+            context,
+            row.ended_at,
+            client_id=None,
+            object_id=row.id,
+            reason=row.reason,
             decided_by=by,
-        )  # fmt: skip
+        )
 
     def _of_statement(self, statement_id: str, request: ListDifferences) -> Page[DifferenceView]:
         """The differences of one statement, in its order."""

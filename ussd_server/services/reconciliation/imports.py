@@ -107,9 +107,14 @@ class StatementImports:
                 )
             _remove(statement)
             write_audit_event(
-                "statement.undone", context, now, client_id=None, object_id=statement.id,
-                reason=request.reason.strip(), decided_by=", ".join(names),
-            )  # fmt: skip
+                "statement.undone",
+                context,
+                now,
+                client_id=None,
+                object_id=statement.id,
+                reason=request.reason.strip(),
+                decided_by=", ".join(names),
+            )
         return statement
 
     def clean(self) -> int:

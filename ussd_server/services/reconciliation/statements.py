@@ -126,8 +126,12 @@ class ProviderStatementService:
         context.require_operator()
         rows, cursor = page_of(
             ProviderStatement.select().where(ProviderStatement.state == StatementState.STORED),
-            ProviderStatement, request.cursor, request.limit, self._tokens, may_lag=False,
-        )  # fmt: skip
+            ProviderStatement,
+            request.cursor,
+            request.limit,
+            self._tokens,
+            may_lag=False,
+        )
         return Page(tuple(map(_view, rows)), cursor)
 
     def show(self, statement_id: str, context: RequestContext) -> ProviderStatementView:

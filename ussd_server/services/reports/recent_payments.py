@@ -74,10 +74,15 @@ def _read(client_id: str | None, now: datetime) -> RecentPayments:
     providers = (ProviderPayments(name, _figures(in_hour[name]), _figures(in_day[name])) for name in sorted(in_day))
     collected, paid_out = sums[TransactionType.COLLECTION], sums[TransactionType.DISBURSEMENT]
     return RecentPayments(
-        as_of=now, collected_count=collected[0], collected_cents=collected[1], paid_out_count=paid_out[0],
-        paid_out_cents=paid_out[1], providers=tuple(providers), is_complete=read < MOST_PAYMENTS,
+        as_of=now,
+        collected_count=collected[0],
+        collected_cents=collected[1],
+        paid_out_count=paid_out[0],
+        paid_out_cents=paid_out[1],
+        providers=tuple(providers),
+        is_complete=read < MOST_PAYMENTS,
         hours=tuple(_hours(by_hour, now)),
-    )  # fmt: skip
+    )
 
 
 def _groups(client_id: str | None, now: datetime, today: datetime, hour: datetime) -> Any:

@@ -45,7 +45,10 @@ def find_waiting(row: UssdSession, now: datetime) -> WaitingOutcome | None:
     shown = ShownOutcome.select(ShownOutcome.transaction_id).where(ShownOutcome.transaction_id == Transaction.id)
     found: Any = (
         Transaction.select(
-            Transaction.id, Transaction.status, Transaction.type, Transaction.amount_cents,
+            Transaction.id,
+            Transaction.status,
+            Transaction.type,
+            Transaction.amount_cents,
             UssdSession.id.alias("paid_in"),
             UssdSession.language.alias("spoken"),
         )
@@ -63,7 +66,7 @@ def find_waiting(row: UssdSession, now: datetime) -> WaitingOutcome | None:
         .order_by(Transaction.id)
         .objects()
         .first()
-    )  # fmt: skip
+    )
     if found is None:
         return None
     word = OUTCOME_WORDS[TransactionStatus(found.status)]

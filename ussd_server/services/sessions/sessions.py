@@ -10,14 +10,13 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
 
+from ussd_server.clock import attempts
 from ussd_server.database.unit_of_work import GroupCommit, database, for_update, unit_of_work
 from ussd_server.gateways.messages import Action
-from ussd_server.menus.engine.state import State, Turn
-from ussd_server.menus.engine.turns import AnsweredText, Digest
+from ussd_server.menus.engine.state import AnsweredText, Digest, State, Turn
 from ussd_server.menus.text.gsm7 import measure
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.ussd import UssdSession
-from ussd_server.polling import attempts
 from ussd_server.runtime import Runtime
 from ussd_server.security.key_ring import MasterKey, Ring
 from ussd_server.services.bulkhead import Bulkhead
@@ -107,10 +106,19 @@ class Sessions:
         """Return a session without turns, not yet inserted; its id sorts behind `previous_id`."""
         now = self._clock.now()
         facts |= {
-            "id": new_id(now, previous_id), "status": SessionStatus.ACTIVE, "turn": 0, "state": {}, "turns": [],
-            "node": "", "message": "", "action": Action.CONTINUE, "created_at": now, "last_seen_at": now,
-            "expires_at": now + self._idle, "due_at": now + self._idle,
-        }  # fmt: skip
+            "id": new_id(now, previous_id),
+            "status": SessionStatus.ACTIVE,
+            "turn": 0,
+            "state": {},
+            "turns": [],
+            "node": "",
+            "message": "",
+            "action": Action.CONTINUE,
+            "created_at": now,
+            "last_seen_at": now,
+            "expires_at": now + self._idle,
+            "due_at": now + self._idle,
+        }
         return UssdSession(**dict.fromkeys(UssdSession._meta.fields) | facts)
 
     def insert_claimed(self, row: UssdSession) -> bool:

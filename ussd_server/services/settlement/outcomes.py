@@ -21,7 +21,7 @@ from ussd_server.services.accounts.ledger import (
 from ussd_server.services.transactions.history import NOTHING_KNOWN, append_change, write_transaction_event
 from ussd_server.services.transactions.messages import ChangeDetail, Source, TransactionStatus, TransactionType
 
-# These sentences are stored with transactions and compared with: they do not change.
+# These sentences never change, because they are stored with transactions and compared later.
 REVIEW_LATE = "the provider reported success after it had reported failure"
 REVIEW_AMOUNT = "the provider moved {} and not what was asked"
 REVIEW_ANOTHER = "the provider has another payment under the name of this one"
@@ -73,7 +73,7 @@ def fail(
 
 
 def open_review(row: Transaction, reason: str, now: datetime) -> None:
-    """Put a transaction on the list of those that an operator must review. Call inside a unit of work."""
+    """Open a review of a transaction for operators. Call inside a unit of work."""
     is_open = row.review_opened_at is not None and row.review_closed_at is None
     if not is_open or row.review_reason != reason:
         row.review_reason, row.review_opened_at, row.review_closed_at = reason, now, None
@@ -93,7 +93,7 @@ def _legs_of_collection(row: Transaction) -> list[Leg]:
 
 
 def _legs_without_hold(row: Transaction) -> list[Leg]:
-    """What left although its reservation had been released: from the account if it can pay, else as a shortfall."""
+    """A payment that left after its reservation was released: debits the account if it has enough, else a shortfall."""
     provider = PROVIDER_ACCOUNT.format(row.provider)
     legs = legs_of(row, "move", row.account, provider, fee_from=row.account)
     available_cents = lock_accounts(row.client_id, {name for leg in legs for name in (leg.debit, leg.credit)})

@@ -51,11 +51,11 @@ def apply_answer(
         case Outcome.SUCCEEDED:
             succeed(row, source, now, detail)
         case _ if row.status == TransactionStatus.FAILED:
-            # An answer to an earlier call says nothing about the failure that was reported after it.
+            # An answer to an earlier call proves nothing about a failure that was reported later.
             if called_at > row.completed_at:
                 _apply_after_failure(row, pace, answer.outcome, now)
         case _ if answer.is_about_another or answer.amount_cents not in (None, row.amount_cents):
-            # Recorded here again with another content, after the database had lost it.
+            # The database lost this payment, and it was created again with another content.
             _wait_on(row, TransactionStatus.AMBIGUOUS, pace, source, now, detail)
             row.due_at = None
             open_review(row, REVIEW_ANOTHER, now)
@@ -72,13 +72,13 @@ def apply_answer(
             row.ask_attempts -= 1
             _wait_on(row, TransactionStatus.AMBIGUOUS, pace, source, now, detail)
         case Outcome.NOT_FOUND if _is_lost(row, pace, called_at):
-            # The provider never got it, so a second request under the same reference has no second effect.
+            # The provider never received it, so sending it again under the same reference cannot pay twice.
             _wait_on(row, TransactionStatus.AMBIGUOUS, pace, source, now, detail)
             if row.ask_attempts < _MOST_ASKS and row.review_opened_at is None:
                 # Without `asked_at` the next step sends the request instead of enquiring.
                 row.asked_at, row.due_at = None, now
         case Outcome.NOT_FOUND if row.status == TransactionStatus.PENDING:
-            # A provider that has just accepted a payment may need a moment until it finds it.
+            # A provider may not find a payment that it has just accepted.
             _wait_on(row, TransactionStatus.PENDING, pace, source, now, detail)
         case _:
             _wait_on(row, TransactionStatus.AMBIGUOUS, pace, source, now, detail)
@@ -107,7 +107,7 @@ def _wait_on(
     delay = pace.delays[min(row.checks, len(pace.delays)) - 1]
     if is_silent_for_long:
         delay = max(delay, SLOW_POLL_SECONDS)
-    # A tenth earlier or later, so that payments created together are not enquired about together.
+    # Up to a tenth earlier or later, so that payments created together are not enquired about together.
     row.due_at = now + timedelta(seconds=delay * random.uniform(0.9, 1.1))  # noqa: S311
     if row.status != status:
         row.status = status
@@ -125,7 +125,7 @@ def _after_not_sent(
     if row.payout_id is not None:
         row.due_at = QUEUED_UNTIL
     elif now - row.created_at > timedelta(seconds=UNREACHABLE_SECONDS):
-        # A payment that this database lost may have been sent under the same name: an enquiry shows it.
+        # If the database lost this payment once, it may have been sent under the same name: enquire.
         next_check_at = now + timedelta(seconds=pace.late_check_after)
         fail(row, FailureCode.PROVIDER_UNAVAILABLE, source, now, detail, next_check_at)
     else:
@@ -140,7 +140,7 @@ def _apply_after_failure(row: Transaction, pace: PollingSchedule, outcome: Outco
     if outcome is Outcome.PENDING or (outcome is Outcome.UNKNOWN and (is_early or is_retracted)):
         row.due_at = now + timedelta(seconds=pace.late_check_after if is_early else SLOW_POLL_SECONDS)
         if outcome is Outcome.PENDING:
-            # The reservation was released already: an operator must know that the money may still move.
+            # The reservation was released already, and the money may still move: open a review.
             open_review(row, REVIEW_RETRACTED, now)
     else:
         # A callback may have brought this enquiry forward; the scheduled one is made as well.

@@ -129,7 +129,7 @@ class ReviewService:
             return
         fail(row, FailureCode.PROVIDER_ERROR, Source.OPERATOR, now, ChangeDetail(note=reason))
         if (provider := self._providers.get(row.provider or "")) is not None:
-            # People may be wrong as well: the provider is enquired once more.
+            # Operators may be wrong too, so the provider is enquired once more.
             row.due_at = now + timedelta(seconds=provider.pace.late_check_after)
 
 
@@ -148,9 +148,16 @@ def _note(
     row.review_note = f"{request.reason} ({decided_by})"
     row.save()
     write_audit_event(
-        action, context, now, client_id=row.client_id, object_id=row.id, reason=request.reason,
-        amount_cents=row.amount_cents, phone_number=row.phone_number, decided_by=decided_by,
-    )  # fmt: skip
+        action,
+        context,
+        now,
+        client_id=row.client_id,
+        object_id=row.id,
+        reason=request.reason,
+        amount_cents=row.amount_cents,
+        phone_number=row.phone_number,
+        decided_by=decided_by,
+    )
 
 
 def _with_history(row: Transaction) -> ReviewHistory:

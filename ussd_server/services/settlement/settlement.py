@@ -38,7 +38,7 @@ from ussd_server.services.transactions.messages import UNFINISHED, ChangeDetail,
 log = logger(__name__)
 
 _LEASE_SECONDS = 60
-# How long this process does not call a provider whose rate is used up. `due_at` stays, and with it the order.
+# How long this process pauses calls to a provider whose rate is used up. `due_at` stays, and with it the order.
 _RATE_PAUSE_SECONDS = 0.25
 # How long a payment waits for a provider that was switched off, before an operator must review it.
 _WAIT_WITHOUT_PROVIDER_SECONDS = 7200
@@ -131,7 +131,7 @@ class Settlement:
         try:
             answer = send(payment, self._timeout_seconds)
         except Exception as error:
-            # If it were raised, the payment would be retried after every lease and never reach review.
+            # Do not raise it: the payment would be retried after every lease and never reach review.
             log.error("a provider's adapter raised an exception", provider=provider.name, error=trace_of(error))
             answer = ProviderAnswer(Outcome.UNKNOWN)
         took_ms = round((time.monotonic() - began_at) * 1000)
@@ -178,7 +178,7 @@ class Settlement:
                     answer = ProviderAnswer(Outcome.UNKNOWN)
                 apply_answer(row, pace, answer, source, called_at, now, detail)
             else:
-                # Succeeded, or reversed since: nothing is left to ask.
+                # Succeeded, or reversed since: there is nothing more to enquire.
                 row.due_at = None
                 if answer.outcome is Outcome.FAILED:
                     open_review(row, REVIEW_CONTRADICTION, now)
@@ -229,9 +229,12 @@ class Settlement:
                 row.due_at = QUEUED_UNTIL
             elif was_never_sent and waited > timedelta(seconds=UNREACHABLE_SECONDS):
                 fail(
-                    row, FailureCode.PROVIDER_UNAVAILABLE, Source.POLL, now,
+                    row,
+                    FailureCode.PROVIDER_UNAVAILABLE,
+                    Source.POLL,
+                    now,
                     next_check_at=now + timedelta(seconds=SLOW_POLL_SECONDS),
-                )  # fmt: skip
+                )
             else:
                 row.due_at = now + timedelta(seconds=UNAVAILABLE_RETRY_SECONDS)
                 if waited > timedelta(seconds=_WAIT_WITHOUT_PROVIDER_SECONDS):
@@ -241,7 +244,7 @@ class Settlement:
 
 
 def _detail(row: Transaction, answer: ProviderAnswer, source: Source, took_ms: int | None) -> ChangeDetail:
-    """What the status history keeps of a call."""
+    """The details of a call that the status history stores."""
     return ChangeDetail(
         attempt=row.ask_attempts,
         sent="payment" if source is Source.SUBMIT else "status_query",

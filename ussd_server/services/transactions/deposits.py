@@ -5,7 +5,7 @@ from __future__ import annotations
 from ussd_server.context import RequestContext
 from ussd_server.models.clients import Client
 from ussd_server.services.accounts.ledger import DEPOSITS_ACCOUNT, legs_of
-from ussd_server.services.transactions.create import REFUSALS, TransactionCreator
+from ussd_server.services.transactions.create import Prepared, TransactionCreator
 from ussd_server.services.transactions.messages import (
     MAIN_ACCOUNT,
     CreateDeposit,
@@ -35,15 +35,20 @@ class DepositService:
         require_description(request.description or "")
         digest = digest_of({"deposit": request.amount_cents, "reference": request.reference})
         content = {"amount_cents": request.amount_cents}
-        identity = RequestIdentity(request.client_id, digest, request.reference, is_deposit=True, content=content)
-        try:
+        identity = RequestIdentity(
+            request.client_id, TransactionType.DEPOSIT, digest, request.reference, content=content
+        )
+
+        def prepare(identity: RequestIdentity) -> Prepared:
             if not Client.select().where(Client.id == request.client_id).exists():
                 raise ServiceError(Code.NOT_FOUND, "Client not found")
             draft = self._creator.draft(
-                identity, TransactionType.DEPOSIT, request.amount_cents,
-                account=MAIN_ACCOUNT, description=request.description, request_id=context.request_id,
-            )  # fmt: skip
-            legs = legs_of(draft.row, "move", DEPOSITS_ACCOUNT, MAIN_ACCOUNT, fee_from=DEPOSITS_ACCOUNT)
-            return CreatedTransaction(self._creator.insert(draft, legs, Source.OPERATOR), replayed=False)
-        except REFUSALS as refusal:
-            return self._creator.existing(identity, refusal)
+                identity,
+                request.amount_cents,
+                account=MAIN_ACCOUNT,
+                description=request.description,
+                request_id=context.request_id,
+            )
+            return draft, legs_of(draft.row, "move", DEPOSITS_ACCOUNT, MAIN_ACCOUNT, fee_from=DEPOSITS_ACCOUNT)
+
+        return self._creator.create(identity, prepare, Source.OPERATOR)

@@ -67,9 +67,14 @@ def append_change(row: Transaction, source: Source, now: datetime, detail: Chang
     facts = {name: value for name, value in asdict(detail).items() if value is not None}
     text = facts.pop("note", None) or facts.pop("provider_code", None)
     _APPEND.run(
-        transaction_id=row.id, client_id=row.client_id, status=row.status, source=source, detail=text,
-        provider_call=facts or None, created_at=now,
-    )  # fmt: skip
+        transaction_id=row.id,
+        client_id=row.client_id,
+        status=row.status,
+        source=source,
+        detail=text,
+        provider_call=facts or None,
+        created_at=now,
+    )
     write_transaction_event(row, f"transaction.{row.status}", now)
 
 
@@ -85,9 +90,11 @@ def first_rows(
     change = common | {"transaction_id": view.transaction_id, "status": view.status, "source": source}
     payload = first_payload(view) if sequence == 1 else later_payload(view)
     event = common | {
-        "id": new_id(view.created_at), "object_id": view.transaction_id, "type": f"transaction.{view.status}",
-         "payload": orjson.dumps(payload).decode(),
-    }  # fmt: skip
+        "id": new_id(view.created_at),
+        "object_id": view.transaction_id,
+        "type": f"transaction.{view.status}",
+        "payload": orjson.dumps(payload).decode(),
+    }
     return change, event
 
 

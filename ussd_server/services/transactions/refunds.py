@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,14 +15,8 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.providers.messages import Direction
 from ussd_server.runtime import Runtime
 from ussd_server.services.accounts.ledger import hold_legs
-from ussd_server.services.accounts.postings import AnotherFeeError
 from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.transactions.batch import write_batch
-from ussd_server.services.transactions.create import (
-    REFUSALS,
-    TransactionCreator,
-    batch_of,
-)
+from ussd_server.services.transactions.create import Prepared, TransactionCreator
 from ussd_server.services.transactions.history import views_of
 from ussd_server.services.transactions.messages import (
     UNFINISHED,
@@ -151,33 +147,49 @@ class RefundService:
         if request.amount_cents is not None:
             content["amount_cents"] = request.amount_cents
         identity = RequestIdentity(
-            context.client_id, digest, request.reference, request.idempotency_key, content=content
+            context.client_id,
+            TransactionType.REFUND,
+            digest,
+            request.reference,
+            request.idempotency_key,
+            content=content,
         )
-        try:
+
+        def prepare(identity: RequestIdentity) -> Prepared:
             amount_cents, provider = self._check(request.amount_cents, original)
             draft = self._creator.draft(
-                identity, TransactionType.REFUND, amount_cents, phone_number=original.phone_number, provider=provider,
-                account=original.account, refund_of=original.id, request_id=context.request_id,
-                description=details.reason, metadata=details.metadata,
-            )  # fmt: skip
-            batch, view = batch_of(draft, hold_legs(draft.row), details.source)
+                identity,
+                amount_cents,
+                phone_number=original.phone_number,
+                provider=provider,
+                account=original.account,
+                refund_of=original.id,
+                request_id=context.request_id,
+                description=details.reason,
+                metadata=details.metadata,
+            )
+            return draft, hold_legs(draft.row)
+
+        @contextmanager
+        def within(row: Transaction) -> Iterator[None]:
             with unit_of_work():
                 # Two refunds at once must not give back more than there was.
                 lock_row(Transaction, original.id)
-                _within_what_is_left(amount_cents, original)
-                write_batch(batch)
+                _within_what_is_left(row.amount_cents, original)
+                yield
                 write_audit_event(
-                    "transaction.refunded", context, view.created_at, client_id=original.client_id,
-                    object_id=original.id, reason=details.reason, amount_cents=amount_cents,
-                    phone_number=original.phone_number, decided_by=", ".join(details.operators) or None,
-                )  # fmt: skip
-        except AnotherFeeError:
-            self._creator.fees.forget(context.client_id, TransactionType.REFUND)
-            return self._create(request, context, details)
-        except REFUSALS as refusal:
-            return self._creator.existing(identity, refusal)
-        self._creator.wake_worker()
-        return CreatedTransaction(view, replayed=False)
+                    "transaction.refunded",
+                    context,
+                    row.created_at,
+                    client_id=original.client_id,
+                    object_id=original.id,
+                    reason=details.reason,
+                    amount_cents=row.amount_cents,
+                    phone_number=original.phone_number,
+                    decided_by=", ".join(details.operators) or None,
+                )
+
+        return self._creator.create(identity, prepare, details.source, within)
 
     def _check(self, amount_cents: int | None, original: Transaction) -> tuple[int, str]:
         """The amount in cents and the name of the provider."""

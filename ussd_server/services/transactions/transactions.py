@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 
+from ussd_server.clock import attempts
 from ussd_server.context import RequestContext
 from ussd_server.database.compiled_queries import CompiledQuery, find_row, param
 from ussd_server.models.transactions import Transaction
-from ussd_server.polling import attempts
+from ussd_server.providers.messages import Direction
 from ussd_server.runtime import Runtime
+from ussd_server.services.accounts.ledger import hold_legs, legs_of
 from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.pages import of_period, page_of
-from ussd_server.services.transactions.create import TransactionCreator
+from ussd_server.services.transactions.create import Prepared, TransactionCreator
 from ussd_server.services.transactions.history import view_with_history, views_of
 from ussd_server.services.transactions.messages import (
+    MAIN_ACCOUNT,
     CreatedTransaction,
     CreateTransaction,
     GetTransaction,
@@ -23,11 +26,19 @@ from ussd_server.services.transactions.messages import (
     TransactionType,
     TransactionView,
 )
+from ussd_server.services.transactions.names import RequestIdentity, digest_of, refuse_operators_name
+from ussd_server.services.webhooks.subscriptions import require_callable
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id
 from ussd_server.wire import Page
 
 _LOOK_AGAIN_SECONDS = 0.1
+# The names are compared one by one, and how long a request waits changes nothing about it.
+_CONTENT = tuple(
+    each.name
+    for each in fields(CreateTransaction)
+    if each.name not in ("idempotency_key", "session_id", "confirmation", "place", "wait")
+)
 _OWN = CompiledQuery(
     lambda: Transaction.select().where(
         Transaction.id == param(Transaction.id), Transaction.client_id == param(Transaction.client_id)
@@ -42,11 +53,34 @@ class TransactionService:
         # Half of the process's threads may wait for outcomes, shared fairly between clients.
         self._waiting = Bulkhead(runtime.settings.threads // 2)
         self._creator = creator
+        self._providers = runtime.providers
+        self._guard = runtime.guard
         self._tokens = runtime.tokens
 
     def create(self, request: CreateTransaction, context: RequestContext) -> CreatedTransaction:
-        """Create a transaction (`TransactionCreator.create`), and wait for its outcome where the request says so."""
-        created = self._creator.create(request, context)
+        """Create a collection, a disbursement or a transfer, or return the one that an equal request created before.
+
+        Waits for its outcome where the request says so. A refusal inserts nothing.
+        Raises IDEMPOTENCY_KEY_REUSED when a name was used for something else, INSUFFICIENT_BALANCE when the account
+        here is too low, INVALID_AMOUNT for what the provider cannot move, INVALID_REQUEST for a `callback_url` that may
+        not be called and for a reference of the operators, TRANSACTION_FAILED when the provider is away.
+        """
+        context.require("transactions:write")
+        _refuse_contradictions(request)
+        refuse_operators_name(request.reference)
+        content = {name: getattr(request, name) for name in _CONTENT}
+        identity = RequestIdentity(
+            context.client_id,
+            request.type,
+            digest_of(content),
+            request.reference,
+            request.idempotency_key,
+            request.session_id,
+            request.confirmation,
+            request.place,
+            content={name: value for name, value in content.items() if name != "provider" or value},
+        )
+        created = self._creator.create(identity, lambda identity: self._prepare(identity, request, context))
         if not request.wait:
             return created
         row = self._watch(
@@ -77,6 +111,33 @@ class TransactionService:
         if request.type not in (None, TransactionType.COLLECTION):
             return Page((), None)
         return self._page(replace(request, type=TransactionType.COLLECTION), context)
+
+    def _prepare(self, identity: RequestIdentity, request: CreateTransaction, context: RequestContext) -> Prepared:
+        """The transaction of a request, and its legs: a disbursement reserves its money, a transfer moves it."""
+        if request.callback_url is not None:
+            require_callable(self._guard, "callback_url", request.callback_url)
+        provider, account = None, request.account
+        if request.type is TransactionType.TRANSFER:
+            account = request.phone_number
+        else:
+            provider = self._providers.choose(
+                request.provider, request.phone_number, request.amount_cents, Direction(request.type)
+            ).name
+        draft = self._creator.draft(
+            identity,
+            request.amount_cents,
+            phone_number=request.phone_number,
+            to_phone_number=request.to_phone_number,
+            provider=provider,
+            account=account,
+            description=request.description,
+            metadata=request.metadata,
+            callback_url=request.callback_url,
+            request_id=context.request_id,
+        )
+        if request.to_phone_number is not None:
+            return draft, legs_of(draft.row, "move", account, request.to_phone_number, fee_from=account)
+        return draft, hold_legs(draft.row) if request.type is TransactionType.DISBURSEMENT else []
 
     def _page(self, request: ListTransactions, context: RequestContext) -> Page[TransactionView]:
         if request.payout_id is not None and not is_id(request.payout_id):
@@ -123,3 +184,17 @@ def find_transaction(transaction_id: str, context: RequestContext) -> Transactio
     if row is None:
         raise ServiceError(Code.TRANSACTION_NOT_FOUND, "Transaction not found")
     return row
+
+
+def _refuse_contradictions(request: CreateTransaction) -> None:
+    """Raise INVALID_REQUEST for fields that belong to another type of transaction."""
+    if request.type is not TransactionType.TRANSFER:
+        if request.to_phone_number is not None:
+            raise ServiceError(Code.INVALID_REQUEST, "to_phone_number: Belongs to a transfer only.")
+        return
+    if request.to_phone_number in (None, request.phone_number):
+        raise ServiceError(Code.INVALID_REQUEST, "to_phone_number: A transfer needs another account than phone_number.")
+    if request.provider is not None:
+        raise ServiceError(Code.INVALID_REQUEST, "provider: A transfer moves within this service and has none.")
+    if request.account not in (MAIN_ACCOUNT, request.phone_number):
+        raise ServiceError(Code.INVALID_REQUEST, "account: A transfer debits the account of phone_number.")

@@ -117,9 +117,12 @@ class HandsetService:
             if call.language is not None and call.language in _languages(call.service_code):
                 save_language(context.client_id, call.phone_number, call.language)
             write_audit_event(
-                "phone.dialled", context, self._clock.now(), client_id=context.client_id,
+                "phone.dialled",
+                context,
+                self._clock.now(),
+                client_id=context.client_id,
                 object_id=f"{call.service_code} {call.phone_number}",
-            )  # fmt: skip
+            )
 
 
 def _languages(code: str) -> list[str]:
@@ -160,8 +163,17 @@ def _without_session(shown: GatewayScreen, call: HandsetCall) -> HandsetView:
     size = measure(shown.text)
     is_gsm7 = size.encoding == "gsm7"
     screen = WalkScreen(
-        entry="", text=shown.text, ends=True, node="", node_type="", language="en", network=call.network,
-        used=size.units, limit=MAX_SEPTETS if is_gsm7 else MAX_UCS2, unit="septets" if is_gsm7 else "characters",
-        variables={}, keys=(),
-    )  # fmt: skip
+        entry="",
+        text=shown.text,
+        ends=True,
+        node="",
+        node_type="",
+        language="en",
+        network=call.network,
+        used=size.units,
+        limit=MAX_SEPTETS if is_gsm7 else MAX_UCS2,
+        unit="septets" if is_gsm7 else "characters",
+        variables={},
+        keys=(),
+    )
     return HandsetView(screen)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ussd_server.gateways.messages import Action, GatewayScreen, StepKind, UssdStep
 from ussd_server.menus.engine.navigator import DisplayOptions, display_options
-from ussd_server.menus.engine.turns import (
+from ussd_server.menus.engine.state import (
     Arrival,
     Entry,
     NumberedArrival,

@@ -75,10 +75,17 @@ def event_body(event: Event) -> bytes:
 def keep_attempt(delivery: Delivery, headers: Mapping[str, str]) -> None:
     """Write the attempt that `delivery` has just stored the answer of. Call in the unit of work that concludes it."""
     DeliveryAttempt.insert(
-        id=new_id(delivery.attempted_at), delivery_id=delivery.id, webhook_id=delivery.webhook_id,
-        number=delivery.attempts, headers=dict(headers), answer_status=delivery.answer_status, answer=delivery.answer,
-        trouble=delivery.trouble, took_ms=delivery.took_ms, attempted_at=delivery.attempted_at,
-    ).execute()  # fmt: skip
+        id=new_id(delivery.attempted_at),
+        delivery_id=delivery.id,
+        webhook_id=delivery.webhook_id,
+        number=delivery.attempts,
+        headers=dict(headers),
+        answer_status=delivery.answer_status,
+        answer=delivery.answer,
+        trouble=delivery.trouble,
+        took_ms=delivery.took_ms,
+        attempted_at=delivery.attempted_at,
+    ).execute()
 
 
 def _attempts() -> Any:

@@ -114,8 +114,10 @@ class DeliveryService:
         )
         log.info(
             "a webhook was called",
-            status=exchange.status, trouble=exchange.trouble, took_ms=round(exchange.elapsed_seconds * 1000),
-        )  # fmt: skip
+            status=exchange.status,
+            trouble=exchange.trouble,
+            took_ms=round(exchange.elapsed_seconds * 1000),
+        )
         self._conclude(delivery, headers, exchange)
 
     def _count_under_way(self, now: datetime) -> tuple[Counter[str], int]:

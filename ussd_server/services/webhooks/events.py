@@ -106,9 +106,13 @@ def new_event(
 ) -> dict[str, Any]:
     """The next event of an object, as `insert_event` takes it; `after` is the id of the one before, if any."""
     return {
-        "id": new_id(now, after), "client_id": client_id, "type": event_type, "object_id": object_id,
-        "payload": data, "created_at": now,
-    }  # fmt: skip
+        "id": new_id(now, after),
+        "client_id": client_id,
+        "type": event_type,
+        "object_id": object_id,
+        "payload": data,
+        "created_at": now,
+    }
 
 
 def no_such_type(event_type: str) -> str:

@@ -62,12 +62,19 @@ class Relay:
                 queue = (webhook.id, event.object_id)
                 rows.append(
                     {
-                        "id": new_id(now), "client_id": event.client_id, "event_id": event.id, "webhook_id": webhook.id,
-                        "object_id": event.object_id, "sequence": event.sequence, "url": url,
-                        "status": DeliveryStatus.WAITING, "attempts": 0, "created_at": now,
+                        "id": new_id(now),
+                        "client_id": event.client_id,
+                        "event_id": event.id,
+                        "webhook_id": webhook.id,
+                        "object_id": event.object_id,
+                        "sequence": event.sequence,
+                        "url": url,
+                        "status": DeliveryStatus.WAITING,
+                        "attempts": 0,
+                        "created_at": now,
                         "due_at": None if queue in queues else now,
                     }
-                )  # fmt: skip
+                )
                 queues.add(queue)
         for start in range(0, len(rows), _ROWS_AT_ONCE):
             Delivery.insert_many(rows[start : start + _ROWS_AT_ONCE]).execute()

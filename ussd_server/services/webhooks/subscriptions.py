@@ -170,9 +170,16 @@ def new_webhook(
     """A row that is not saved yet."""
     row_id = new_id(now)
     return Webhook(
-        id=row_id, client_id=client_id, url=url, types=types, secret_sealed=vault.encrypt(secret, client_id, row_id),
-        is_active=True, is_proven=False, created_at=now, updated_at=now,
-    )  # fmt: skip
+        id=row_id,
+        client_id=client_id,
+        url=url,
+        types=types,
+        secret_sealed=vault.encrypt(secret, client_id, row_id),
+        is_active=True,
+        is_proven=False,
+        created_at=now,
+        updated_at=now,
+    )
 
 
 def locked_callbacks_row(vault: Vault, client_id: str, now: datetime) -> Webhook:

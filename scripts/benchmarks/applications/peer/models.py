@@ -24,9 +24,13 @@ from playhouse.postgres_ext import BinaryJSONField, DateTimeTZField
 
 _server = urlsplit(os.environ["PEER_DATABASE_URL"])
 database = PooledPostgresqlDatabase(
-    _server.path.strip("/"), host=_server.hostname, port=_server.port, user=_server.username,
-    max_connections=32, stale_timeout=300,
-)  # fmt: skip
+    _server.path.strip("/"),
+    host=_server.hostname,
+    port=_server.port,
+    user=_server.username,
+    max_connections=32,
+    stale_timeout=300,
+)
 
 
 def now() -> datetime:

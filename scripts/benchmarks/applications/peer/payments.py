@@ -105,11 +105,19 @@ def _record_payment(body: dict[str, Any], digest: str) -> Transaction:
         if account.balance_cents - account.reserved_cents < amount_cents + fee_cents:
             abort(refusal(400, "INSUFFICIENT_BALANCE", "Insufficient balance to complete the transaction"))
         row = Transaction.create(
-            client=g.client, type=body["type"], status="created", phone_number=body["phone_number"],
-            amount_cents=amount_cents, fee_cents=fee_cents, account="main", provider=body["provider"],
-            reference=body["reference"], request_digest=digest, description=body.get("description"),
+            client=g.client,
+            type=body["type"],
+            status="created",
+            phone_number=body["phone_number"],
+            amount_cents=amount_cents,
+            fee_cents=fee_cents,
+            account="main",
+            provider=body["provider"],
+            reference=body["reference"],
+            request_digest=digest,
+            description=body.get("description"),
             metadata=body.get("metadata"),
-        )  # fmt: skip
+        )
         Transfer.create(
             transaction=row, kind="hold", debit_account=account, credit_account=provider, amount_cents=amount_cents
         )

@@ -56,10 +56,16 @@ def _begin(channel: Channel) -> UssdSession:
     menu_id, document = _menu(request.form["serviceCode"])
     node = document["start"]
     session = UssdSession.create(
-        client=channel.client, channel=channel, menu=menu_id, provider_session_id=request.form["sessionId"],
-        phone_number=request.form["phoneNumber"], network=request.form["networkCode"], node=node,
-        message=_screen(document["nodes"][node]), expires_at=now() + _IDLE,
-    )  # fmt: skip
+        client=channel.client,
+        channel=channel,
+        menu=menu_id,
+        provider_session_id=request.form["sessionId"],
+        phone_number=request.form["phoneNumber"],
+        network=request.form["networkCode"],
+        node=node,
+        message=_screen(document["nodes"][node]),
+        expires_at=now() + _IDLE,
+    )
     UssdStep.create(session=session, turn=0, entry="", node=node, screen=session.message)
     return session
 
@@ -80,9 +86,11 @@ def _go_on(session: UssdSession, entry: str) -> None:
     if there["type"] == "end":
         session.status, session.ended_at = "completed", session.last_seen_at
         Event.create(
-            client=session.client_id, type="ussd.session.ended", object_id=session.id,
+            client=session.client_id,
+            type="ussd.session.ended",
+            object_id=session.id,
             payload={"session_id": str(session.id), "status": session.status, "turns": session.turn},
-        )  # fmt: skip
+        )
     session.save()
     UssdStep.create(session=session, turn=session.turn, entry=entry, node=session.node, screen=session.message)
 

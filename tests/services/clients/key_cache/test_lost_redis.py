@@ -100,7 +100,7 @@ def test_a_change_that_cannot_reach_redis_is_seen_before_it_is_answered(
     key, (code, make) = example_client.create_key(), CHANGES[change]
     let_cache(web, key)
     make(cut_off, example_client, key)
-    assert not web.limiter.away
+    assert not web.limiter.is_away()
     assert outcome(web, key) is code
     assert UnseenChanges.select(UnseenChanges.number).scalar() == 1
 
@@ -148,6 +148,6 @@ def test_a_redis_that_does_not_say_which_run_it_is_proves_nothing(
         assert generations_of(services).read(example_client.id) is None
         key = example_client.create_key()
         let_cache(services, key)
-        assert not services.limiter.away
+        assert not services.limiter.is_away()
     finally:
         silent.stop()

@@ -54,9 +54,14 @@ def list_clients(context: RequestContext) -> Response:
             raise
         page = Page((), None)
     table = DataTable(
-        "Clients, newest first", _CLIENTS, page.items, page.next_cursor, filters=(name,),
-        empty_title="No client yet", empty_text="Make one at the server: ussd-server clients create --help.",
-    )  # fmt: skip
+        "Clients, newest first",
+        _CLIENTS,
+        page.items,
+        page.next_cursor,
+        filters=(name,),
+        empty_title="No client yet",
+        empty_text="Make one at the server: ussd-server clients create --help.",
+    )
     return show_table("console/system/clients.html", table)
 
 
@@ -97,9 +102,12 @@ def assign_code(context: RequestContext, client_id: str) -> Any:
 def list_channels(context: RequestContext) -> Response:
     """Every channel, without its secret path."""
     table = DataTable(
-        "Channels, oldest first", _CHANNELS, services().channels.list(context),
-        empty_title="No channel yet", empty_text="A channel gives a gateway a secret path to send phones' steps to.",
-    )  # fmt: skip
+        "Channels, oldest first",
+        _CHANNELS,
+        services().channels.list(context),
+        empty_title="No channel yet",
+        empty_text="A channel gives a gateway a secret path to send phones' steps to.",
+    )
     return show_table("console/system/channels.html", table)
 
 
@@ -155,9 +163,13 @@ def _client_page(client_id: str, context: RequestContext, error: ServiceError | 
     clients = services().clients
     client = clients.find(client_id, context)
     return render_template(
-        "console/system/client.html", client=client, reason=clients.reason_of(client, context), error=error,
-        codes=services().menus.codes(acting_for(client, context)), given=request.form.get("service_code", ""),
-    )  # fmt: skip
+        "console/system/client.html",
+        client=client,
+        reason=clients.reason_of(client, context),
+        error=error,
+        codes=services().menus.codes(acting_for(client, context)),
+        given=request.form.get("service_code", ""),
+    )
 
 
 def _set_client(client_id: str, is_active: bool, text: str, context: RequestContext) -> Any:

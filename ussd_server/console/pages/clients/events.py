@@ -53,14 +53,21 @@ def list_events(context: RequestContext) -> Response:
         TableFilter("to", "Before", input_type="datetime-local"),
     )
     wanted = ListEvents(
-        cursor=request.args.get("cursor"), type=kind.chosen or None,
-        from_at=local_moment(begin.chosen), to_at=local_moment(end.chosen),
-    )  # fmt: skip
+        cursor=request.args.get("cursor"),
+        type=kind.chosen or None,
+        from_at=local_moment(begin.chosen),
+        to_at=local_moment(end.chosen),
+    )
     page = services().events.list(wanted, context)
     table = DataTable(
-        "Events, newest first", _COLUMNS, page.items, page.next_cursor, filters=(kind, begin, end),
-        empty_title="No event yet", empty_text="Each change of a payment writes an event here.",
-    )  # fmt: skip
+        "Events, newest first",
+        _COLUMNS,
+        page.items,
+        page.next_cursor,
+        filters=(kind, begin, end),
+        empty_title="No event yet",
+        empty_text="Each change of a payment writes an event here.",
+    )
     chosen = {"type": kind.chosen, "from": begin.chosen, "to": end.chosen}
     return show_table("console/events/list.html", table, chosen=chosen)
 

@@ -70,10 +70,14 @@ def show_person(context: RequestContext, user_id: str) -> str:
     """One person and their open logins."""
     person = services().team.show(user_id, context)
     return render_template(
-        "console/people/person.html", shown=person, roles=ROLES, me=context.caller.user_id,
+        "console/people/person.html",
+        shown=person,
+        roles=ROLES,
+        me=context.caller.user_id,
         has_factor=user_id in services().second_factors.holders(context),
-        mail=services().mails.last_of_person(user_id, context), **_mail(),
-    )  # fmt: skip
+        mail=services().mails.last_of_person(user_id, context),
+        **_mail(),
+    )
 
 
 @console.page("POST", "/people/<user_id>/role", needs="team:write", fresh_code=True)

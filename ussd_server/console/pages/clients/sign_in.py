@@ -79,9 +79,12 @@ def _require_operators_address(context: RequestContext) -> None:
 
 def _form(next_path: str, *, for_operators: bool = False, **shown: Any) -> str:
     return render_template(
-        "console/sign_in.html", next=next_path, for_operators=for_operators, is_mail_on=services().mails.is_on,
+        "console/sign_in.html",
+        next=next_path,
+        for_operators=for_operators,
+        is_mail_on=services().mails.is_on,
         **shown,
-    )  # fmt: skip
+    )
 
 
 def _fresh_form() -> Response:
@@ -105,9 +108,12 @@ def _refused(error: ServiceError, *, for_operators: bool = False) -> Response:
 def _again(error: ServiceError, *, for_operators: bool) -> Response:
     form = request.form
     shown = _form(
-        form.get("next", ""), for_operators=for_operators,
-        kept=form.get("kept", ""), email=form.get("email", ""), error=error,
-    )  # fmt: skip
+        form.get("next", ""),
+        for_operators=for_operators,
+        kept=form.get("kept", ""),
+        email=form.get("email", ""),
+        error=error,
+    )
     response = Response(shown, status=error.code.http_status)
     if error.retry_after_seconds is not None:
         response.headers["Retry-After"] = str(error.retry_after_seconds)

@@ -44,9 +44,12 @@ _COLUMNS = (
 def list_webhooks(context: RequestContext) -> Response:
     """All webhooks of the client; a client has 20 at most."""
     table = DataTable(
-        "Webhooks, oldest first", _COLUMNS, services().webhooks.list(context).items,
-        empty_title="No webhook yet", empty_text="A webhook tells your server at once what happens to your payments.",
-    )  # fmt: skip
+        "Webhooks, oldest first",
+        _COLUMNS,
+        services().webhooks.list(context).items,
+        empty_title="No webhook yet",
+        empty_text="A webhook tells your server at once what happens to your payments.",
+    )
     return show_table("console/webhooks/list.html", table, grace_periods=_GRACE)
 
 

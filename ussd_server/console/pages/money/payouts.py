@@ -36,7 +36,9 @@ _FORM_BYTES = 64 * 1024
 _COLUMNS = (
     Column("created_at", "Created", "moment"),
     Column(
-        "reference", "Reference", "reference",
+        "reference",
+        "Reference",
+        "reference",
         link=lambda seen: link_to("payout", seen.payout_id),
     ),
     Column("status", "Status", "status", value=lambda seen: seen.status.value),
@@ -48,7 +50,7 @@ _COLUMNS = (
     Column("invalid_count", "Invalid", "number"),
     Column("description", "Description"),
     Column("payout_id", "Id", "id", where="files"),
-)  # fmt: skip
+)
 _ITEM_COLUMNS = (
     Column("line", "Line", "number"),
     Column("phone_number", "Phone number", "code"),
@@ -63,7 +65,7 @@ _ITEM_COLUMNS = (
     Column("problems", "Problems", value=lambda item: " ".join(item.problems), where="files"),
     Column("failure", "Failure", value=lambda item: item.failure and item.failure.code, where="files"),
     Column("description", "Description", where="files"),
-)  # fmt: skip
+)
 
 
 @console.page("GET", "/payouts", needs="payouts:read")
@@ -88,9 +90,14 @@ def payouts_page(context: RequestContext, client: ClientView | None = None) -> R
         context,
     )
     table = DataTable(
-        "Payouts, newest first", _COLUMNS, page.items, page.next_cursor, (status, reference, first, last),
-        empty_title="No payouts yet", empty_text="" if client else "Upload a file to pay many people at once.",
-    )  # fmt: skip
+        "Payouts, newest first",
+        _COLUMNS,
+        page.items,
+        page.next_cursor,
+        (status, reference, first, last),
+        empty_title="No payouts yet",
+        empty_text="" if client else "Upload a file to pay many people at once.",
+    )
     return show_table("console/payouts/list.html", table, client=client)
 
 
@@ -173,9 +180,14 @@ def live_part(payout_id: str, context: RequestContext, client: ClientView | None
     payout = services().payouts.get(NamePayout(payout_id), context)
     people, state = _people(payout, context), _state()
     shown = render_template(
-        "console/payouts/live.html", payout=payout, people=people, state=state and state.value,
-        version=_version_of(payout), client=client, views=_views(client),
-    )  # fmt: skip
+        "console/payouts/live.html",
+        payout=payout,
+        people=people,
+        state=state and state.value,
+        version=_version_of(payout),
+        client=client,
+        views=_views(client),
+    )
     response = Response(shown)
     if request.args.get("was") != _version_of(payout):
         response.headers["HX-Refresh"] = "true"
@@ -211,12 +223,18 @@ def payout_page(
     )
     main = services().balances.get(GetBalance(), context)
     return show_table(
-        "console/payouts/payout.html", table, payout=payout, error=error, state=state,
-        people=_people(payout, context), version=_version_of(payout),
-        client=client, views=_views(client),
+        "console/payouts/payout.html",
+        table,
+        payout=payout,
+        error=error,
+        state=state,
+        people=_people(payout, context),
+        version=_version_of(payout),
+        client=client,
+        views=_views(client),
         shortfalls=reader.shortfalls(NamePayout(payout_id), context),
         available_cents=main.available_cents,
-    )  # fmt: skip
+    )
 
 
 def _people(payout: PayoutView, context: RequestContext) -> dict[str, Any]:

@@ -33,9 +33,13 @@ def list_providers(context: RequestContext) -> Response:
     states = services().provider_states.list(context)
     recent = services().recent_payments.get(context)
     return show_table(
-        "console/operator/providers.html", DataTable("Providers", _COLUMNS, states), states=states, recent=recent,
-        last_error=last_error_in_words, changes=services().provider_states.changes(context),
-    )  # fmt: skip
+        "console/operator/providers.html",
+        DataTable("Providers", _COLUMNS, states),
+        states=states,
+        recent=recent,
+        last_error=last_error_in_words,
+        changes=services().provider_states.changes(context),
+    )
 
 
 @console.page("POST", "/operator/providers/<provider>/switch", who="operator")

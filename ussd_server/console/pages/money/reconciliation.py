@@ -53,7 +53,8 @@ VERDICTS = {
 
 _STATEMENT_COLUMNS = (
     Column(
-        "file_name", "File",
+        "file_name",
+        "File",
         link=lambda seen: url_for("console.show_reconciliation", statement_id=seen.statement_id),
     ),
     Column("provider", "Provider", value=lambda seen: provider_name(seen.provider)),
@@ -64,11 +65,13 @@ _STATEMENT_COLUMNS = (
     Column("sum_difference", "Ours less theirs", "money", value=lambda seen: seen.ours_cents - seen.theirs_cents),
     Column("imported_at", "Compared", "moment"),
     Column("statement_id", "Id", "id", where="files"),
-)  # fmt: skip
+)
 _DIFFERENCE_COLUMNS = (
     Column("line", "Line", "number", missing="none"),
     Column(
-        "verdict", "Difference", value=lambda each: VERDICTS[each.verdict],
+        "verdict",
+        "Difference",
+        value=lambda each: VERDICTS[each.verdict],
         link=lambda each: url_for("console.show_difference", difference_id=each.difference_id),
     ),
     Column("ours", "Ours", "reference", value=lambda each: side(each.ours), missing="nothing"),
@@ -80,7 +83,7 @@ _DIFFERENCE_COLUMNS = (
     Column("transaction_id", "Transaction", "id", link=lambda each: link_to("transaction", each.transaction_id)),
     Column("review", "Review", "status", value=lambda each: "ended" if each.ended_at else "open"),
     Column("difference_id", "Id", "id", where="files"),
-)  # fmt: skip
+)
 
 
 @console.page("GET", "/operator/reconciliation", who="operator")
@@ -88,10 +91,13 @@ def list_reconciliations(context: RequestContext) -> Response:
     """Statements that were compared, newest first."""
     page = services().provider_statements.list(ListProviderStatements(request.args.get("cursor")), context)
     table = DataTable(
-        "Statements, newest first", _STATEMENT_COLUMNS, page.items, page.next_cursor,
+        "Statements, newest first",
+        _STATEMENT_COLUMNS,
+        page.items,
+        page.next_cursor,
         empty_title="No statement yet",
         empty_text="Download yesterday's statement from a provider and compare it with our books.",
-    )  # fmt: skip
+    )
     return show_table("console/reconciliation/list.html", table)
 
 
@@ -101,9 +107,7 @@ def new_reconciliation(context: RequestContext) -> str:
     return _form(context)
 
 
-@console.page(
-    "POST", "/operator/reconciliation/new", who="operator", max_body_bytes=_LARGEST_BYTES, streams_body=True
-)  # fmt: skip
+@console.page("POST", "/operator/reconciliation/new", who="operator", max_body_bytes=_LARGEST_BYTES, streams_body=True)
 def create_reconciliation(context: RequestContext) -> Any:
     """Compare a statement, and show its result or send the result of every line as a file.
 
@@ -117,10 +121,13 @@ def create_reconciliation(context: RequestContext) -> Any:
             if file is None or not file.filename:
                 raise ServiceError(Code.INVALID_REQUEST, "Choose a file.")
             wanted = ReconcileStatement(
-                provider, file.filename, file.stream, _row_writer(text),  # type: ignore[arg-type]
+                provider,
+                file.filename,
+                file.stream,  # type: ignore[arg-type]
+                _row_writer(text),
                 is_dry_run=request.form.get("result") == "try",
                 is_confirmed=request.form.get("is_confirmed") == "yes",
-            )  # fmt: skip
+            )
             result = services().provider_statements.reconcile(wanted, context)
         except ServiceError as error:
             if error.code is not Code.INVALID_REQUEST:
@@ -152,9 +159,14 @@ def show_reconciliation(context: RequestContext, statement_id: str) -> Response:
         context,
     )
     table = DataTable(
-        f"Differences of {seen.file_name}", _DIFFERENCE_COLUMNS, page.items, page.next_cursor, (verdict,),
-        empty_title="The books agree", empty_text="Every line matches a transaction of ours.",
-    )  # fmt: skip
+        f"Differences of {seen.file_name}",
+        _DIFFERENCE_COLUMNS,
+        page.items,
+        page.next_cursor,
+        (verdict,),
+        empty_title="The books agree",
+        empty_text="Every line matches a transaction of ours.",
+    )
     proposals = services().proposals.list_open(context)
     is_proposed = any(proposal.object_id == statement_id for proposal in proposals)
     return show_table(
@@ -177,9 +189,13 @@ def list_differences(context: RequestContext) -> Response:
     page = services().differences.list(ListDifferences(cursor=request.args.get("cursor")), context)
     provider = Column("provider", "Provider", value=lambda each: provider_name(each.provider))
     table = DataTable(
-        "Open differences, newest first", (provider, *_DIFFERENCE_COLUMNS), page.items, page.next_cursor,
-        empty_title="No difference is open", empty_text="Differences that a comparison finds wait here.",
-    )  # fmt: skip
+        "Open differences, newest first",
+        (provider, *_DIFFERENCE_COLUMNS),
+        page.items,
+        page.next_cursor,
+        empty_title="No difference is open",
+        empty_text="Differences that a comparison finds wait here.",
+    )
     return show_table("console/reconciliation/differences.html", table)
 
 
@@ -231,10 +247,14 @@ def _difference_page(difference_id: str, context: RequestContext, error: Service
     each = services().differences.show(difference_id, context)
     proposals = services().proposals.list_open(context)
     return render_template(
-        "console/reconciliation/difference.html", each=each, error=error, verdicts=VERDICTS, side=side,
+        "console/reconciliation/difference.html",
+        each=each,
+        error=error,
+        verdicts=VERDICTS,
+        side=side,
         is_proposed=any(proposal.object_id == difference_id for proposal in proposals),
         may_conclude=_may_conclude(each),
-    )  # fmt: skip
+    )
 
 
 def _may_conclude(each: DifferenceView) -> bool:
@@ -243,10 +263,15 @@ def _may_conclude(each: DifferenceView) -> bool:
 
 def _form(context: RequestContext, error: ServiceError | None = None, tried: Reconciliation | None = None) -> str:
     return render_template(
-        "console/reconciliation/new.html", error=error, provider=request.form.get("provider"), tried=tried,
-        differences=list(islice(tried.differences(), _MOST_SHOWN)) if tried else (), verdicts=VERDICTS, side=side,
+        "console/reconciliation/new.html",
+        error=error,
+        provider=request.form.get("provider"),
+        tried=tried,
+        differences=list(islice(tried.differences(), _MOST_SHOWN)) if tried else (),
+        verdicts=VERDICTS,
+        side=side,
         providers=services().provider_statements.providers(context),
-    )  # fmt: skip
+    )
 
 
 def _row_writer(text: TextIOWrapper) -> Callable[[ComparedLine], object]:

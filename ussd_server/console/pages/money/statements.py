@@ -50,15 +50,25 @@ def show_statement(context: RequestContext) -> Response:
     reader = services().statements
     page = reader.get(wanted, context)
     table = DataTable(
-        f"Statement of {wanted.account}, oldest first", _LINE_COLUMNS, page.items, page.next_cursor,
-        empty_title="No movement", empty_text="Nothing moved in this account within the period.",
-    )  # fmt: skip
+        f"Statement of {wanted.account}, oldest first",
+        _LINE_COLUMNS,
+        page.items,
+        page.next_cursor,
+        empty_title="No movement",
+        empty_text="Nothing moved in this account within the period.",
+    )
     moments = _moments(first, last)
     balances = reader.balances(GetBalances(wanted.account, tuple(moments)), context)
     return show_table(
-        "console/statements/statement.html", table, page=page, account=wanted.account, first=first, last=last,
-        periods=_periods(), points=_points(moments, balances, is_day=first == last),
-    )  # fmt: skip
+        "console/statements/statement.html",
+        table,
+        page=page,
+        account=wanted.account,
+        first=first,
+        last=last,
+        periods=_periods(),
+        points=_points(moments, balances, is_day=first == last),
+    )
 
 
 @console.page("GET", "/statements/file.csv", needs="statements:read")
@@ -77,9 +87,12 @@ def show_report(context: RequestContext) -> Response:
     day = forms.date_of(request.args.get("date", "")) or today
     report = services().daily_reports.get(GetDailyReport(day), context)
     table = DataTable(
-        f"Payments that became final on {day}", _REPORT_COLUMNS, report.rows,
-        empty_title="No payment", empty_text="No payment became final on this day.",
-    )  # fmt: skip
+        f"Payments that became final on {day}",
+        _REPORT_COLUMNS,
+        report.rows,
+        empty_title="No payment",
+        empty_text="No payment became final on this day.",
+    )
     days = {"Today": today, "Yesterday": today - timedelta(days=1)}
     return show_table("console/statements/report.html", table, report=report, day=day, days=days)
 

@@ -28,7 +28,9 @@ _LONGEST_REFERENCE = 64
 
 _COLUMNS = (
     Column(
-        "created_at", "When", "moment",
+        "created_at",
+        "When",
+        "moment",
         link=lambda seen: url_for("console.show_transaction", transaction_id=seen.transaction_id),
     ),
     Column("type", "Type", value=lambda seen: seen.type.value),
@@ -42,7 +44,7 @@ _COLUMNS = (
     Column("provider", "Provider", where="files"),
     Column("fee", "Fee", "money", value=lambda seen: seen.fee_cents, where="files"),
     Column("transaction_id", "Id", "id", where="files"),
-)  # fmt: skip
+)
 
 
 @console.page("GET", "/transactions", needs="transactions:read")
@@ -67,10 +69,14 @@ def list_transactions(context: RequestContext) -> Response:
         context,
     )
     table = DataTable(
-        "Transactions, newest first", _COLUMNS, page.items, page.next_cursor,
+        "Transactions, newest first",
+        _COLUMNS,
+        page.items,
+        page.next_cursor,
         (status, kind, number, reference, receipt, first, last),
-        empty_title="No transaction yet", empty_text="Payments that your programs and menus make appear here.",
-    )  # fmt: skip
+        empty_title="No transaction yet",
+        empty_text="Payments that your programs and menus make appear here.",
+    )
     return show_table("console/transactions/list.html", table)
 
 
@@ -148,6 +154,9 @@ def _page(transaction_id: str, context: RequestContext, error: ServiceError | No
     number = f"-{len(refunds) + 1}" if refunds else ""
     suggested = f"{view.reference[: _LONGEST_REFERENCE - 11]}-refund{number}"
     return render_template(
-        "console/transactions/transaction.html", **shown, error=error, suggested_reference=suggested,
+        "console/transactions/transaction.html",
+        **shown,
+        error=error,
+        suggested_reference=suggested,
         left_cents=view.amount_cents - view.refunded_amount_cents,
-    )  # fmt: skip
+    )

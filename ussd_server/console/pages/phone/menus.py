@@ -44,9 +44,12 @@ def list_menus(context: RequestContext) -> Response:
     """All menus of the client; a client has 200 at most."""
     menus: tuple[MenuSummary, ...] = services().menus.list(context)
     table = DataTable(
-        "Menus by name", _COLUMNS, menus,
-        empty_title="No menu yet", empty_text="Upload one as YAML or JSON; the check says what to mend.",
-    )  # fmt: skip
+        "Menus by name",
+        _COLUMNS,
+        menus,
+        empty_title="No menu yet",
+        empty_text="Upload one as YAML or JSON; the check says what to mend.",
+    )
     return show_table("console/menus/list.html", table)
 
 
@@ -80,15 +83,20 @@ def show_menu(context: RequestContext, menu_id: str) -> str:
     version = None if is_draft else menu.published_version
     scripts = menu.draft.get("scripts")
     return render_template(
-        "console/menus/menu.html", menu=menu, is_draft=is_draft, drop_offs=drop_offs,
+        "console/menus/menu.html",
+        menu=menu,
+        is_draft=is_draft,
+        drop_offs=drop_offs,
         diagram=services().diagrams.draw(DrawMenu(menu_id, version, notes=_notes(drop_offs)), context),
         report=services().menus.check(CheckMenu(menu_id), context),
         screens=services().diagrams.fullest_screens(NameVersion(menu_id), context),
         scripts=[each for each in scripts if isinstance(each, dict)] if isinstance(scripts, list) else [],
         versions=services().menus.versions(NameMenu(menu_id), context),
-        codes=services().menus.codes(context), networks=NETWORKS, languages=LANGUAGES,
+        codes=services().menus.codes(context),
+        networks=NETWORKS,
+        languages=LANGUAGES,
         has_changed=menu.draft != menu.published,
-    )  # fmt: skip
+    )
 
 
 @console.page("GET", "/menus/<menu_id>/edit", needs="menus:write")
@@ -156,10 +164,13 @@ def show_menu_version(context: RequestContext, menu_id: str, version: str) -> st
     old = menu.published_version if new is None else new - 1
     diagrams = services().diagrams
     return render_template(
-        "console/menus/version.html", menu=menu, version=new, old=old,
+        "console/menus/version.html",
+        menu=menu,
+        version=new,
+        old=old,
         difference=diagrams.difference(CompareVersions(menu_id, old, new), context) if old else (),
         text=diagrams.text(NameVersion(menu_id, new), context),
-    )  # fmt: skip
+    )
 
 
 def _editor(menu_id: str, text: str, report: Any, error: ServiceError | None) -> str:

@@ -138,11 +138,23 @@ def _page(
     diagram = _diagram(target, seen, context) if target is not None else ""
     part = "phone" if "HX-Request" in request.headers else "page"
     shown = render_template(
-        f"console/phone/{part}.html", call=call, target=target, targets=targets, seen=seen,
-        error=error, entry=entry, diagram=diagram, keys=_KEYS, networks=NETWORKS, languages=LANGUAGES,
-        menu_languages=languages, now=services().clock.now(), written=encrypt_field(call.written()),
-        is_sandbox=services().settings.is_sandbox, may_dial=services().handsets.may_dial(context),
-    )  # fmt: skip
+        f"console/phone/{part}.html",
+        call=call,
+        target=target,
+        targets=targets,
+        seen=seen,
+        error=error,
+        entry=entry,
+        diagram=diagram,
+        keys=_KEYS,
+        networks=NETWORKS,
+        languages=LANGUAGES,
+        menu_languages=languages,
+        now=services().clock.now(),
+        written=encrypt_field(call.written()),
+        is_sandbox=services().settings.is_sandbox,
+        may_dial=services().handsets.may_dial(context),
+    )
     return Response(shown, status=error.code.http_status if error and part == "page" else 200)
 
 

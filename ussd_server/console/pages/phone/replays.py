@@ -70,10 +70,14 @@ def replay_sessions(context: RequestContext, menu_id: str) -> Response:
     counts = Counter(item.result for item in items)
     yesterday = services().clock.now().astimezone(KAMPALA) - timedelta(days=1)
     response = show_table(
-        "console/menus/replay.html", table, menu=menu, error=error, differences=_differences(items),
+        "console/menus/replay.html",
+        table,
+        menu=menu,
+        error=error,
+        differences=_differences(items),
         counts={title: counts[result] for result, title in _RESULTS.items() if counts[result]},
         suggested_from=yesterday.strftime("%Y-%m-%dT%H:%M"),
-    )  # fmt: skip
+    )
     if error:
         response.status_code = error.code.http_status
     return response

@@ -17,7 +17,9 @@ from ussd_server.status import ServiceError
 
 _COLUMNS = (
     Column(
-        "created_at", "When", "moment",
+        "created_at",
+        "When",
+        "moment",
         link=lambda seen: link_to("session", seen.session_id),
     ),
     Column("phone_number", "Phone number", "code"),
@@ -29,7 +31,7 @@ _COLUMNS = (
     Column("end_reason", "Why it ended", value=lambda seen: (seen.end_reason or "").replace("_", " ")),
     Column("transaction_id", "Payment", "id", where="files"),
     Column("session_id", "Id", "id", where="files"),
-)  # fmt: skip
+)
 
 _WHY = {
     EndReason.LAST_SCREEN: "The menu came to its last screen.",
@@ -96,9 +98,7 @@ def show_session(context: RequestContext, session_id: str) -> str:
             replayed = _replayed(seen, context)
         except ServiceError as refusal:
             error = refusal
-    return render_template(
-        "console/sessions/session.html", seen=seen, why=_why(seen), replayed=replayed, error=error
-    )  # fmt: skip
+    return render_template("console/sessions/session.html", seen=seen, why=_why(seen), replayed=replayed, error=error)
 
 
 @console.page("GET", "/operator/sessions/<session_id>", who="operator")

@@ -56,9 +56,14 @@ def list_operator_actions(context: RequestContext) -> Response:
     wanted = ListOperatorActions(request.args.get("cursor"), chosen.chosen or None)
     page = services().audit.list_of_operators(wanted, context)
     table = DataTable(
-        "What operators did, newest first", _COLUMNS_OF_OPERATORS, page.items, page.next_cursor, (chosen,),
-        empty_title="Nothing was done yet", empty_text="What operators do here and at the command line appears here.",
-    )  # fmt: skip
+        "What operators did, newest first",
+        _COLUMNS_OF_OPERATORS,
+        page.items,
+        page.next_cursor,
+        (chosen,),
+        empty_title="Nothing was done yet",
+        empty_text="What operators do here and at the command line appears here.",
+    )
     return show_table("console/operator/audit.html", table)
 
 

@@ -58,9 +58,14 @@ def list_mails(context: RequestContext) -> Response:
     status = MailStatus(chosen.chosen) if chosen.chosen else None
     page = mails.list(ListMails(status, request.args.get("cursor")), context)
     table = DataTable(
-        "Mails, newest first", _COLUMNS, page.items, page.next_cursor, (chosen,),
-        empty_title="No mails yet", empty_text="Mails are written with what they report and kept for 30 days.",
-    )  # fmt: skip
+        "Mails, newest first",
+        _COLUMNS,
+        page.items,
+        page.next_cursor,
+        (chosen,),
+        empty_title="No mails yet",
+        empty_text="Mails are written with what they report and kept for 30 days.",
+    )
     return show_table("console/mails/list.html", table, is_mail_on=mails.is_on)
 
 

@@ -37,8 +37,11 @@ def show_operator_overview(context: RequestContext) -> str:
     """How the service does, and what waits for an operator."""
     gauges = {gauge.name: gauge.value for gauge in services().gauges.read() if gauge.name in QUEUES}
     return render_template(
-        "console/operator/overview.html", **_waiting(context), queues=QUEUES, gauges=gauges,
-    )  # fmt: skip
+        "console/operator/overview.html",
+        **_waiting(context),
+        queues=QUEUES,
+        gauges=gauges,
+    )
 
 
 @console.page("GET", "/operator/figures", who="operator")

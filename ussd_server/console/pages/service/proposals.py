@@ -36,9 +36,13 @@ def list_reviews(context: RequestContext) -> Response:
         Column("transaction_id", "Id", "id", value=_id, where="files"),
     )
     table = DataTable(
-        "Reviews, the longest waiting first", columns, page.items, page.next_after,
-        empty_title="No review is open", empty_text="Payments that no provider confirmed appear here.",
-    )  # fmt: skip
+        "Reviews, the longest waiting first",
+        columns,
+        page.items,
+        page.next_after,
+        empty_title="No review is open",
+        empty_text="Payments that no provider confirmed appear here.",
+    )
     return show_table("console/operator/reviews.html", table)
 
 

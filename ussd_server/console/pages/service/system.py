@@ -40,9 +40,12 @@ def check_books(context: RequestContext) -> str:
 def _page(context: RequestContext, **shown: Any) -> str:
     system = services().system
     return render_template(
-        "console/system/system.html", **_parts(context), settings=system.settings(context),
-        last=system.last(context), **shown,
-    )  # fmt: skip
+        "console/system/system.html",
+        **_parts(context),
+        settings=system.settings(context),
+        last=system.last(context),
+        **shown,
+    )
 
 
 def _parts(context: RequestContext) -> dict[str, Any]:

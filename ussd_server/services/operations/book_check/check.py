@@ -178,8 +178,10 @@ def _bounds(part: _Part, low: str, batch: int, highest: str = _LAST) -> tuple[st
     following = f"FROM {part.table} WHERE {part.column} > :low AND {part.column} <= :highest"
     found = _run(
         f"SELECT {part.column} {following} ORDER BY {part.column} LIMIT 1 OFFSET :skipped",
-        low=low, highest=highest, skipped=batch - 1,
-    )  # fmt: skip
+        low=low,
+        highest=highest,
+        skipped=batch - 1,
+    )
     high = str(found[0][0]) if found else highest
     ((rows,),) = _run(f"SELECT count(*) {following}", low=low, highest=high)
     return high, int(rows)

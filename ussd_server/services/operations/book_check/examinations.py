@@ -64,4 +64,4 @@ def _keep(kind: str, result: Mapping[str, Any], now: datetime, operator: str | N
         ).on_conflict(
             conflict_target=[Examination.kind],
             preserve=[Examination.ended_at, Examination.machine, Examination.operator, Examination.result],
-        ).execute()  # fmt: skip
+        ).execute()

@@ -195,14 +195,16 @@ class _Outcome(NamedTuple):
             == (self.status, self.completed_at, self.is_late)
             and (payload.get("failure") is not None) == (self.status == "failed")
             and (self.status != "failed" or _failure_code(payload) in FAILURES)
-        )  # fmt: skip
+        )
 
 
 def _ends_with(row: dict[str, Any], outcome: _Outcome, payload: dict[str, Any]) -> bool:
     """Return whether a transaction has the outcome of its events, and the provider's number that the last one shows."""
     if (row["completed_at"], row["failure_code"], row["late"]) != (
-        outcome.completed_at, _failure_code(payload), outcome.is_late
-    ):  # fmt: skip
+        outcome.completed_at,
+        _failure_code(payload),
+        outcome.is_late,
+    ):
         return False
     shown, number = payload.get("provider_transaction_id"), row["provider_transaction_id"]
     # A provider may send its transaction id after the outcome, but never two of them.
