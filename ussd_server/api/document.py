@@ -19,7 +19,7 @@ from marshmallow.fields import Field
 from werkzeug.routing import Rule
 
 from schemas.envelopes import is_management
-from ussd_server.api.document_errors import EVERY_CALL, add_error_examples, error_codes, error_responses
+from ussd_server.api.document_errors import EVERY_CALL, error_codes, error_responses
 from ussd_server.api.document_events import event_data, webhooks
 from ussd_server.api.document_examples import examples, reply_example, request_example
 from ussd_server.api.document_models import narrowed, simplify
@@ -73,7 +73,6 @@ def api_document(app: Flask) -> dict[str, Any]:
     )
     plugin.converter.attribute_functions.insert(1, _declared_by_field)  # type: ignore[union-attr]
     _add_components(spec)
-    add_error_examples(spec)
     for rule in sorted(app.url_map.iter_rules(), key=_place):
         view = app.view_functions[rule.endpoint]
         path = re.sub(r"<(?:[^:>]+:)?([^>]+)>", r"{\1}", rule.rule)

@@ -42,12 +42,6 @@ def error_codes(rule: Rule, route: EndpointSpec) -> list[Code]:
     return [code for code in Code if code in codes]
 
 
-def add_error_examples(spec: APISpec) -> None:
-    """Add the example of each code, which responses refer to."""
-    for error, example in error_examples().items():
-        spec.components.example(error, example)
-
-
 def error_responses(spec: APISpec, rule: Rule, codes: list[Code], *, has_body: bool = False) -> dict[str, str]:
     """Return the name of the shared response of each status, and add those that are new."""
     return {
@@ -64,8 +58,7 @@ def _response(spec: APISpec, rule: Rule, status: int, codes: list[Code], has_bod
         parts = list(examples)
     else:
         kind, meaning = "Error", ", ".join(f"`{code.error}`" for code in codes)
-        shown = spec.components.examples
-        examples = {e: {"$ref": f"#/components/examples/{e}"} for e in (code.error for code in codes) if e in shown}
+        examples = _error_examples(spec, codes)
         is_shared = [code for code in Code if code.http_status == status] == codes
         parts = [] if is_shared else [code.error for code in codes]
     name = "_".join((f"{kind}{status}", *parts))
@@ -81,3 +74,13 @@ def _response(spec: APISpec, rule: Rule, status: int, codes: list[Code], has_bod
             },
         )
     return name
+
+
+def _error_examples(spec: APISpec, codes: list[Code]) -> _Json:
+    """Return references to the shared examples of the codes, and add those that are new."""
+    found = error_examples()
+    shown = [code.error for code in codes if code.error in found]
+    for error in shown:
+        if error not in spec.components.examples:
+            spec.components.example(error, found[error])
+    return {error: {"$ref": f"#/components/examples/{error}"} for error in shown}

@@ -70,6 +70,7 @@ def _operation(event_type: str, meaning: str, data: _Json, example: Any) -> _Jso
         "tags": ["webhooks"],
         "summary": event_type,
         "description": meaning,
+        "security": [],
         "parameters": [
             {"name": name, "in": "header", "required": True, "description": text, "schema": schema}
             for name, (text, schema) in _HEADERS.items()
