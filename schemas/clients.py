@@ -31,8 +31,6 @@ class Scopes(fields.Field[tuple[str, ...]]):
 class LogInBody(Body):
     """The credentials of a user; `code`, a TOTP code or a recovery code, where a second factor is needed."""
 
-    example = {"email": "owner@client.example", "password": "correct horse battery", "code": "492039"}
-
     email = Text(longest=254, required=True, metadata={"description": "The e-mail address of the user."})
     password = Text(longest=256, required=True, metadata={"description": "The person's password."})
     code = Text(
@@ -47,8 +45,6 @@ class LogInBody(Body):
 class RefreshLoginBody(Body):
     """The refresh token of a login."""
 
-    example = {"refresh_token": "eyJsIjoi..."}
-
     refresh_token = Text(
         shortest=0, longest=8192, required=True, metadata={"description": "Exchange it for new tokens. It works once."}
     )
@@ -56,8 +52,6 @@ class RefreshLoginBody(Body):
 
 class LogOutBody(Body):
     """Nothing, or `{"all": true}`."""
-
-    example = {"all": True}
 
     everywhere = Flag(
         data_key="all",
@@ -68,8 +62,6 @@ class LogOutBody(Body):
 
 class CreateApiKeyBody(Body):
     """The scopes and the expiry of a new key."""
-
-    example = {"scopes": "transactions:* balance:read", "expires_at": None}
 
     scopes = Scopes(
         load_default=None,
@@ -83,8 +75,6 @@ class CreateApiKeyBody(Body):
 
 class DeleteApiKeysBody(Body):
     """The keys to delete, and whether to delete all of them or none."""
-
-    example = {"api_key_ids": ["0193a3f2-9b7c-7d4e-8f10-2a3b4c5d6e7f"], "atomic": False}
 
     api_key_ids = fields.List(
         Text(longest=1024, shortest=0),

@@ -25,8 +25,6 @@ class Body(Schema):
     """A JSON object that a caller sends. Loading raises ValidationError for a field that is not declared."""
 
     is_query: ClassVar[bool] = False
-    example: ClassVar[Mapping[str, Any]] = {}
-    """A valid body; the API document shows it."""
     takes_yaml: ClassVar[bool] = False
     """Whether the body may also be YAML; the service then reads it from its text."""
     takes_files: ClassVar[tuple[str, ...]] = ()

@@ -40,8 +40,6 @@ class CheckMenuBody(SaveDraftBody):
 class RollBackBody(Body):
     """The version to put in force again."""
 
-    example = {"version": 1}
-
     version = Whole(
         required=True,
         lowest=1,
@@ -52,8 +50,6 @@ class RollBackBody(Body):
 
 class BindCodeBody(Body):
     """The menu that answers a code."""
-
-    example = {"menu_id": "shop"}
 
     menu_id = Text(required=True, longest=64, metadata={"description": "The menu, by the `id` in its document."})
 
@@ -68,8 +64,6 @@ class GetGraphQuery(Query):
 
 class ReplayBody(Body):
     """The conversations to replay: session ids, or a period."""
-
-    example = {"from": "2026-11-20T00:00:00Z", "to": "2026-11-21T00:00:00Z"}
 
     session_ids = fields.List(
         Text(longest=64),

@@ -55,15 +55,6 @@ class CreatePayoutBody(Body):
 
     takes_files = ("text/csv", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet")
 
-    example = {
-        "reference": "salaries-2026-11",
-        "description": "Salary of November",
-        "items": [
-            {"phone_number": "+256770000000", "amount": 450000, "reference": "E-17", "name": "Sarah Namubiru"},
-            {"phone_number": "+256770000001", "amount": 380000, "reference": "E-18"},
-        ],
-    }
-
     reference = Text(
         required=True,
         longest=64,
@@ -87,8 +78,6 @@ class CreatePayoutQuery(Query):
 
 class ApprovePayoutBody(Body):
     """The fees that the approver saw. The approval is refused if they have changed."""
-
-    example = {"total_fee": 1500}
 
     total_fee_cents = FeeSum(
         data_key="total_fee", metadata={"description": "The fees of the ready rows, in shillings."}

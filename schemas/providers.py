@@ -11,6 +11,4 @@ _STATUSES = ("available", "degraded", "unavailable", "switched_off")
 class GetSubscriberQuery(Query):
     """The phone number whose subscriber is asked for."""
 
-    example = {"phone_number": "+256772123456"}
-
     phone_number = PhoneNumber(required=True, metadata={"description": "The subscriber: `+256` and nine digits."})

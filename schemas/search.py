@@ -11,8 +11,6 @@ _KINDS = ("transaction", "session", "event", "key", "payout", "menu", "webhook",
 class SearchQuery(Query):
     """The whole value to search for."""
 
-    example = {"q": "order-1001"}
-
     q = Text(
         shortest=3,
         longest=64,

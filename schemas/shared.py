@@ -14,8 +14,6 @@ PERIOD_END = Timestamp(data_key="to", metadata={"description": "The end of the p
 class RotateSecretBody(Body):
     """How long the present secret stays valid after the new one is made."""
 
-    example = {"grace_period_seconds": 3600}
-
     grace_period_seconds = Whole(
         lowest=0,
         highest=604_800,

@@ -25,15 +25,6 @@ _TYPES = ("collection", "disbursement", "transfer", "refund", "deposit")
 class CreateTransactionBody(Body):
     """A request to move money. The error names the first invalid field: the phone number, then the amount."""
 
-    example = {
-        "type": "collection",
-        "phone_number": "+256770000000",
-        "amount": 5000,
-        "reference": "order-1001",
-        "description": "Order 1001",
-        "metadata": {"basket": 17},
-    }
-
     phone_number = PhoneNumber(
         required=True,
         metadata={"description": "The subscriber. For a transfer: the subscriber whose account is debited."},
@@ -82,8 +73,6 @@ class CreateTransactionBody(Body):
 
 class CreateRefundBody(Body):
     """A request to refund a succeeded collection. Default amount: what has not been refunded yet."""
-
-    example = {"amount": 1500, "reference": "order-1001-refund", "reason": "Delivered too late"}
 
     amount_cents = Amount(
         data_key="amount",

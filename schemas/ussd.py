@@ -17,8 +17,6 @@ _STATUSES = ("active", "completed", "timed_out", "ended_by_user", "ended_by_clie
 class BeginSessionBody(Body):
     """A request to dial a code. `text` holds further entries, joined by stars."""
 
-    example = {"phone_number": "+256770000000", "service_code": "*165#", "network": "64110"}
-
     phone_number = PhoneNumber(required=True, metadata={"description": "The subscriber: `+256` and nine digits."})
     service_code = Text(
         required=True,
@@ -39,8 +37,6 @@ class BeginSessionBody(Body):
 
 class EnterTextBody(Body):
     """What the subscriber typed."""
-
-    example = {"text": "1", "turn": 1}
 
     text = Text(required=True, longest=_LONGEST_TEXT, shortest=0, metadata={"description": "What was typed."})
     turn = Whole(

@@ -14,11 +14,6 @@ _LONGEST_TYPE = 64
 class CreateWebhookBody(Body):
     """The URL to call, and the event types to send. Default: all types."""
 
-    example = {
-        "url": "https://client.example/events",
-        "types": ["transaction.succeeded", "transaction.failed"],
-    }
-
     url = Text(required=True, longest=2048, metadata={"description": "The URL that is called."})
     types = fields.List(
         Text(longest=_LONGEST_TYPE),
@@ -30,8 +25,6 @@ class CreateWebhookBody(Body):
 
 class RedeliverEventsBody(Body):
     """The period, and optionally the type, of the events to send again."""
-
-    example = {"from": "2026-11-20T00:00:00Z", "to": "2026-11-21T00:00:00Z"}
 
     from_at = Timestamp(
         required=True, data_key="from", metadata={"description": "The first moment of the period, inclusive."}

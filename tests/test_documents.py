@@ -22,9 +22,9 @@ PAGES = [REPOSITORY / name for name in ("README.md", "CONTRIBUTING.md", "CHANGEL
 LANGUAGES_OF_GUIDES = {"sh", "python", "javascript", "php", "text"}
 # By page: the languages of its code blocks, which the test that is named runs or compares.
 RUN = {
-    "API.md": {"sh", "http", "text"},  # tests/test_api_document.py
+    "API.md": {"sh", "text"},  # here; the text is a conversation
     "MENUS.md": {"yaml", "json"},  # tests/menus/test_menus_document.py, and here
-    "WEBHOOKS.md": {"python", "javascript", "json"},  # tests/journeys/test_webhook_page.py
+    "WEBHOOKS.md": {"python", "javascript"},  # tests/journeys/test_webhook_page.py
     "guides/README.md": {"sh"},  # tests/journeys/test_guides.py
     **{
         f"guides/{page.name}": LANGUAGES_OF_GUIDES for page in (DOCS / "guides").glob("[a-z]*.md")

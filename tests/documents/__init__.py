@@ -1,1 +1,1 @@
-"""Writes docs/API.md: sends the requests of a scenario over HTTP and records the replies."""
+"""Writes the documents that are made from the service, and plays the examples of the OpenAPI document."""

@@ -1,4 +1,4 @@
-"""The player: calls the running service and keeps the first answer of every operation and of every refusal."""
+"""The player: calls the running service and keeps the first exchange of every kind."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ import re
 import time
 from collections.abc import Callable
 from contextlib import closing
-from typing import Any
+from typing import Any, NamedTuple
 
 from schemas.envelopes import is_management
-from tests.documents.exchange import Exchange
-from tests.documents.operations import operations
 from tests.support.real_service.service import Service
 from ussd_server.status import Code
 
@@ -20,18 +18,40 @@ _PATIENCE_SECONDS = 120.0
 _LOOK_AGAIN_SECONDS = 0.5
 
 
+class Operation(NamedTuple):
+    """One method of one path; `name` is its `operationId`."""
+
+    name: str
+    method: str
+    path: str
+
+
+class Exchange(NamedTuple):
+    """One request body that was sent, and the reply."""
+
+    body: Any
+    answer: Any
+
+
+def operations(document: dict[str, Any]) -> list[Operation]:
+    """Return every operation, in the order of the OpenAPI document."""
+    return [
+        Operation(item["operationId"], method.upper(), path)
+        for path, methods in document["paths"].items()
+        for method, item in methods.items()
+    ]
+
+
 class Player:
-    """Sends requests and keeps the first exchange of every operation and of every refusal."""
+    """Sends requests and keeps the first exchange of every success and of every refusal."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
-        self.document = self._fetch("GET", "/openapi.json", None, {})[2]
-        self.played: dict[str, Exchange] = {}
+        self.operations = operations(self._fetch("GET", "/openapi.json", None, {})[1])
+        self.played: dict[tuple[str, int], Exchange] = {}
         self.refused: dict[str, Exchange] = {}
-        self.management: dict[tuple[int, str], Exchange] = {}
-        self._patterns = [
-            (o.name, o.method, re.compile(re.sub(r"\{\w+\}", "[^/]+", o.path))) for o in operations(self.document)
-        ]
+        self.management: dict[tuple[str, int, str], Exchange] = {}
+        self._patterns = [(o.name, o.method, re.compile(re.sub(r"\{\w+\}", "[^/]+", o.path))) for o in self.operations]
         # A path with the literal `bulk` goes before one with an id there.
         self._patterns.sort(key=lambda entry: entry[2].pattern.count("[^/]+"))
         self.token = ""
@@ -40,46 +60,26 @@ class Player:
 
     def data(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
         """Call the data API with the key; give `data` of the answer."""
-        shown = {"x-api-key": "$KEY", "x-api-secret": "$SECRET"}
-        return self.send(method, path, body, self.key | headers, shown | headers).get("data")
+        return self.send(method, path, body, self.key | headers).get("data")
 
-    def manage(self, method: str, path: str, body: Any = None, *, token: str | None = None) -> Any:
+    def manage(self, method: str, path: str, body: Any = None, *, token: str | None = None, **headers: str) -> Any:
         """Call key management with the access token; give `data` of the answer."""
-        sent = {"Authorization": f"Bearer {self.token if token is None else token}"}
-        return self.send(method, f"/api/clients{path}", body, sent, {"Authorization": "Bearer $TOKEN"}).get("data")
+        sent = {"Authorization": f"Bearer {self.token if token is None else token}"} | headers
+        return self.send(method, f"/api/clients{path}", body, sent).get("data")
 
-    def send(
-        self, method: str, path: str, body: Any = None, sent: dict[str, str] | None = None,
-        shown: dict[str, str] | None = None, hidden: str = "",
-    ) -> Any:  # fmt: skip
-        """Send one request and keep the exchange; `hidden` is a secret part of the path."""
-        sent, shown = sent or {}, shown or {}
-        if body is not None and "Content-Type" not in sent:
-            sent, shown = sent | {"Content-Type": "application/json"}, shown | {"Content-Type": "application/json"}
-        status, headers, answer = self._fetch(method, path, body, sent)
-        exchange = Exchange(
-            method,
-            path.replace(hidden, "$PATH_SECRET") if hidden else path,
-            body,
-            shown,
-            status,
-            headers,
-            answer,
-        )
-        self._remember(exchange, path)
+    def send(self, method: str, path: str, body: Any = None, sent: dict[str, str] | None = None) -> Any:
+        """Send one request and keep the exchange."""
+        status, answer = self._fetch(method, path, body, sent or {})
+        self._remember(method, path, status, Exchange(body, answer))
         return answer
 
     def look(self, path: str) -> Any:
-        """The present reply to a GET; it is not kept, and counts against no key of the scenario."""
+        """What a GET answers now; it is not kept, and counts against no key of the scenario."""
         if not self._key_of_looks:
-            made = self._fetch(
-                "POST",
-                "/api/clients/api-keys",
-                "{}",
-                {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"},
-            )[2]["data"]
+            sent = {"Authorization": f"Bearer {self.token}"}
+            made = self._fetch("POST", "/api/clients/api-keys", {}, sent)[1]["data"]
             self._key_of_looks = {"x-api-key": made["apikey"], "x-api-secret": made["apisecret"]}
-        return self._fetch("GET", path, None, self._key_of_looks)[2]
+        return self._fetch("GET", path, None, self._key_of_looks)[1]
 
     def until(self, holds: Callable[[], Any], pause_seconds: float = _LOOK_AGAIN_SECONDS) -> None:
         """Wait until `holds`, so that every run finds the same."""
@@ -98,18 +98,22 @@ class Player:
 
         self.until(is_refused, pause_seconds)
 
-    def _remember(self, exchange: Exchange, path: str) -> None:
-        if exchange.status < 400:
-            for name, method, pattern in self._patterns:
-                if method == exchange.method and pattern.fullmatch(path.partition("?")[0]):
-                    self.played.setdefault(name, exchange)
-                    return
+    def _remember(self, method: str, path: str, status: int, exchange: Exchange) -> None:
+        name = self._name_of(method, path.partition("?")[0])
+        if status < 400:
+            self.played.setdefault((name, status), exchange)
         elif is_management(path):
-            self.management.setdefault((exchange.status, exchange.answer["message"]), exchange)
+            self.management.setdefault((name, status, exchange.answer["message"]), exchange)
         else:
             self.refused.setdefault(exchange.answer["error"], exchange)
 
-    def _fetch(self, method: str, path: str, body: Any, headers: dict[str, str]) -> tuple[int, dict[str, str], Any]:
+    def _name_of(self, method: str, path: str) -> str:
+        matching = (name for name, by, pattern in self._patterns if by == method and pattern.fullmatch(path))
+        return next(matching, "")
+
+    def _fetch(self, method: str, path: str, body: Any, headers: dict[str, str]) -> tuple[int, Any]:
+        if body is not None:
+            headers = {"Content-Type": "application/json"} | headers
         connection = http.client.HTTPConnection("127.0.0.1", self.service.port, timeout=60)
         with closing(connection):
             text = body if isinstance(body, str | None) else json.dumps(body)
@@ -117,4 +121,4 @@ class Player:
             reply = connection.getresponse()
             content = reply.read().decode()
             is_json = (reply.headers["Content-Type"] or "").startswith("application/json")
-            return reply.status, dict(reply.headers), json.loads(content) if is_json else content
+            return reply.status, json.loads(content) if is_json else content

@@ -33,6 +33,8 @@ _MENU = {
         "bye": {"type": "end", "text": {"en": "Goodbye"}},
     },
 }  # fmt: skip
+_FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+_TOO_LARGE = '{"description": "' + "x" * 70_000 + '"}'
 
 
 def play(player: Player) -> None:
@@ -55,30 +57,48 @@ def play_key_management(player: Player) -> None:
     second = player.send("POST", "/api/clients/token/refresh", {"refresh_token": first["refresh_token"]})["data"]
     player.token = second["access_token"]
     player.manage("GET", "/service-identifier")
-    keys = [player.manage("POST", "/api-keys", {"scopes": "transactions:* balance:read"}) for _ in range(5)]
-    player.manage("GET", "/api-keys")
+    wanted = {"scopes": "transactions:* balance:read", "expires_at": None}
+    keys = [player.manage("POST", "/api-keys", wanted) for _ in range(5)]
     player.manage("POST", f"/api-keys/{keys[0]['id']}/rotate", {"grace_period_seconds": 3600})
     player.manage("DELETE", f"/api-keys/{keys[0]['id']}")
+    # Listings are written to the audit trail a moment later.
     player.manage("GET", "/audit-events?limit=2")
+    player.manage("GET", "/api-keys")
     missing = keys[0]["id"]
-    player.manage("DELETE", "/api-keys/bulk", {"api_key_ids": [keys[1]["id"], keys[2]["id"]]})
+    player.manage("DELETE", "/api-keys/bulk", {"api_key_ids": [keys[1]["id"], keys[2]["id"]], "atomic": True})
     player.manage("POST", "/api-keys/bulk-delete", {"api_key_ids": [keys[3]["id"], missing]})
-    player.manage("GET", "/api-keys?page=1")
+    _play_management_refusals(player, login, missing)
+    player.send("POST", "/api/clients/token/refresh", {"refresh_token": first["refresh_token"] + "x"})
+
+
+def _play_management_refusals(player: Player, login: dict[str, str], missing: str) -> None:
+    """Every kind of refusal of key management; `missing` is the id of a deleted key."""
+    known = player.service.demonstration
+    player.manage("POST", "/api-keys", {"colour": "red"})
     player.manage("POST", "/api-keys", {"scopes": "everything"})
+    player.manage("POST", "/api-keys", {}, token="stale")
+    player.manage("POST", "/api-keys", "scopes=", **_FORM)
+    player.manage("POST", "/api-keys", _TOO_LARGE)
+    player.manage("GET", "/api-keys?page=1")
+    player.manage("POST", f"/api-keys/{missing}/rotate", {})
     player.manage("DELETE", "/api-keys/not-an-id")
     player.manage("DELETE", f"/api-keys/{missing}")
-    player.manage("GET", "/api-keys", token="stale")
+    player.manage("GET", f"/payouts/{missing}")
     player.send("POST", "/api/clients/login", login | {"password": "a wrong password"})
-    with closing(sqlite3.connect(player.service.folder / "ussd.db")) as database, database:
-        database.execute("UPDATE clients SET requires_second_factor = 1")
-    player.send("POST", "/api/clients/login", login)
-    with closing(sqlite3.connect(player.service.folder / "ussd.db")) as database, database:
-        database.execute("UPDATE clients SET requires_second_factor = NULL")
-    player.send("POST", "/api/clients/token/refresh", {"refresh_token": first["refresh_token"] + "x"})
+    for is_required in (1, None):
+        with closing(sqlite3.connect(player.service.folder / "ussd.db")) as database, database:
+            database.execute("UPDATE clients SET requires_second_factor = ?", (is_required,))
+        if is_required:
+            player.send("POST", "/api/clients/login", login)
     viewer = {"email": known["viewer_email"], "password": known["viewer_password"]}
     seen = player.send("POST", "/api/clients/login", viewer)["data"]["access_token"]
+    player.manage("POST", "/api-keys", {}, token=seen)
     player.manage("GET", "/api-keys", token=seen)
     player.manage("DELETE", f"/api-keys/{missing}", token=seen)
+    for method, path in (("DELETE", "/api-keys/bulk"), ("POST", "/api-keys/bulk-delete")):
+        player.manage(method, path, {"api_key_ids": ["not-an-id"]})
+        player.manage(method, path, {"api_key_ids": [missing], "atomic": True})
+        player.manage(method, path, {"api_key_ids": [missing]}, token=seen)
     for _ in range(12):
         player.send("POST", "/api/clients/login", {"email": "unknown@client.example", "password": "a guess"})
 
@@ -86,16 +106,19 @@ def play_key_management(player: Player) -> None:
 def play_money(player: Player) -> None:
     """Collect, refund, read."""
     request = {"type": "collection", "phone_number": "+256770000000", "amount": 5000, "reference": "order-1001"}
-    paid = player.data("POST", "/api/transactions?wait=10", request | {"description": "Order 1001"})
+    request |= {"description": "Order 1001", "metadata": {"basket": 17}}
+    paid = player.data("POST", "/api/transactions?wait=10", request)
+    player.data("POST", "/api/transactions", request)
     player.data("GET", f"/api/transactions/{paid['transaction_id']}")
     player.data("GET", "/api/transactions?type=collection&limit=1")
     player.data("GET", "/data/collection?status=succeeded&limit=1")
     player.data("GET", "/api/search?q=order-1001")
     player.data("GET", "/api/providers")
     player.data("GET", "/api/subscribers?phone_number=%2B256770000042")
-    refund = {"amount": 1500, "reference": "order-1001-back"}
+    refund = {"amount": 1500, "reference": "order-1001-back", "reason": "Delivered too late"}
     back = player.data("POST", f"/api/transactions/{paid['transaction_id']}/refunds", refund)
     player.until(lambda: player.look(f"/api/transactions/{back['transaction_id']}")["data"]["completed_at"])
+    player.data("POST", f"/api/transactions/{paid['transaction_id']}/refunds", refund)
     player.data("GET", "/api/balance")
     player.data("GET", "/api/statements?limit=2")
     player.data("GET", "/api/reports/daily?date=2020-01-01")
@@ -107,34 +130,45 @@ def play_payouts(player: Player) -> None:
         {"phone_number": "+256770000000", "amount": 3000, "reference": "E-17", "name": "Sarah Namubiru"},
         {"phone_number": "0770000001", "amount": 2500, "reference": "E-18"},
     ]
-    draft = player.manage("POST", "/payouts", {"reference": "wages-47", "items": rows})
+    wages = {"reference": "wages-47", "description": "Wages", "items": rows}
+    draft = player.manage("POST", "/payouts", wages)
+    player.manage("POST", "/payouts", wages)
     path = f"/api/payouts/{draft['payout_id']}"
+    player.until(lambda: _names_are_compared(player, path))
     own_key, own_token = player.key, player.token
     known = player.service.demonstration
     login = {"email": known["approver_email"], "password": known["approver_password"]}
     player.token = player.send("POST", "/api/clients/login", login)["data"]["access_token"]
     _take_key(player, scopes="payouts:*")
-    player.data("POST", f"{path}/approve", {})
+    player.data("POST", f"{path}/approve", {"total_fee": 0})
     player.key, player.token = own_key, own_token
     player.until(lambda: player.look(path)["data"]["status"] == "completed")
     player.data("GET", path)
     player.data("GET", f"{path}/items")
     player.data("GET", "/api/payouts?limit=1")
-    made = player.data("POST", "/api/payouts", {"reference": "wages-48", "description": "Wages", "items": rows})
+    made = player.data("POST", "/api/payouts", wages | {"reference": "wages-48"})
+    player.data("POST", "/api/payouts", wages | {"reference": "wages-48"})
     player.data("POST", f"/api/payouts/{made['payout_id']}/cancel", {})
     other = player.data("POST", "/api/payouts", {"reference": "wages-49", "items": rows[:1]})
+    player.until(lambda: _names_are_compared(player, f"/api/payouts/{other['payout_id']}"))
     player.manage("GET", "/payouts?limit=1")
     player.manage("GET", f"/payouts/{other['payout_id']}")
     player.manage("GET", f"/payouts/{other['payout_id']}/items")
-    player.manage("POST", f"/payouts/{other['payout_id']}/approve", {})
+    player.manage("POST", f"/payouts/{other['payout_id']}/approve", {"total_fee": 0})
     waiting = player.data("POST", "/api/payouts", {"reference": "wages-50", "items": rows[:1]})
     player.manage("POST", f"/payouts/{waiting['payout_id']}/cancel", {})
+
+
+def _names_are_compared(player: Player, path: str) -> bool:
+    rows = player.look(f"{path}/items")["data"]["items"]
+    return all(row["name"] is None or row["name_match"] != "unknown" for row in rows)
 
 
 def play_conversations(player: Player) -> None:
     """A session by API, and one through a gateway."""
     code = player.service.demonstration["service_code"]
-    session = player.data("POST", "/api/ussd/sessions", {"phone_number": "+256770000000", "service_code": code})
+    dialled = {"phone_number": "+256770000000", "service_code": code, "network": "64110"}
+    session = player.data("POST", "/api/ussd/sessions", dialled)
     path = f"/api/ussd/sessions/{session['session_id']}"
     player.data("POST", f"{path}/input", {"text": "1", "turn": 1})
     player.data("GET", path)
@@ -143,25 +177,23 @@ def play_conversations(player: Player) -> None:
     player.data("DELETE", path)
     player.data("POST", f"{path}/input", {"text": "1"})
     gateway = player.service.demonstration["gateway_path"]
-    secret = gateway.rpartition("/")[2]
-    form = {"Content-Type": "application/x-www-form-urlencoded"}
     phone = f"sessionId=ATUid_1&phoneNumber=%2B256770000000&serviceCode={code.replace('#', '%23')}"
     step, over = f"{phone}&networkCode=64110&text=", f"{phone}&status=Success"
-    player.send("POST", gateway, step, form, form, hidden=secret)
-    player.send("POST", f"{gateway}/events", over, form, form, hidden=secret)
-    player.send("GET", f"{gateway}?{step}", hidden=secret)
+    player.send("POST", gateway, step, _FORM)
+    player.send("POST", f"{gateway}/events", over, _FORM)
+    player.send("GET", f"{gateway}?{step}")
     tokens = Tokens(Keyring(player.service.folder / "secrets.json"))
     callback = callback_path(tokens, "airtel")
     for method in ("POST", "PUT"):
         body = {"reference": "5b1f8f0e-3c44-4c0c-9d5e-6a1f2f0b7a11"}
-        player.send(method, callback, body, hidden=callback.rpartition("/")[2])
+        player.send(method, callback, body)
 
 
 def play_menus(player: Player) -> None:
     """Draft, check, publish, bind, go back."""
     path, code = f"/api/ussd/menus/{_MENU['id']}", player.service.demonstration["service_code"].rstrip("#")
     player.data("PUT", path, _MENU)
-    player.data("POST", f"{path}/check")
+    player.data("POST", f"{path}/check", _MENU)
     player.data("POST", f"{path}/publish", {})
     player.data("POST", f"{path}/publish", {})
     player.data("POST", f"{path}/rollback", {"version": 1})
@@ -179,13 +211,17 @@ def play_webhooks(player: Player) -> None:
     """Create, rotate, test, redeliver and delete webhooks."""
     # Earlier events must not reach the webhook.
     player.until(lambda: "ussd_events_pending 0" in player.look("/metrics"))
-    webhook = player.data("POST", "/api/webhooks", {"url": "http://127.0.0.1:9090/events"})
+    webhook = player.data(
+        "POST",
+        "/api/webhooks",
+        {"url": "http://127.0.0.1:9090/events", "types": ["transaction.succeeded", "transaction.failed"]},
+    )
     path = f"/api/webhooks/{webhook['id']}"
     player.data("GET", path)
     player.data("GET", "/api/webhooks")
     player.data("POST", f"{path}/enable")
     player.data("POST", f"{path}/rotate", {"grace_period_seconds": 3600})
-    player.data("POST", "/api/webhooks/callbacks/rotate")
+    player.data("POST", "/api/webhooks/callbacks/rotate", {"grace_period_seconds": 3600})
     event = player.data("GET", "/api/events?type=transaction.succeeded&limit=1")["items"][0]
     player.data("POST", f"/api/events/{event['id']}/redeliver")
     player.until(lambda: any(one["trouble"] for one in player.look(f"/api/events/{event['id']}")["data"]["deliveries"]))
@@ -215,11 +251,10 @@ def play_refusals(player: Player) -> None:
     player.data("GET", "/api/transactions/0193a3f2-9b7c-7d4e-8f10-2a3b4c5d6e7f")
     player.data("GET", "/api/nowhere")
     player.data("PATCH", "/api/transactions")
-    player.data("POST", "/api/transactions", "amount=5000", **{"Content-Type": "application/x-www-form-urlencoded"})
-    _play_too_large(player)
+    player.data("POST", "/api/transactions", "amount=5000", **_FORM)
+    player.data("POST", "/api/transactions", _TOO_LARGE)
     _play_without_database(player, request)
-    shown = {"x-api-key": "$KEY", "x-api-secret": "$SECRET"}
-    player.send("GET", "/api/balance", None, player.key | {"x-api-secret": "wrong"}, shown)
+    player.send("GET", "/api/balance", None, player.key | {"x-api-secret": "wrong"})
     _take_key(player, scopes="balance:read")
     player.data("GET", "/api/transactions")
     _take_key(player, expires_at=(datetime.now(UTC) + timedelta(seconds=3)).isoformat())
@@ -235,16 +270,10 @@ def _take_key(player: Player, **wanted: str) -> None:
     player.key = {"x-api-key": made["apikey"], "x-api-secret": made["apisecret"]}
 
 
-def _play_too_large(player: Player) -> None:
-    """A body of more than 64 KiB; what is shown of it is its beginning."""
-    player.data(
-        "POST", "/api/transactions", '{"description": "' + "x" * 70_000 + '"}', **{"Content-Type": "application/json"}
-    )
-
-
 def _play_without_database(player: Player, request: dict[str, Any]) -> None:
     """Hold the write lock of SQLite until a call gives up waiting for it."""
     with closing(sqlite3.connect(player.service.folder / "ussd.db", isolation_level=None)) as database:
         database.execute("BEGIN IMMEDIATE")
         player.data("POST", "/api/transactions", request | {"reference": "order-2002"})
+        player.manage("POST", "/api-keys", {})
         database.execute("ROLLBACK")

@@ -1,4 +1,4 @@
-"""Writes the examples of docs/WEBHOOKS.md: causes every type of event and records it."""
+"""The examples of webhooks in the OpenAPI document: causes every type of event and records it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 from tests.conftest import MovableClock
@@ -28,19 +29,11 @@ from ussd_server.services.transactions.messages import CreateRefund
 from ussd_server.services.webhooks.messages import EVENT_TYPES, NameWebhook
 from ussd_server.services.webhooks.payloads import payloads_of
 from ussd_server.settings import read_settings
-from ussd_server.values import new_id
-
-_MARK = "from what the service really sends. -->\n"
+from ussd_server.values import iso_milliseconds, new_id
 
 
-def shown_in(page: Path) -> str:
-    """Return the examples of the page."""
-    return page.read_text(encoding="utf-8").partition(_MARK)[2]
-
-
-def write_examples(page: Path) -> None:
-    """Write the examples of the page."""
-    text, mark, _ = page.read_text(encoding="utf-8").partition(_MARK)
+def played_events() -> dict[str, Any]:
+    """Return what webhooks receive of every type of event, from services of their own."""
     with tempfile.TemporaryDirectory() as folder:
         with mock.patch.dict(os.environ, environment(Path(folder), USSD_ALLOW_PRIVATE_ADDRESSES="1"), clear=True):
             settings = read_settings()
@@ -48,20 +41,21 @@ def write_examples(page: Path) -> None:
         services = build_services(settings, clock)
         migrate()
         try:
-            page.write_text(text + mark + examples(services, clock), encoding="utf-8")
+            return event_examples(services, clock)
         finally:
             services.close()
             close_connections()
 
 
-def examples(services: Services, clock: MovableClock) -> str:
-    """Every type of event with its meaning and an example."""
-    parts = []
-    for event in _one_of_each(services, clock):
-        body = {"type": event.type, "timestamp": "2026-11-20T08:15:30.123Z", "data": payloads_of([event])[event.id]}
-        text = steady(json.dumps(body, indent=2, ensure_ascii=False))
-        parts.append(f"### `{event.type}`\n\n{EVENT_TYPES[event.type]}\n\n```json\n{text}\n```\n")
-    return "\n" + "\n".join(parts)
+def event_examples(services: Services, clock: MovableClock) -> dict[str, Any]:
+    """Return the body that a webhook receives, by type of event."""
+    return {event.type: _body(event) for event in _one_of_each(services, clock)}
+
+
+def _body(event: Event) -> dict[str, Any]:
+    body = {"type": event.type, "timestamp": iso_milliseconds(event.created_at), "data": payloads_of([event])[event.id]}
+    shown: dict[str, Any] = json.loads(steady(json.dumps(body, ensure_ascii=False)))
+    return shown
 
 
 def _one_of_each(services: Services, clock: MovableClock) -> Iterator[Event]:

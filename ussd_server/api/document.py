@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from http import HTTPStatus
 from typing import Any, get_args, get_origin
 
 from apispec import APISpec
@@ -20,6 +19,9 @@ from marshmallow.fields import Field
 from werkzeug.routing import Rule
 
 from schemas.envelopes import is_management
+from ussd_server.api.document_errors import EVERY_CALL, error_codes, error_responses
+from ussd_server.api.document_events import event_data, webhooks
+from ussd_server.api.document_examples import examples, reply_example, request_example
 from ussd_server.api.document_models import narrowed, simplify
 from ussd_server.api.document_words import HEADERS, TAGS, VARIABLES
 from ussd_server.api.endpoints import EndpointSpec, allow_anyone, authenticate_access_token, authenticate_api_key
@@ -37,12 +39,6 @@ _SECURITY: dict[Any, list[dict[str, list[str]]]] = {
     authenticate_api_key: [{"apiKey": [], "apiSecret": []}],
     authenticate_access_token: [{"bearer": []}],
     allow_anyone: [],
-}
-_EVERY_CALL = (Code.INVALID_REQUEST, Code.REQUEST_TOO_LARGE, Code.INTERNAL_ERROR, Code.SERVICE_UNAVAILABLE)
-_AUTHENTICATION_CODES: dict[Any, tuple[Code, ...]] = {
-    authenticate_api_key: (Code.INVALID_CREDENTIALS, Code.API_KEY_DISABLED, Code.RATE_LIMIT_EXCEEDED),
-    authenticate_access_token: (Code.INVALID_CREDENTIALS, Code.RATE_LIMIT_EXCEEDED),
-    allow_anyone: (),
 }
 _LIMIT_HEADERS = [name for name in HEADERS if "RateLimit" in name]
 
@@ -65,12 +61,16 @@ def api_document(app: Flask) -> dict[str, Any]:
 
     plugin = MarshmallowPlugin(schema_name_resolver=name_of)
     spec = APISpec(
-        title="USSD server", version=_VERSION, openapi_version="3.1.0", plugins=[plugin],
-        info={"description": _ABOUT}, servers=[{"url": "/"}],
+        title="USSD server",
+        version=_VERSION,
+        openapi_version="3.1.0",
+        plugins=[plugin],
+        info={"description": _ABOUT},
+        servers=[{"url": "/"}],
         tags=[
             {"name": name, "x-displayName": title, "description": meaning} for name, (title, meaning) in TAGS.items()
         ],
-    )  # fmt: skip
+    )
     plugin.converter.attribute_functions.insert(1, _declared_by_field)  # type: ignore[union-attr]
     _add_components(spec)
     for rule in sorted(app.url_map.iter_rules(), key=_place):
@@ -84,7 +84,11 @@ def api_document(app: Flask) -> dict[str, Any]:
             else:
                 continue
             spec.path(path=path, operations={method.lower(): operation})
-    return simplify(spec.to_dict(), schemas)
+    events, data = webhooks(refer, examples()["webhooks"]), event_data(refer)
+    document = spec.to_dict() | {"webhooks": events}
+    event = document["components"]["schemas"]["Event"]["properties"]
+    event["data"] = data | {"description": event["data"]["description"]}
+    return simplify(document, schemas)
 
 
 def component_name(view: Any) -> str:
@@ -93,30 +97,18 @@ def component_name(view: Any) -> str:
     return "".join((*items, kind.__name__.removesuffix("View")))
 
 
-def error_codes(rule: Rule, route: EndpointSpec) -> list[Code]:
-    """Return every code with which a call of this route can be refused."""
-    codes = {*_EVERY_CALL, *_AUTHENTICATION_CODES[route.authenticate], *route.refuses}
-    for schema in filter(None, (route.takes, route.query)):
-        codes |= {Code[field.refusal] for field in schema.fields.values() if hasattr(field, "refusal")}
-    if route.needs:
-        codes.add(Code.INSUFFICIENT_SCOPE)
-    if route.takes:
-        codes.add(Code.UNSUPPORTED_MEDIA_TYPE)
-    if route.idempotent:
-        codes.add(Code.IDEMPOTENCY_KEY_REUSED)
-    if rule.arguments and not any(code.http_status == Code.NOT_FOUND.http_status for code in codes):
-        codes.add(Code.NOT_FOUND)
-    return [code for code in Code if code in codes]
-
-
 def _place(rule: Rule) -> int:
     """Return the sort key of a route: the order of the groups. Within a group, blueprints keep their own order."""
     return list(TAGS).index(_tag(rule)) if _tag(rule) in TAGS else len(TAGS)
 
 
 def _title(rule: Rule) -> str:
-    words: str = rule.endpoint.rpartition(".")[2].replace("_", " ").capitalize()
+    words = _name(rule).replace("_", " ").capitalize()
     return words.replace("Api ", "API ").replace(" api ", " API ")
+
+
+def _name(rule: Rule) -> str:
+    return str(rule.endpoint.rpartition(".")[2])
 
 
 def _tag(rule: Rule) -> str:
@@ -126,21 +118,20 @@ def _tag(rule: Rule) -> str:
 def _operation(spec: APISpec, rule: Rule, route: EndpointSpec, refer: _Refer) -> dict[str, Any]:
     codes = error_codes(rule, route)
     operation: dict[str, Any] = {
-        "operationId": rule.endpoint.rpartition(".")[2],
+        "operationId": _name(rule),
         "tags": [_tag(rule)],
         "summary": _title(rule),
         "description": _description(route, rule, codes),
         "security": _SECURITY[route.authenticate],
         "parameters": _parameters(rule, route),
-        "responses": _successes(rule, route, refer) | _errors(spec, rule, codes),
+        "responses": _successes(rule, route, refer)
+        | error_responses(spec, rule, codes, has_body=route.takes is not None),
     }
     if route.needs:
         operation["x-permission"] = route.needs
     if route.takes is not None and route.takes.fields:
         is_needed = any(field.required for field in route.takes.fields.values())
-        media: dict[str, Any] = {"schema": _schema_of(route.takes)}
-        if route.takes.example:
-            media["example"] = dict(route.takes.example)
+        media = {"schema": _schema_of(route.takes)} | request_example(_name(rule))
         content = {"application/json": media}
         if route.takes.takes_yaml:
             content["application/yaml"] = media
@@ -151,10 +142,15 @@ def _operation(spec: APISpec, rule: Rule, route: EndpointSpec, refer: _Refer) ->
 
 def _other_operation(spec: APISpec, rule: Rule, view: Any, method: str) -> dict[str, Any]:
     """Return an operation whose reply is not an envelope of the API."""
-    content: dict[str, Any] = {media_type: {"schema": {}} for media_type in view.speaks}
-    codes = [*_EVERY_CALL, *([Code.NOT_FOUND] if rule.arguments else [])]
+    name = _name(rule) + ("" if len(_methods(rule)) == 1 else f"_{method.lower()}")
+    example = reply_example(name, "200")
+    shown_as = "text/" if isinstance(example.get("example"), str) else "application/"
+    content: dict[str, Any] = {
+        media_type: {"schema": {}} | (example if media_type.startswith(shown_as) else {}) for media_type in view.speaks
+    }
+    codes = [*EVERY_CALL, *([Code.NOT_FOUND] if rule.arguments else [])]
     return {
-        "operationId": rule.endpoint.rpartition(".")[2] + ("" if len(_methods(rule)) == 1 else f"_{method.lower()}"),
+        "operationId": name,
         "tags": [_tag(rule)],
         "summary": _title(rule),
         "description": (view.__doc__ or "").strip().partition("\n")[0],
@@ -162,7 +158,7 @@ def _other_operation(spec: APISpec, rule: Rule, view: Any, method: str) -> dict[
         "parameters": _path_parameters(rule),
         "responses": {
             "200": {"description": "The reply", "headers": _headers("X-Request-Id"), "content": content},
-            **_errors(spec, rule, codes),
+            **error_responses(spec, rule, codes),
         },
     }
 
@@ -178,11 +174,15 @@ def _description(route: EndpointSpec, rule: Rule, codes: list[Code]) -> str:
 def _parameters(rule: Rule, route: EndpointSpec) -> list[dict[str, Any]]:
     query: list[Any] = [{"in": "query", "schema": route.query}] if route.query.fields else []
     if route.idempotent:
-        query.append({
-            "name": "Idempotency-Key", "in": "header", "required": False,
-            "description": "Another name for this request, beside its reference.",
-            "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]*$"},
-        })  # fmt: skip
+        query.append(
+            {
+                "name": "Idempotency-Key",
+                "in": "header",
+                "required": False,
+                "description": "Another name for this request, beside its reference.",
+                "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]*$"},
+            }
+        )
     return _path_parameters(rule) + query
 
 
@@ -199,20 +199,21 @@ def _successes(rule: Rule, route: EndpointSpec, refer: _Refer) -> dict[str, Any]
     if may_repeat:
         found["200"] = "It was recorded before; this is its present state"
     more = _LIMIT_HEADERS if route.authenticate is authenticate_api_key else []
-    content = {"application/json": {"schema": _reply(rule, route.gives, refer)}} | {
-        media_type: {"schema": {"type": "string"}} for media_type in route.also
-    }
+    shape = {"schema": _reply(rule, route.gives, refer)}
+    also = {media_type: {"schema": {"type": "string"}} for media_type in route.also}
     return {
         status: {
             "description": message,
             "headers": _headers(
-                "X-Request-Id", *more, *(["Location"] if status == "201" else []),
+                "X-Request-Id",
+                *more,
+                *(["Location"] if status == "201" else []),
                 *(["Idempotent-Replayed"] if may_repeat and status == "200" else []),
             ),
-            "content": content,
+            "content": {"application/json": shape | reply_example(_name(rule), status)} | also,
         }
         for status, message in found.items()
-    }  # fmt: skip
+    }
 
 
 def _reply(rule: Rule, gives: Any, refer: _Refer) -> dict[str, Any]:
@@ -223,27 +224,13 @@ def _reply(rule: Rule, gives: Any, refer: _Refer) -> dict[str, Any]:
     return narrowed("ManagementSuccess" if is_management(rule.rule) else "Success", data=data)
 
 
-def _errors(spec: APISpec, rule: Rule, codes: list[Code]) -> dict[str, Any]:
-    """Return the shared response of each status, and add those that are new."""
-    kind = "ManagementError" if is_management(rule.rule) else "Error"
-    statuses = sorted({code.http_status for code in codes})
-    for status in statuses:
-        if f"{kind}{status}" in spec.components.responses:
-            continue
-        comes_again = status in {Code.RATE_LIMIT_EXCEEDED.http_status, Code.SERVICE_UNAVAILABLE.http_status}
-        meanings = ", ".join(f"`{code.error}`" for code in Code if code.http_status == status)
-        spec.components.response(f"{kind}{status}", {
-            "description": meanings if kind == "Error" else HTTPStatus(status).phrase,
-            "headers": _headers("X-Request-Id", *(["Retry-After"] if comes_again else [])),
-            "content": {"application/json": {"schema": {"$ref": f"#/components/schemas/{kind}"}}},
-        })  # fmt: skip
-    return {str(status): f"{kind}{status}" for status in statuses}
-
-
 def _object(**properties: Any) -> dict[str, Any]:
     return {
-        "type": "object", "properties": properties, "required": list(properties), "additionalProperties": False,
-    }  # fmt: skip
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
 
 
 def _headers(*names: str) -> dict[str, Any]:
@@ -257,19 +244,24 @@ def _add_components(spec: APISpec) -> None:
         spec.components.security_scheme(name, {"type": "apiKey", "in": "header", "name": header})
     spec.components.security_scheme("bearer", {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"})
     spec.components.schema("ErrorCode", {"type": "string", "enum": [code.error for code in Code]})
-    spec.components.schema("Success", _object(
-        success={"type": "boolean", "const": True}, message={"type": "string"}, data={}
-    ))  # fmt: skip
-    spec.components.schema("ManagementSuccess", _object(
-        status={"type": "integer"}, message={"type": "string"}, data={}
-    ))  # fmt: skip
-    spec.components.schema("Error", _object(
-        success={"type": "boolean", "const": False}, error={"$ref": "#/components/schemas/ErrorCode"},
-        message={"type": "string"}, timestamp={"type": "string", "format": "date-time"},
-    ))  # fmt: skip
-    spec.components.schema("ManagementError", _object(
-        status={"type": "integer"}, message={"type": "string"}, data={"type": "null"}
-    ))  # fmt: skip
+    spec.components.schema(
+        "Success", _object(success={"type": "boolean", "const": True}, message={"type": "string"}, data={})
+    )
+    spec.components.schema(
+        "ManagementSuccess", _object(status={"type": "integer"}, message={"type": "string"}, data={})
+    )
+    spec.components.schema(
+        "Error",
+        _object(
+            success={"type": "boolean", "const": False},
+            error={"$ref": "#/components/schemas/ErrorCode"},
+            message={"type": "string"},
+            timestamp={"type": "string", "format": "date-time"},
+        ),
+    )
+    spec.components.schema(
+        "ManagementError", _object(status={"type": "integer"}, message={"type": "string"}, data={"type": "null"})
+    )
 
 
 def _schema_of(schema: Schema) -> Any:

@@ -55,6 +55,16 @@ def test_a_call_is_found_read_in_four_languages_and_tried(
         assert tried.value.status == 200
 
 
+def test_an_example_of_a_reply_and_the_body_of_a_webhook_are_shown(visitor: Visitor) -> None:
+    with visitor.tab(signed_in=False) as page:
+        page.goto("/docs#tag/transactions/GET/api/balance")
+        page.get_by_role("heading", name="Get balance").first.wait_for()
+        expect(page.locator("pre", has_text='"as_of"').first).to_contain_text('"currency": "UGX"')
+        page.goto("/docs#tag/webhooks/webhook/POST/webhook.disabled")
+        page.get_by_role("heading", name="webhook.disabled").first.wait_for()
+        expect(page.get_by_text("The receiver answered 410 Gone").first).to_be_visible()
+
+
 @pytest.mark.parametrize(
     ("settings", "caller"),
     [

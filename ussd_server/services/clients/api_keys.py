@@ -25,6 +25,7 @@ from ussd_server.services.clients.key_messages import (
     CreateApiKey,
     DeleteApiKey,
     DeleteApiKeys,
+    DeletedApiKeyView,
     FailedDeletion,
     ImportApiKey,
     ImportedApiKey,
@@ -38,13 +39,15 @@ from ussd_server.services.sessions.endings import invalidate_sessions
 from ussd_server.services.webhooks.events import write_event
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id, iso_milliseconds, new_id
-from ussd_server.wire import DeletionResult
+from ussd_server.wire import DeletionResult, writer
 
 MOST_KEYS_OF_A_CLIENT = 50
 
 _MAY_NOT = "Insufficient permissions"
 _MAY_NOT_DELETE = "Insufficient permissions to delete this API key"
 _NOT_FOUND = "API Key not found"
+
+_WRITE_DELETED = writer(DeletedApiKeyView)
 
 _OF_CLIENT = CompiledQuery(
     lambda: (
@@ -293,8 +296,8 @@ def _remove(row: ApiKey, context: RequestContext, now: datetime) -> None:
     ApiKey.delete().where(ApiKey.id == row.id).execute()
     DeletedApiKey.create(apikey=row.apikey, id=row.id, client_id=row.client_id, deleted_at=now)
     invalidate_sessions(row.id, now)
-    shown = {"id": row.id, "apikey": row.apikey, "deleted_at": iso_milliseconds(now)}
-    write_event(row.client_id, "api_key.deleted", row.id, shown, now)
+    deleted = _WRITE_DELETED(DeletedApiKeyView(row.id, row.apikey, now))
+    write_event(row.client_id, "api_key.deleted", row.id, deleted, now)
     write_audit_event("api_key.deleted", context, now, client_id=row.client_id, object_id=row.id)
 
 

@@ -157,6 +157,15 @@ class ImportedApiKey:
 
 
 @dataclass(frozen=True, slots=True)
+class DeletedApiKeyView:
+    """A deleted key, as its event shows it."""
+
+    id: Annotated[str, "The identifier, a UUID."]
+    apikey: Annotated[str, "The value for the header `x-api-key`."]
+    deleted_at: Annotated[datetime, "When it was deleted."]
+
+
+@dataclass(frozen=True, slots=True)
 class FailedDeletion:
     """A key that a bulk deletion did not find."""
 

@@ -147,6 +147,23 @@ class DeliveryView:
 
 
 @dataclass(frozen=True, slots=True)
+class WebhookDisabledView:
+    """A webhook that was switched off, as its event shows it."""
+
+    webhook_id: Annotated[str, "The `id` of the webhook."]
+    url: Annotated[str, "The URL that is called."]
+    reason: Annotated[str, "Why the webhook was switched off."]
+    disabled_at: Annotated[datetime, "When the webhook was switched off."]
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookTestView:
+    """A test that a client requested, as its event shows it."""
+
+    webhook_id: Annotated[str, "The `id` of the webhook under test."]
+
+
+@dataclass(frozen=True, slots=True)
 class EventView:
     """An event as its client sees it."""
 

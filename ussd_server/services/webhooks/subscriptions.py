@@ -31,17 +31,21 @@ from ussd_server.services.webhooks.messages import (
     RotateCallbacks,
     RotatedSecretView,
     RotateWebhook,
+    WebhookDisabledView,
+    WebhookTestView,
     WebhookView,
 )
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id, iso_milliseconds, new_id
-from ussd_server.wire import DeletionResult, Page
+from ussd_server.wire import DeletionResult, Page, writer
 
 MOST_WEBHOOKS_OF_A_CLIENT = 20
 
 # The Standard Webhooks specification asks for 24 to 64 random bytes behind this prefix.
 _SECRET_PREFIX = "whsec_"  # noqa: S105 - how every secret begins
 _SECRET_BYTES = 32
+
+_WRITE_DISABLED, _WRITE_TEST = writer(WebhookDisabledView), writer(WebhookTestView)
 
 
 class WebhookService:
@@ -131,7 +135,7 @@ class WebhookService:
             if not row.is_active:
                 raise ServiceError(Code.INVALID_REQUEST, "The webhook is switched off; enable it first")
             # An object of its own, so that it never waits for an earlier test.
-            event_id = write_event(row.client_id, WEBHOOK_TEST, new_id(now), {"webhook_id": row.id}, now)
+            event_id = write_event(row.client_id, WEBHOOK_TEST, new_id(now), _WRITE_TEST(WebhookTestView(row.id)), now)
             return event_views([Event.get_by_id(event_id)])[0]
 
     def _rotate(self, row: Webhook, grace_period_seconds: int, context: RequestContext) -> RotatedSecretView:
@@ -190,7 +194,11 @@ def locked_callbacks_row(vault: Vault, client_id: str, now: datetime) -> Webhook
 
 
 def switch_off(row: Webhook, reason: str, now: datetime) -> None:
-    """Stop sending to a webhook, and write an event. Call inside a unit of work, with the row locked."""
+    """Stop sending to a webhook, and write an event. Call inside a unit of work, with the row locked.
+
+    The row of the client's callbacks has no URL and is never switched off.
+    """
+    assert row.url is not None
     row.is_active, row.disabled_at, row.disabled_reason, row.updated_at = False, now, reason, now
     row.save()
     _cancel_deliveries(row, now)
@@ -198,7 +206,7 @@ def switch_off(row: Webhook, reason: str, now: datetime) -> None:
         row.client_id,
         WEBHOOK_DISABLED,
         row.id,
-        {"webhook_id": row.id, "url": row.url, "reason": reason, "disabled_at": iso_milliseconds(now)},
+        _WRITE_DISABLED(WebhookDisabledView(row.id, row.url, reason, now)),
         now,
     )
     about = {"url": row.url, "reason": reason, "page": f"/console/webhooks/{row.id}"}
