@@ -150,9 +150,7 @@ def test_two_operators_refund_a_collection_once(client_id: str) -> None:
     assert (audit.client_id, audit.object_id, audit.actor) == (client_id, made.transaction_id, "operator")
     shown = output_of("transactions", "show", "order 7", "--client", "ACME")["transaction"]
     assert (shown["transaction_id"], shown["refunded_amount_cents"]) == (made.transaction_id, 150_000)
-    assert (
-        "UGX 1,500 of it was refunded or is being refunded" in run("transactions", "show", "order 7").output
-    )
+    assert "UGX 1,500 of it was refunded or is being refunded" in run("transactions", "show", "order 7").output
 
 
 def test_a_reference_of_several_clients_needs_the_client(client_id: str) -> None:

@@ -117,11 +117,9 @@ def with_tables(page: str) -> str:
             ((f"`{name}`", *_shown(example), does) for name, (example, does) in FILTERS.items()),
         ),
         "expressions": _rows(("expression", "value"), ((f"`{each}`", f"`{_value(each)}`") for each in EXPRESSIONS)),
-        "scripts": _tables(
-            ("script", ""), ("dial", "dial"), ("world", "world"), ("step", "steps"), ("after", "after")
-        ),
+        "scripts": _tables(("script", ""), ("dial", "dial"), ("world", "world"), ("step", "steps"), ("after", "after")),
         "limits": _limits(),
-    }  # fmt: skip
+    }
     return _PLACE.sub(lambda place: f"{place[1]}\n{made[place['table']].strip()}\n\n{place[3]}", page)
 
 
@@ -141,10 +139,13 @@ def _nodes() -> str:
         "router": [("case", "cases")],
         "language": [("language option", "options")],
     }
-    return "\n".join(
-        f"### `{kind}`\n\n{meaning}\n\n{_tables((kind, ''), *within.get(kind, []))}"
-        for kind, meaning in NODE_MEANINGS.items()
-    ) + f"\nFields of every `invalid`:\n\n{_table('invalid')}"  # fmt: skip
+    return (
+        "\n".join(
+            f"### `{kind}`\n\n{meaning}\n\n{_tables((kind, ''), *within.get(kind, []))}"
+            for kind, meaning in NODE_MEANINGS.items()
+        )
+        + f"\nFields of every `invalid`:\n\n{_table('invalid')}"
+    )
 
 
 def _rules() -> str:

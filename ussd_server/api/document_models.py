@@ -23,8 +23,11 @@ _GENERIC = {"action", "code", "error", "kind", "result", "severity", "state", "s
 def narrowed(shared: str, **properties: _Json) -> _Json:
     """Return a schema that is the `shared` one, with `properties` stated more narrowly."""
     return {
-        "allOf": [{"$ref": _REF + shared}], "type": "object", "properties": properties, "required": list(properties),
-    }  # fmt: skip
+        "allOf": [{"$ref": _REF + shared}],
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+    }
 
 
 def simplify(document: _Json, views: Mapping[str, Any]) -> _Json:

@@ -36,18 +36,26 @@ clients = ApiBlueprint("clients", authenticate_access_token)
 
 
 @logins.call(
-    "POST", "/api/clients/login",
-    makes=LogIn, takes=LogInBody, refuses=_UNLESS_KNOWN, message="Login successful",
-)  # fmt: skip
+    "POST",
+    "/api/clients/login",
+    makes=LogIn,
+    takes=LogInBody,
+    refuses=_UNLESS_KNOWN,
+    message="Login successful",
+)
 def log_in(request: LogIn, context: RequestContext) -> LoginView:
     """Sign in."""
     return services().logins.begin(request, context)
 
 
 @logins.call(
-    "POST", "/api/clients/token/refresh",
-    makes=RefreshLogin, takes=RefreshLoginBody, refuses=_UNLESS_KNOWN, message="Token refreshed",
-)  # fmt: skip
+    "POST",
+    "/api/clients/token/refresh",
+    makes=RefreshLogin,
+    takes=RefreshLoginBody,
+    refuses=_UNLESS_KNOWN,
+    message="Token refreshed",
+)
 def refresh_login(request: RefreshLogin, context: RequestContext) -> LoginView:
     """Trade a refresh token for new tokens; it works once."""
     return services().logins.refresh(request, context)
@@ -60,26 +68,36 @@ def log_out(request: LogOut, context: RequestContext) -> None:
 
 
 @clients.call(
-    "GET", "/api/clients/service-identifier", needs="service_identifier:read", message="Service identifier",
-)  # fmt: skip
+    "GET",
+    "/api/clients/service-identifier",
+    needs="service_identifier:read",
+    message="Service identifier",
+)
 def show_service_identifier(context: RequestContext) -> ServiceIdentifier:
     """Name the client to the provider's support."""
     return services().clients.service_identifier(context)
 
 
 @clients.call(
-    "GET", "/api/clients/api-keys", needs="api_keys:list", message="API keys list",
-)  # fmt: skip
+    "GET",
+    "/api/clients/api-keys",
+    needs="api_keys:list",
+    message="API keys list",
+)
 def list_api_keys(context: RequestContext) -> tuple[ApiKeyView, ...]:
     """List all API keys of the client."""
     return services().api_keys.list(context)
 
 
 @clients.call(
-    "POST", "/api/clients/api-keys",
-    makes=CreateApiKey, takes=CreateApiKeyBody, needs="api_keys:create",
-    status=201, message="API Key created successfully",
-)  # fmt: skip
+    "POST",
+    "/api/clients/api-keys",
+    makes=CreateApiKey,
+    takes=CreateApiKeyBody,
+    needs="api_keys:create",
+    status=201,
+    message="API Key created successfully",
+)
 def create_api_key(request: CreateApiKey, context: RequestContext) -> EndpointReply[ApiKeyView]:
     """Create an API key."""
     key = services().api_keys.create(request, context)
@@ -87,52 +105,69 @@ def create_api_key(request: CreateApiKey, context: RequestContext) -> EndpointRe
 
 
 @clients.call(
-    "POST", "/api/clients/api-keys/<api_key_id>/rotate",
-    makes=RotateApiKey, takes=RotateSecretBody, needs="api_keys:rotate",
+    "POST",
+    "/api/clients/api-keys/<api_key_id>/rotate",
+    makes=RotateApiKey,
+    takes=RotateSecretBody,
+    needs="api_keys:rotate",
     message="API Key rotated successfully",
-)  # fmt: skip
+)
 def rotate_api_key(request: RotateApiKey, context: RequestContext) -> RotatedApiKeyView:
     """Give an API key a new secret."""
     return services().api_keys.rotate(request, context)
 
 
 @clients.call(
-    "DELETE", "/api/clients/api-keys/<api_key_id>",
-    makes=DeleteApiKey, needs="api_keys:delete", refusal=_MAY_NOT_DELETE,
+    "DELETE",
+    "/api/clients/api-keys/<api_key_id>",
+    makes=DeleteApiKey,
+    needs="api_keys:delete",
+    refusal=_MAY_NOT_DELETE,
     message="API Key deleted successfully",
-)  # fmt: skip
+)
 def delete_api_key(request: DeleteApiKey, context: RequestContext) -> DeletionResult:
     """Delete an API key for ever."""
     return services().api_keys.delete(request, context)
 
 
 @clients.call(
-    "DELETE", "/api/clients/api-keys/bulk",
-    makes=DeleteApiKeys, takes=DeleteApiKeysBody,
-    needs="api_keys:delete", refusal=_MAY_NOT_DELETE, refuses=(Code.NOT_FOUND,),
+    "DELETE",
+    "/api/clients/api-keys/bulk",
+    makes=DeleteApiKeys,
+    takes=DeleteApiKeysBody,
+    needs="api_keys:delete",
+    refusal=_MAY_NOT_DELETE,
+    refuses=(Code.NOT_FOUND,),
     message="API Keys deleted successfully",
-)  # fmt: skip
+)
 def delete_api_keys(request: DeleteApiKeys, context: RequestContext) -> EndpointReply[BulkDeletion]:
     """Delete many API keys for ever."""
     return _bulk_reply(services().api_keys.delete_many(request, context))
 
 
 @clients.call(
-    "POST", "/api/clients/api-keys/bulk-delete",
-    makes=DeleteApiKeys, takes=DeleteApiKeysBody,
-    needs="api_keys:delete", refusal=_MAY_NOT_DELETE, refuses=(Code.NOT_FOUND,),
+    "POST",
+    "/api/clients/api-keys/bulk-delete",
+    makes=DeleteApiKeys,
+    takes=DeleteApiKeysBody,
+    needs="api_keys:delete",
+    refusal=_MAY_NOT_DELETE,
+    refuses=(Code.NOT_FOUND,),
     message="API Keys deleted successfully",
-)  # fmt: skip
+)
 def delete_api_keys_by_post(request: DeleteApiKeys, context: RequestContext) -> EndpointReply[BulkDeletion]:
     """Delete many API keys for ever, for clients that cannot send a body with DELETE."""
     return _bulk_reply(services().api_keys.delete_many(request, context))
 
 
 @clients.call(
-    "GET", "/api/clients/audit-events",
-    makes=ListAuditEvents, query=ListAuditEventsQuery,
-    needs="audit_events:read", message="Audit events",
-)  # fmt: skip
+    "GET",
+    "/api/clients/audit-events",
+    makes=ListAuditEvents,
+    query=ListAuditEventsQuery,
+    needs="audit_events:read",
+    message="Audit events",
+)
 def list_audit_events(request: ListAuditEvents, context: RequestContext) -> Page[AuditEventView]:
     """Show who did what, and every login."""
     return services().audit.list(request, context)

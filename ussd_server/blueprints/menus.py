@@ -44,53 +44,71 @@ def list_menus(context: RequestContext) -> Items[MenuSummary]:
 
 
 @menus.call(
-    "PUT", "/api/ussd/menus/<menu_id>", needs="menus:write",
-    takes=SaveDraftBody, makes=SaveDraft, message="Draft saved",
-)  # fmt: skip
+    "PUT",
+    "/api/ussd/menus/<menu_id>",
+    needs="menus:write",
+    takes=SaveDraftBody,
+    makes=SaveDraft,
+    message="Draft saved",
+)
 def save_draft(request: SaveDraft, context: RequestContext) -> CheckReport:
     """Save the draft of a menu; returns the report of its check."""
     return services().menus.save_draft(request, context)
 
 
-@menus.call(
-    "GET", "/api/ussd/menus/<menu_id>", needs="menus:read", makes=NameMenu, message="Menu"
-)  # fmt: skip
+@menus.call("GET", "/api/ussd/menus/<menu_id>", needs="menus:read", makes=NameMenu, message="Menu")
 def get_menu(request: NameMenu, context: RequestContext) -> MenuView:
     """Return a menu with its draft and its published document."""
     return services().menus.get(request, context)
 
 
 @menus.call(
-    "POST", "/api/ussd/menus/<menu_id>/check", needs="menus:read",
-    takes=CheckMenuBody, makes=CheckMenu, message="Menu checked",
-)  # fmt: skip
+    "POST",
+    "/api/ussd/menus/<menu_id>/check",
+    needs="menus:read",
+    takes=CheckMenuBody,
+    makes=CheckMenu,
+    message="Menu checked",
+)
 def check_menu(request: CheckMenu, context: RequestContext) -> CheckReport:
     """Check a menu's draft, or the document in the body, which is not saved."""
     return services().menus.check(request, context)
 
 
 @menus.call(
-    "POST", "/api/ussd/menus/<menu_id>/publish", needs="menus:write",
-    takes=Body, makes=NameMenu, refuses=(Code.MENU_INVALID,), message="Menu published",
-)  # fmt: skip
+    "POST",
+    "/api/ussd/menus/<menu_id>/publish",
+    needs="menus:write",
+    takes=Body,
+    makes=NameMenu,
+    refuses=(Code.MENU_INVALID,),
+    message="Menu published",
+)
 def publish_menu(request: NameMenu, context: RequestContext) -> VersionView:
     """Publish the draft as a new version."""
     return services().menus.publish(request, context)
 
 
 @menus.call(
-    "GET", "/api/ussd/menus/<menu_id>/versions", needs="menus:read",
-    makes=NameMenu, message="Menu versions",
-)  # fmt: skip
+    "GET",
+    "/api/ussd/menus/<menu_id>/versions",
+    needs="menus:read",
+    makes=NameMenu,
+    message="Menu versions",
+)
 def list_versions(request: NameMenu, context: RequestContext) -> Items[VersionView]:
     """Return every published version of a menu, newest first."""
     return Items(services().menus.versions(request, context))
 
 
 @menus.call(
-    "POST", "/api/ussd/menus/<menu_id>/rollback", needs="menus:write",
-    takes=RollBackBody, makes=RollBack, message="Menu rolled back",
-)  # fmt: skip
+    "POST",
+    "/api/ussd/menus/<menu_id>/rollback",
+    needs="menus:write",
+    takes=RollBackBody,
+    makes=RollBack,
+    message="Menu rolled back",
+)
 def roll_back_menu(request: RollBack, context: RequestContext) -> VersionView:
     """Publish an earlier version again."""
     return services().menus.roll_back(request, context)
@@ -102,19 +120,28 @@ def _send_diagram(request: GetGraph, context: RequestContext) -> Response:
 
 
 @menus.call(
-    "GET", "/api/ussd/menus/<menu_id>/graph", needs="menus:read",
-    query=GetGraphQuery, makes=GetGraph, message="Menu graph",
+    "GET",
+    "/api/ussd/menus/<menu_id>/graph",
+    needs="menus:read",
+    query=GetGraphQuery,
+    makes=GetGraph,
+    message="Menu graph",
     also={"image/svg+xml": _send_diagram},
-)  # fmt: skip
+)
 def get_graph(request: GetGraph, context: RequestContext) -> GraphView:
     """Return the nodes and edges of a menu, and its diagram; only the diagram with `Accept: image/svg+xml`."""
     return services().menus.graph(request, context)
 
 
 @menus.call(
-    "POST", "/api/ussd/menus/<menu_id>/replay", needs="menus:read",
-    takes=ReplayBody, makes=ReplayMenu, refuses=(Code.MENU_INVALID,), message="Menu replayed",
-)  # fmt: skip
+    "POST",
+    "/api/ussd/menus/<menu_id>/replay",
+    needs="menus:read",
+    takes=ReplayBody,
+    makes=ReplayMenu,
+    refuses=(Code.MENU_INVALID,),
+    message="Menu replayed",
+)
 def replay_menu(request: ReplayMenu, context: RequestContext) -> Items[ReplayItem]:
     """Replay past conversations through the draft, without paying or calling anything. Needs `ussd:read` as well."""
     return Items(services().replays.replay(request, context))
@@ -127,9 +154,13 @@ def list_codes(context: RequestContext) -> Items[CodeView]:
 
 
 @menus.call(
-    "PUT", "/api/ussd/codes/<service_code>", needs="menus:write",
-    takes=BindCodeBody, makes=BindCode, message="Service code bound",
-)  # fmt: skip
+    "PUT",
+    "/api/ussd/codes/<service_code>",
+    needs="menus:write",
+    takes=BindCodeBody,
+    makes=BindCode,
+    message="Service code bound",
+)
 def bind_code(request: BindCode, context: RequestContext) -> CodeView:
     """Bind a code to a menu. The path may leave out the closing hash of the code."""
     return services().menus.bind_code(request, context)

@@ -61,10 +61,17 @@ def _send_items(request: ListPayoutItems, context: RequestContext) -> flask.Resp
 
 
 @_endpoint(
-    "POST", "", needs="payouts:write", takes=CreatePayoutBody, query=CreatePayoutQuery,
-    makes=CreatePayout, refuses=(Code.IDEMPOTENCY_KEY_REUSED,), status=201,
-    message="Payout created", max_body_bytes=LARGEST_FILE_BYTES,
-)  # fmt: skip
+    "POST",
+    "",
+    needs="payouts:write",
+    takes=CreatePayoutBody,
+    query=CreatePayoutQuery,
+    makes=CreatePayout,
+    refuses=(Code.IDEMPOTENCY_KEY_REUSED,),
+    status=201,
+    message="Payout created",
+    max_body_bytes=LARGEST_FILE_BYTES,
+)
 def create_payout(request: CreatePayout, context: RequestContext) -> EndpointReply[PayoutView]:
     """Judge every row of a payout, in JSON or in a file; nothing is sent before it is approved."""
     created = services().payouts.create(request, context)
@@ -74,45 +81,69 @@ def create_payout(request: CreatePayout, context: RequestContext) -> EndpointRep
 
 
 @_endpoint(
-    "GET", "", needs="payouts:read", query=ListPayoutsQuery, makes=ListPayouts, message="Payouts",
-)  # fmt: skip
+    "GET",
+    "",
+    needs="payouts:read",
+    query=ListPayoutsQuery,
+    makes=ListPayouts,
+    message="Payouts",
+)
 def list_payouts(request: ListPayouts, context: RequestContext) -> Page[PayoutView]:
     """The client's payouts, newest first."""
     return services().payouts.list(request, context)
 
 
 @_endpoint(
-    "GET", "/<payout_id>", needs="payouts:read", makes=NamePayout,
-    refuses=(Code.NOT_FOUND,), message="Payout",
-)  # fmt: skip
+    "GET",
+    "/<payout_id>",
+    needs="payouts:read",
+    makes=NamePayout,
+    refuses=(Code.NOT_FOUND,),
+    message="Payout",
+)
 def get_payout(request: NamePayout, context: RequestContext) -> PayoutStates:
     """One payout, with counts and sums of its rows by state."""
     return services().payouts.get(request, context)
 
 
 @_endpoint(
-    "GET", "/<payout_id>/items", needs="payouts:read", query=ListPayoutItemsQuery,
-    makes=ListPayoutItems, refuses=(Code.NOT_FOUND,), message="Rows",
+    "GET",
+    "/<payout_id>/items",
+    needs="payouts:read",
+    query=ListPayoutItemsQuery,
+    makes=ListPayoutItems,
+    refuses=(Code.NOT_FOUND,),
+    message="Rows",
     also={"text/csv": _send_items},
-)  # fmt: skip
+)
 def list_payout_items(request: ListPayoutItems, context: RequestContext) -> Page[PayoutItemView]:
     """The rows of a payout in the order of their lines; with `Accept: text/csv` all of them."""
     return services().payouts.items(request, context)
 
 
 @_endpoint(
-    "POST", "/<payout_id>/approve", needs="payouts:approve", takes=ApprovePayoutBody,
-    makes=ApprovePayout, refuses=(Code.NOT_FOUND, Code.INSUFFICIENT_BALANCE), message="Payout approved",
-)  # fmt: skip
+    "POST",
+    "/<payout_id>/approve",
+    needs="payouts:approve",
+    takes=ApprovePayoutBody,
+    makes=ApprovePayout,
+    refuses=(Code.NOT_FOUND, Code.INSUFFICIENT_BALANCE),
+    message="Payout approved",
+)
 def approve_payout(request: ApprovePayout, context: RequestContext) -> PayoutView:
     """Reserve the sum and the fees of all ready rows and send them; by another key or person than the maker."""
     return services().payouts.approve(request, context)
 
 
 @_endpoint(
-    "POST", "/<payout_id>/cancel", needs="payouts:write",
-    takes=Body, makes=NamePayout, refuses=(Code.NOT_FOUND,), message="Payout cancelled",
-)  # fmt: skip
+    "POST",
+    "/<payout_id>/cancel",
+    needs="payouts:write",
+    takes=Body,
+    makes=NamePayout,
+    refuses=(Code.NOT_FOUND,),
+    message="Payout cancelled",
+)
 def cancel_payout(request: NamePayout, context: RequestContext) -> PayoutView:
     """Cancel what was not sent and release its reservation."""
     return services().payouts.cancel(request, context)

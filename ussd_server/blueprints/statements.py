@@ -21,18 +21,27 @@ def _send_statement(request: GetStatement, context: RequestContext) -> Response:
 
 
 @statements.call(
-    "GET", "/api/statements", needs="statements:read", query=GetStatementQuery,
-    makes=GetStatement, also={"text/csv": _send_statement}, message="Statement",
-)  # fmt: skip
+    "GET",
+    "/api/statements",
+    needs="statements:read",
+    query=GetStatementQuery,
+    makes=GetStatement,
+    also={"text/csv": _send_statement},
+    message="Statement",
+)
 def get_statement(request: GetStatement, context: RequestContext) -> StatementView:
     """What moved in an account within a period, oldest first, with the balances before and after it."""
     return services().statements.get(request, context)
 
 
 @statements.call(
-    "GET", "/api/reports/daily", needs="statements:read", query=GetDailyReportQuery,
-    makes=GetDailyReport, message="Daily report",
-)  # fmt: skip
+    "GET",
+    "/api/reports/daily",
+    needs="statements:read",
+    query=GetDailyReportQuery,
+    makes=GetDailyReport,
+    message="Daily report",
+)
 def get_daily_report(request: GetDailyReport, context: RequestContext) -> DailyReport:
     """What became final on a day in Kampala: counts, sums, fees and times by type, provider and status."""
     return services().daily_reports.get(request, context)

@@ -29,59 +29,86 @@ transactions = ApiBlueprint("transactions", authenticate_api_key)
 
 
 @transactions.call(
-    "POST", "/api/transactions", needs="transactions:write", idempotent=True,
-    takes=CreateTransactionBody, query=WaitQuery, makes=CreateTransaction,
-    refuses=(Code.INSUFFICIENT_BALANCE, Code.TRANSACTION_FAILED), status=201,
+    "POST",
+    "/api/transactions",
+    needs="transactions:write",
+    idempotent=True,
+    takes=CreateTransactionBody,
+    query=WaitQuery,
+    makes=CreateTransaction,
+    refuses=(Code.INSUFFICIENT_BALANCE, Code.TRANSACTION_FAILED),
+    status=201,
     message="Transaction accepted",
-)  # fmt: skip
+)
 def create_transaction(request: CreateTransaction, context: RequestContext) -> EndpointReply[TransactionView]:
     """Take money from a subscriber, send money to one, or move it between two accounts kept here."""
     return _reply(services().transactions.create(request, context))
 
 
 @transactions.call(
-    "POST", "/api/transactions/<transaction_id>/refunds", needs="transactions:write", idempotent=True,
-    takes=CreateRefundBody, makes=CreateRefund,
+    "POST",
+    "/api/transactions/<transaction_id>/refunds",
+    needs="transactions:write",
+    idempotent=True,
+    takes=CreateRefundBody,
+    makes=CreateRefund,
     refuses=(Code.TRANSACTION_NOT_FOUND, Code.INSUFFICIENT_BALANCE, Code.TRANSACTION_FAILED),
-    status=201, message="Refund accepted",
-)  # fmt: skip
+    status=201,
+    message="Refund accepted",
+)
 def create_refund(request: CreateRefund, context: RequestContext) -> EndpointReply[TransactionView]:
     """Give a succeeded collection back to its payer, wholly or in part."""
     return _reply(services().refunds.create(request, context))
 
 
 @transactions.call(
-    "GET", "/api/transactions/<transaction_id>", needs="transactions:read",
-    query=WaitQuery, makes=GetTransaction,
-    refuses=(Code.TRANSACTION_NOT_FOUND,), message="Transaction",
-)  # fmt: skip
+    "GET",
+    "/api/transactions/<transaction_id>",
+    needs="transactions:read",
+    query=WaitQuery,
+    makes=GetTransaction,
+    refuses=(Code.TRANSACTION_NOT_FOUND,),
+    message="Transaction",
+)
 def get_transaction(request: GetTransaction, context: RequestContext) -> TransactionHistory:
     """One transaction with its status history; `wait` holds the reply until its status changes."""
     return services().transactions.get(request, context)
 
 
 @transactions.call(
-    "GET", "/api/transactions", needs="transactions:read",
-    query=ListTransactionsQuery, makes=ListTransactions, message="Transactions",
-)  # fmt: skip
+    "GET",
+    "/api/transactions",
+    needs="transactions:read",
+    query=ListTransactionsQuery,
+    makes=ListTransactions,
+    message="Transactions",
+)
 def list_transactions(request: ListTransactions, context: RequestContext) -> Page[TransactionView]:
     """The client's transactions, newest first."""
     return services().transactions.list(request, context)
 
 
 @transactions.call(
-    "GET", "/data/collection", needs="collection:read",
-    query=ListTransactionsQuery, makes=ListTransactions, message="Collected payments",
-)  # fmt: skip
+    "GET",
+    "/data/collection",
+    needs="collection:read",
+    query=ListTransactionsQuery,
+    makes=ListTransactions,
+    message="Collected payments",
+)
 def list_collected(request: ListTransactions, context: RequestContext) -> Page[TransactionView]:
     """The client's collected payments, newest first."""
     return services().transactions.list_collected(request, context)
 
 
 @transactions.call(
-    "GET", "/api/balance", needs="balance:read",
-    query=GetBalanceQuery, makes=GetBalance, message="Balance",
-)  # fmt: skip
+    "GET",
+    "/api/balance",
+    needs="balance:read",
+    query=GetBalanceQuery,
+    makes=GetBalance,
+    message="Balance",
+)
 def get_balance(request: GetBalance, context: RequestContext) -> Balance:
     """The balance of the main account, or of the account kept for a subscriber."""
     return services().balances.get(request, context)

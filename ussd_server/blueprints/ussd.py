@@ -25,9 +25,14 @@ ussd = ApiBlueprint("ussd", authenticate_api_key)
 
 
 @ussd.call(
-    "POST", "/api/ussd/sessions", needs="ussd:write",
-    takes=BeginSessionBody, makes=BeginSession, status=201, message="Session started",
-)  # fmt: skip
+    "POST",
+    "/api/ussd/sessions",
+    needs="ussd:write",
+    takes=BeginSessionBody,
+    makes=BeginSession,
+    status=201,
+    message="Session started",
+)
 def begin_session(request: BeginSession, context: RequestContext) -> EndpointReply[SessionView]:
     """Dial a service code; returns the first screen."""
     session = services().api_sessions.begin(request, context)
@@ -35,37 +40,53 @@ def begin_session(request: BeginSession, context: RequestContext) -> EndpointRep
 
 
 @ussd.call(
-    "POST", "/api/ussd/sessions/<session_id>/input", needs="ussd:write",
-    takes=EnterTextBody, makes=EnterText,
-    refuses=(Code.SESSION_NOT_FOUND, Code.INVALID_TURN), message="Next screen",
-)  # fmt: skip
+    "POST",
+    "/api/ussd/sessions/<session_id>/input",
+    needs="ussd:write",
+    takes=EnterTextBody,
+    makes=EnterText,
+    refuses=(Code.SESSION_NOT_FOUND, Code.INVALID_TURN),
+    message="Next screen",
+)
 def enter_text(request: EnterText, context: RequestContext) -> SessionView:
     """Answer a screen; the number of the last answered turn repeats its answer."""
     return services().api_sessions.enter(request, context)
 
 
 @ussd.call(
-    "GET", "/api/ussd/sessions/<session_id>", needs="ussd:read",
-    makes=NameSession, refuses=(Code.SESSION_NOT_FOUND,), message="Session",
-)  # fmt: skip
+    "GET",
+    "/api/ussd/sessions/<session_id>",
+    needs="ussd:read",
+    makes=NameSession,
+    refuses=(Code.SESSION_NOT_FOUND,),
+    message="Session",
+)
 def get_session(request: NameSession, context: RequestContext) -> SessionTranscript:
     """Return a session with its transcript."""
     return services().api_sessions.get(request, context)
 
 
 @ussd.call(
-    "GET", "/api/ussd/sessions", needs="ussd:read",
-    query=ListSessionsQuery, makes=ListSessions, message="Sessions",
-)  # fmt: skip
+    "GET",
+    "/api/ussd/sessions",
+    needs="ussd:read",
+    query=ListSessionsQuery,
+    makes=ListSessions,
+    message="Sessions",
+)
 def list_sessions(request: ListSessions, context: RequestContext) -> Page[SessionView]:
     """Return the client's sessions, newest first."""
     return services().api_sessions.list(request, context)
 
 
 @ussd.call(
-    "DELETE", "/api/ussd/sessions/<session_id>", needs="ussd:write",
-    makes=NameSession, refuses=(Code.SESSION_NOT_FOUND,), message="Session ended",
-)  # fmt: skip
+    "DELETE",
+    "/api/ussd/sessions/<session_id>",
+    needs="ussd:write",
+    makes=NameSession,
+    refuses=(Code.SESSION_NOT_FOUND,),
+    message="Session ended",
+)
 def end_session(request: NameSession, context: RequestContext) -> SessionView:
     """End an active session."""
     return services().api_sessions.end(request, context)

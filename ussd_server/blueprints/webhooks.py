@@ -40,9 +40,14 @@ def list_webhooks(context: RequestContext) -> Page[WebhookView]:
 
 
 @webhooks.call(
-    "POST", "/api/webhooks", needs="webhooks:write",
-    takes=CreateWebhookBody, makes=CreateWebhook, status=201, message="Webhook created",
-)  # fmt: skip
+    "POST",
+    "/api/webhooks",
+    needs="webhooks:write",
+    takes=CreateWebhookBody,
+    makes=CreateWebhook,
+    status=201,
+    message="Webhook created",
+)
 def create_webhook(request: CreateWebhook, context: RequestContext) -> EndpointReply[NewWebhookView]:
     """Add an address to be called; the answer alone shows the secret that signs the calls."""
     created = services().webhooks.create(request, context)
@@ -50,54 +55,82 @@ def create_webhook(request: CreateWebhook, context: RequestContext) -> EndpointR
 
 
 @webhooks.call(
-    "GET", "/api/webhooks/<webhook_id>", needs="webhooks:read", makes=NameWebhook,
-    refuses=(Code.NOT_FOUND,), message="Webhook",
-)  # fmt: skip
+    "GET",
+    "/api/webhooks/<webhook_id>",
+    needs="webhooks:read",
+    makes=NameWebhook,
+    refuses=(Code.NOT_FOUND,),
+    message="Webhook",
+)
 def get_webhook(request: NameWebhook, context: RequestContext) -> WebhookView:
     """One webhook, and since when it fails."""
     return services().webhooks.get(request, context)
 
 
 @webhooks.call(
-    "DELETE", "/api/webhooks/<webhook_id>", needs="webhooks:write", makes=NameWebhook,
-    refuses=(Code.NOT_FOUND,), message="Webhook deleted",
-)  # fmt: skip
+    "DELETE",
+    "/api/webhooks/<webhook_id>",
+    needs="webhooks:write",
+    makes=NameWebhook,
+    refuses=(Code.NOT_FOUND,),
+    message="Webhook deleted",
+)
 def delete_webhook(request: NameWebhook, context: RequestContext) -> DeletionResult:
     """Remove a webhook; what still waited for it is not sent any more."""
     return services().webhooks.delete(request, context)
 
 
 @webhooks.call(
-    "POST", "/api/webhooks/<webhook_id>/rotate", needs="webhooks:write",
-    takes=RotateSecretBody, makes=RotateWebhook, refuses=(Code.NOT_FOUND,), message="Webhook secret rotated",
-)  # fmt: skip
+    "POST",
+    "/api/webhooks/<webhook_id>/rotate",
+    needs="webhooks:write",
+    takes=RotateSecretBody,
+    makes=RotateWebhook,
+    refuses=(Code.NOT_FOUND,),
+    message="Webhook secret rotated",
+)
 def rotate_webhook(request: RotateWebhook, context: RequestContext) -> RotatedSecretView:
     """Give a webhook another secret; for a while its calls carry the signatures of both."""
     return services().webhooks.rotate(request, context)
 
 
 @webhooks.call(
-    "POST", "/api/webhooks/callbacks/rotate", needs="webhooks:write",
-    takes=RotateSecretBody, makes=RotateCallbacks, message="Callback secret rotated",
-)  # fmt: skip
+    "POST",
+    "/api/webhooks/callbacks/rotate",
+    needs="webhooks:write",
+    takes=RotateSecretBody,
+    makes=RotateCallbacks,
+    message="Callback secret rotated",
+)
 def rotate_callbacks(request: RotateCallbacks, context: RequestContext) -> RotatedSecretView:
     """Give another secret, or the first one, for calls to the `callback_url` of single transactions."""
     return services().webhooks.rotate_callbacks(request, context)
 
 
 @webhooks.call(
-    "POST", "/api/webhooks/<webhook_id>/enable", needs="webhooks:write",
-    takes=Body, makes=NameWebhook, refuses=(Code.NOT_FOUND,), message="Webhook enabled",
-)  # fmt: skip
+    "POST",
+    "/api/webhooks/<webhook_id>/enable",
+    needs="webhooks:write",
+    takes=Body,
+    makes=NameWebhook,
+    refuses=(Code.NOT_FOUND,),
+    message="Webhook enabled",
+)
 def enable_webhook(request: NameWebhook, context: RequestContext) -> WebhookView:
     """Switch a webhook on again that was switched off because nothing was taken there."""
     return services().webhooks.enable(request, context)
 
 
 @webhooks.call(
-    "POST", "/api/webhooks/<webhook_id>/test", needs="webhooks:write",
-    takes=Body, makes=NameWebhook, refuses=(Code.NOT_FOUND,), status=201, message="Test event created",
-)  # fmt: skip
+    "POST",
+    "/api/webhooks/<webhook_id>/test",
+    needs="webhooks:write",
+    takes=Body,
+    makes=NameWebhook,
+    refuses=(Code.NOT_FOUND,),
+    status=201,
+    message="Test event created",
+)
 def test_webhook(request: NameWebhook, context: RequestContext) -> EndpointReply[EventView]:
     """Send a test event to one webhook; `GET /api/events/{id}` shows what became of it."""
     event = services().webhooks.test(request, context)
@@ -105,36 +138,53 @@ def test_webhook(request: NameWebhook, context: RequestContext) -> EndpointReply
 
 
 @webhooks.call(
-    "GET", "/api/events", needs="webhooks:read", query=ListEventsQuery, makes=ListEvents,
+    "GET",
+    "/api/events",
+    needs="webhooks:read",
+    query=ListEventsQuery,
+    makes=ListEvents,
     message="Events",
-)  # fmt: skip
+)
 def list_events(request: ListEvents, context: RequestContext) -> Page[EventView]:
     """The client's events, newest first."""
     return services().events.list(request, context)
 
 
 @webhooks.call(
-    "GET", "/api/events/<event_id>", needs="webhooks:read", makes=NameEvent,
-    refuses=(Code.NOT_FOUND,), message="Event",
-)  # fmt: skip
+    "GET",
+    "/api/events/<event_id>",
+    needs="webhooks:read",
+    makes=NameEvent,
+    refuses=(Code.NOT_FOUND,),
+    message="Event",
+)
 def get_event(request: NameEvent, context: RequestContext) -> EventDeliveries:
     """One event with its deliveries: their status, the time taken and the first KiB of the answer."""
     return services().events.get(request, context)
 
 
 @webhooks.call(
-    "POST", "/api/events/<event_id>/redeliver", needs="webhooks:write",
-    takes=Body, makes=NameEvent, refuses=(Code.NOT_FOUND,), message="Event will be delivered again",
-)  # fmt: skip
+    "POST",
+    "/api/events/<event_id>/redeliver",
+    needs="webhooks:write",
+    takes=Body,
+    makes=NameEvent,
+    refuses=(Code.NOT_FOUND,),
+    message="Event will be delivered again",
+)
 def redeliver_event(request: NameEvent, context: RequestContext) -> Redelivery:
     """Send one event again to every webhook that takes its type."""
     return services().events.redeliver(request, context)
 
 
 @webhooks.call(
-    "POST", "/api/events/redeliver", needs="webhooks:write",
-    takes=RedeliverEventsBody, makes=RedeliverEvents, message="Events will be delivered again",
-)  # fmt: skip
+    "POST",
+    "/api/events/redeliver",
+    needs="webhooks:write",
+    takes=RedeliverEventsBody,
+    makes=RedeliverEvents,
+    message="Events will be delivered again",
+)
 def redeliver_events(request: RedeliverEvents, context: RequestContext) -> Redelivery:
     """Send the events of a period again, in their order; at most 1000 at a time."""
     return services().events.redeliver_range(request, context)

@@ -70,9 +70,14 @@ def test_events_of_one_moment_go_out_by_their_sequence_whatever_their_ids(
     ids = sorted((new_id(now) for _ in range(4)), reverse=True)
     for sequence, event_id in enumerate(ids, start=1):
         Event.insert(
-            id=event_id, client_id=call.client_id, type="ussd.session.ended", object_id="one", sequence=sequence,
-            payload={}, created_at=now,
-        ).execute()  # fmt: skip
+            id=event_id,
+            client_id=call.client_id,
+            type="ussd.session.ended",
+            object_id="one",
+            sequence=sequence,
+            payload={},
+            created_at=now,
+        ).execute()
     with Receiver() as receiver:
         subscribe(services, call, receiver.url)
         deliver(services)
@@ -88,9 +93,14 @@ def test_an_event_with_a_smaller_id_that_is_committed_later_is_not_missed(
         subscribe(services, call, receiver.url)
         for event_id in (late, early):
             Event.insert(
-                id=event_id, client_id=call.client_id, type="ussd.session.ended", object_id=event_id, sequence=1,
-                payload={}, created_at=clock.now(),
-            ).execute()  # fmt: skip
+                id=event_id,
+                client_id=call.client_id,
+                type="ussd.session.ended",
+                object_id=event_id,
+                sequence=1,
+                payload={},
+                created_at=clock.now(),
+            ).execute()
             deliver(services)
     assert [received.id for received in receiver.calls] == [late, early]
 

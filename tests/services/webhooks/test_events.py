@@ -101,10 +101,17 @@ def test_at_most_a_thousand_events_are_sent_again_at_once(services: Services, cl
     call = a_client()
     now = clock.now()
     rows = [
-        {"id": new_id(now), "client_id": call.client_id, "type": "ussd.session.ended", "object_id": f"o{number}",
-         "sequence": 1, "payload": {}, "created_at": now}
+        {
+            "id": new_id(now),
+            "client_id": call.client_id,
+            "type": "ussd.session.ended",
+            "object_id": f"o{number}",
+            "sequence": 1,
+            "payload": {},
+            "created_at": now,
+        }
         for number in range(1001)
-    ]  # fmt: skip
+    ]
     for start in range(0, 1001, 200):
         Event.insert_many(rows[start : start + 200]).execute()
     PendingEvent.delete().execute()

@@ -52,13 +52,17 @@ _WRITE_DELETED = writer(DeletedApiKeyView)
 _OF_CLIENT = CompiledQuery(
     lambda: (
         ApiKey.select(
-            ApiKey.id, ApiKey.apikey, ApiKey.secret_sealed, ApiKey.scopes, ApiKey.is_active,
+            ApiKey.id,
+            ApiKey.apikey,
+            ApiKey.secret_sealed,
+            ApiKey.scopes,
+            ApiKey.is_active,
             *map(written_moment, (ApiKey.created_at, ApiKey.updated_at, ApiKey.expires_at, ApiKey.last_used_at)),
         )
         .where(ApiKey.client_id == param(ApiKey.client_id))
         .order_by(ApiKey.id)
     )
-)  # fmt: skip
+)
 
 
 class ApiKeyService:

@@ -48,11 +48,15 @@ def list_api_keys(context: RequestContext) -> Response:
         if state.chosen in ("", key.state) and (not text.chosen or text.chosen in (key.apikey, key.id))
     ]
     table = DataTable(
-        "API keys, newest first", _COLUMNS, keys, filters=(state, text),
-        empty_title="No API key yet", empty_text="A key lets your programs call the API.",
+        "API keys, newest first",
+        _COLUMNS,
+        keys,
+        filters=(state, text),
+        empty_title="No API key yet",
+        empty_text="A key lets your programs call the API.",
         select_name="api_key_ids" if context.may("api_keys:delete") else None,
         select_value=lambda key: key.id,
-    )  # fmt: skip
+    )
     return show_table("console/api_keys/list.html", table)
 
 
@@ -134,9 +138,13 @@ def _key_page(api_key_id: str, context: RequestContext, secret: str | None = Non
     reader, wanted = services().key_reader, ShowApiKey(api_key_id)
     key: ApiKeySummary = reader.show(wanted, context)
     return render_template(
-        "console/api_keys/key.html", key=key, secret=secret, calls=reader.calls(wanted, context),
-        api_key_id=key.id, grace_periods=_GRACE,
-    )  # fmt: skip
+        "console/api_keys/key.html",
+        key=key,
+        secret=secret,
+        calls=reader.calls(wanted, context),
+        api_key_id=key.id,
+        grace_periods=_GRACE,
+    )
 
 
 def _form(given: dict[str, Any], error: ServiceError | None) -> str:
