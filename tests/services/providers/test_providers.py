@@ -17,7 +17,7 @@ from ussd_server.bootstrap import build_services
 from ussd_server.database.unit_of_work import close_connections
 from ussd_server.providers.messages import Direction
 from ussd_server.providers.mtn.settings import MtnAccess, MtnProduct
-from ussd_server.redis import provider_outages
+from ussd_server.redis import signals
 from ussd_server.redis.client import connect
 from ussd_server.redis.signals import ProviderOutages
 from ussd_server.services.providers.providers import Providers
@@ -86,7 +86,7 @@ def test_an_amount_out_of_the_bounds_of_its_provider_is_refused_before_anything_
 def test_a_provider_that_a_worker_found_away_receives_no_payments_from_any_process(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(provider_outages, "_REPORT_SECONDS", 60)
+    monkeypatch.setattr(signals, "_REPORT_SECONDS", 60)
     # No server listens at this port, so every call to the provider fails before it is sent.
     nowhere = MtnAccess("http://127.0.0.1:1", "mtnuganda", MtnProduct("k", "u", "s"))
     settings = replace(settings, providers={"mtn": nowhere})
