@@ -6,6 +6,7 @@ import errno
 import json
 import shlex
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -70,6 +71,25 @@ def test_the_command_line_of_every_example_can_be_parsed(example: str) -> None:
         command, words = found, words[1:]
     options = {option for each in command.params for option in (*each.opts, *each.secondary_opts)}
     assert {word for word in words if word.startswith("--")} <= options | {"--csv"}
+
+
+def test_the_version_is_that_of_the_installed_package() -> None:
+    assert run("--version").stdout == f"ussd-server {version('ussd-server')}\n"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_gets_the_script_by_which_it_completes_commands(shell: str) -> None:
+    assert f"_USSD_SERVER_COMPLETE={shell}_complete" in run("completion", shell).stdout
+
+
+def test_the_program_completes_the_name_of_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {
+        "_USSD_SERVER_COMPLETE": "bash_complete",
+        "COMP_WORDS": "ussd-server tran",
+        "COMP_CWORD": "1",
+    }.items():
+        monkeypatch.setenv(name, value)
+    assert run().stdout == "plain,transactions\n"
 
 
 def test_a_command_without_a_service_says_where_it_looked_and_makes_no_folder(

@@ -10,7 +10,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import orjson
-from flask import Flask, Response, current_app, render_template, request, url_for
+from flask import Flask, Response, current_app, redirect, render_template, request, url_for
+from werkzeug import Response as BaseResponse
+from werkzeug.exceptions import NotFound
 
 from ussd_server.api.document import api_document
 from ussd_server.api.endpoints import ApiBlueprint, allow_anyone, speaks
@@ -43,6 +45,14 @@ _HIDDEN_CLIENTS = {
 }  # fmt: skip
 
 openapi = ApiBlueprint("openapi", allow_anyone, template_folder=str(_CONSOLE / "templates"))
+
+
+@openapi.get("/")
+def show_start() -> BaseResponse:
+    """Lead a browser to the page of the API; for a program there is nothing here."""
+    if request.accept_mimetypes.best_match(("application/json", "text/html")) != "text/html":
+        raise NotFound
+    return redirect(url_for("openapi.show_docs"))
 
 
 @openapi.get("/openapi.json")

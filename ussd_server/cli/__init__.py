@@ -32,6 +32,7 @@ _COMMANDS = {
     "check": "ussd_server.cli.service.check",
     "clients": "ussd_server.cli.clients.clients",
     "codes": "ussd_server.cli.clients.codes",
+    "completion": "ussd_server.cli.service.completion",
     "dial": "ussd_server.cli.phone.dial",
     "doctor": "ussd_server.cli.service.doctor",
     "fees": "ussd_server.cli.money.fees",
@@ -54,6 +55,9 @@ _COMMANDS = {
 
 # Of the settings, those with which a command would reach another service or be refused what the service accepts.
 _SETTINGS_OF_COMMANDS = {"USSD_ALLOW_PRIVATE_ADDRESSES", "USSD_DATABASE_URL", "USSD_ENV", "USSD_SECRETS_FILE"}
+
+COMPLETE_VARIABLE = "_USSD_SERVER_COMPLETE"
+"""By this variable a shell asks the program what could follow."""
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -81,6 +85,7 @@ class _Commands(click.Group):
 
     def main(self, *args: Any, prog_name: str | None = None, **options: Any) -> Any:
         """Run the command, named in its messages as it can be typed here."""
+        options.setdefault("complete_var", COMPLETE_VARIABLE)
         return super().main(*args, prog_name=prog_name or program(), **options)  # type: ignore[call-overload]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -117,6 +122,7 @@ class _Commands(click.Group):
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "token_normalize_func": str.lower})
+@click.version_option(package_name="ussd-server", message="ussd-server %(version)s")
 def main() -> None:
     """USSD menus and mobile money behind one HTTPS API."""
 

@@ -27,6 +27,7 @@ EXAMPLES = {
     "clients seed": "clients seed clients.csv",
     "codes assign": "codes assign '*384*123#' --client acme --menu shop",
     "codes list": "codes list --client acme",
+    "completion": "completion bash > ~/.local/share/bash-completion/completions/ussd-server",
     "dial": "dial '*165#' --phone +256770000000",
     "doctor": "doctor",
     "fees list": "fees list",

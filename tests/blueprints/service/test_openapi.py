@@ -169,3 +169,11 @@ def test_the_page_of_the_api_loads_its_program_from_this_server(web: FlaskClient
     for script in scripts:
         with web.get(script) as program:
             assert (program.status_code, program.mimetype) == (200, "text/javascript")
+
+
+def test_the_bare_address_leads_browsers_to_the_page_and_programs_nowhere(web: FlaskClient) -> None:
+    led = web.get("/", headers={"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"})
+    assert (led.status_code, led.headers["Location"]) == (302, "/docs")
+    for accept in ("*/*", "application/json"):
+        refused = web.get("/", headers={"Accept": accept})
+        assert (refused.status_code, refused.json["error"]) == (404, "NOT_FOUND")
