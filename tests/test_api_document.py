@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -29,10 +30,15 @@ def is_like(example: Any, other: Any) -> bool:
     return example is None or other is None or type(example) is type(other)
 
 
+def nameless(value: Any) -> Any:
+    """A JSON value without the numbers of its ids: a slow service takes more polls, and so counts more of them."""
+    return json.loads(re.sub(r"01900000-0000-7000-8000-[0-9]{12}", "ID", json.dumps(value)))
+
+
 def test_each_example_is_sent_as_written_and_answered_as_written() -> None:
     written, played = written_examples(), played_examples()
     for kind in ("requests", "errors", "management_errors"):
-        assert played[kind] == written[kind], f"{kind}: {REMEDY}"
+        assert nameless(played[kind]) == nameless(written[kind]), f"{kind}: {REMEDY}"
     assert played["replies"].keys() == written["replies"].keys()
     for operation, replies in played["replies"].items():
         shown = written["replies"][operation]

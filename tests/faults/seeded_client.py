@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 from flask.testing import FlaskClient
+from werkzeug.routing import Rule
 from werkzeug.test import TestResponse
 
 from schemas.envelopes import is_management
@@ -12,6 +14,7 @@ from tests.conftest import MovableClock
 from tests.support.example_client import PASSWORD
 from tests.support.money import deposit, work
 from tests.support.shop import OPERATOR, PHONE, Shop, shop_document
+from ussd_server.api.document_examples import request_example
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.services.clients.key_messages import SCOPES, CreateApiKey, DeleteApiKey
@@ -75,3 +78,8 @@ class SeededClient:
         self.key = {"x-api-key": key.apikey, "x-api-secret": key.apisecret}
         self.token = {"Authorization": f"Bearer {login.access_token}"}
         self.secrets = [key.apisecret, login.access_token, login.refresh_token]
+
+
+def example_of(rule: Rule) -> dict[str, Any]:
+    """A copy of the example of a route's body; empty where every field may be left out."""
+    return copy.deepcopy(request_example(rule.endpoint.rpartition(".")[2]).get("example", {}))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 import json
 import random
@@ -21,7 +20,7 @@ from werkzeug.test import TestResponse
 
 from schemas.envelopes import Body, is_management
 from tests.conftest import MovableClock
-from tests.faults.seeded_client import SeededClient
+from tests.faults.seeded_client import SeededClient, example_of
 from ussd_server.api.document import api_document
 from ussd_server.api.endpoints import EndpointSpec
 from ussd_server.bootstrap import Services
@@ -126,7 +125,7 @@ def test_a_strange_value_in_any_field_of_any_body_does_no_harm(
             continue
         for name in (*(field.data_key or name for name, field in schema.fields.items()), "unknown", "", "__proto__"):
             for value in chance.sample(STRANGE_VALUES, TRIES):
-                body = copy.deepcopy(dict(schema.example)) | {name: value}
+                body = example_of(rule) | {name: value}
                 if accepts(schema, body):
                     continue
                 reply = seeded_client.ask(method, path, data=json.dumps(body), content_type="application/json")
@@ -148,7 +147,7 @@ def test_what_is_strange_but_well_formed_is_done_or_refused_and_never_breaks(
         if schema.opts.unknown != INCLUDE:
             names = [field.data_key or name for name, field in schema.fields.items()]
         for name, value in itertools.product(names, chance.sample(STRANGE_VALUES, 2 * TRIES)):
-            body = copy.deepcopy(dict(schema.example)) | {name: value}
+            body = example_of(rule) | {name: value}
             if accepts(schema, body) and not route_ends_everything(rule):
                 reply = seeded_client.ask(method, path, data=json.dumps(body), content_type="application/json")
                 documented(reply, rule, method, document, seeded_client, body)
@@ -182,7 +181,7 @@ def test_a_strange_query_is_refused_everywhere(
     for rule in stated_rules(app):
         for method, query in itertools.product(methods_of(rule), chance.sample(STRANGE_QUERIES, TRIES)):
             takes = route_of(app, rule).takes
-            body = None if takes is None else dict(takes.example)
+            body = None if takes is None else example_of(rule)
             reply = seeded_client.ask(method, f"{filled(rule, seeded_client)}?{query}", json=body)
             refused(reply, rule, method, document, seeded_client, query, 400)
             if route_ends_everything(rule):
@@ -199,7 +198,7 @@ def test_a_strange_name_in_a_path_is_refused_everywhere(
         for variable, method, name in itertools.product(rule.arguments, methods_of(rule), names):
             path = rule.rule.replace(f"<{variable}>", name if "%" in name else quote(name))
             takes = route_of(app, rule).takes
-            reply = seeded_client.ask(method, path, json=None if takes is None else dict(takes.example))
+            reply = seeded_client.ask(method, path, json=None if takes is None else example_of(rule))
             assert reply.status_code < 500, (path, reply.text)
             well_formed(reply, path, seeded_client)
 

@@ -12,7 +12,7 @@ from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
 from tests.conftest import MovableClock
-from tests.faults.seeded_client import SeededClient
+from tests.faults.seeded_client import SeededClient, example_of
 from ussd_server.bootstrap import Services
 
 _MOMENT = re.compile(rb'"timestamp":"[^"]+"')
@@ -40,7 +40,7 @@ def test_another_clients_thing_answers_to_the_byte_like_one_that_does_not_exist(
             continue
         assert rule.arguments <= mine.ids.keys(), f"{rule}: the tenant has nothing of this kind"
         (variable,) = rule.arguments
-        body = dict(route.takes.example) if route.takes else None
+        body = example_of(rule) if route.takes else None
         if body is not None and "menu_id" in body:
             body["menu_id"] = mine.ids["menu_id"]
         for method in rule.methods - {"HEAD"}:

@@ -1,11 +1,9 @@
-"""The examples of the schemas are valid, and every field has a meaning."""
+"""Every field that a caller sends has a meaning."""
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
-
-from marshmallow import INCLUDE
 
 import schemas
 from schemas.envelopes import Body
@@ -19,14 +17,6 @@ def all_bodies() -> list[type[Body]]:
     for schema in found:
         found += schema.__subclasses__()
     return [schema for schema in found if schema.__module__.startswith("schemas.")]
-
-
-def test_every_example_is_accepted_by_its_own_schema() -> None:
-    for schema in all_bodies():
-        needed = [field for field in schema().fields.values() if field.required]
-        assert schema.example or not needed, schema
-        if schema().opts.unknown != INCLUDE and needed:
-            schema().load(dict(schema.example))
 
 
 def test_every_field_that_a_caller_sends_has_a_meaning() -> None:
