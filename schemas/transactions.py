@@ -50,7 +50,7 @@ class CreateTransactionBody(Body):
     )
     provider = ProviderName(
         allow_none=True,
-        metadata={"description": "The provider: `mtn`, `airtel` or `sandbox`. Default: chosen by the phone number."},
+        metadata={"description": "The name of the provider. Default: chosen by the phone number."},
     )
     account = Text(
         longest=13,

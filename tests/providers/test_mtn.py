@@ -294,6 +294,13 @@ def test_an_unavailable_provider_is_not_called_and_shown_as_unavailable() -> Non
     assert len(server.to("POST /collection/v1_0")) == 3
 
 
+def test_a_provider_that_refuses_our_credentials_is_shown_as_unavailable() -> None:
+    breaker = Breaker(troubles_to_open=3, rest_seconds=600)
+    with mtn({"POST /collection/token/": [said("401 Unauthorized")]}, breaker=breaker) as (provider, _):
+        assert [provider.ask(PAYMENT, LONG_SECONDS).outcome for _ in range(3)] == [Outcome.NOT_SENT] * 3
+        assert not provider.available
+
+
 def test_refusals_of_payments_do_not_make_the_provider_seem_unavailable() -> None:
     with mtn({"POST /collection/v1_0": [error("500 Error", "PAYER_NOT_FOUND")]}) as (provider, _):
         for _ in range(10):

@@ -52,6 +52,8 @@ class FakeProvider:
     pace: PollingSchedule = PACE
     moves_whole_shillings_only: bool = False
     refunds_in_full_only: bool = False
+    shows_balance: bool = True
+    sends_callbacks: bool = True
     available: bool = True
 
     def ask(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:

@@ -30,8 +30,9 @@ class Outcome(StrEnum):
     """What one reply of a provider proves about a payment.
 
     SUCCEEDED and FAILED are definite. PENDING: the provider has it and is not finished. UNKNOWN: nothing can be
-    concluded (silence, garbage, an error page). NOT_FOUND: the provider says that it has no such payment.
-    NOT_SENT: the request provably never left, so the same payment may be asked again at once.
+    concluded (silence, garbage, an error page). NOT_FOUND: the provider says that it has no such payment;
+    later it is sent again under the same reference, so the provider must refuse a reference that it knows.
+    NOT_SENT: the provider did not process the request (it never left, or got a 401), so it may be sent again at once.
     """
 
     SUCCEEDED = "succeeded"
@@ -90,8 +91,8 @@ class PollingSchedule:
     `delays` follow one another, the last one repeats; each is jittered by the caller. `not_found_means_lost_after`:
     a NOT_FOUND this long after sending proves that the payment never arrived and may be sent again under the same
     reference. `late_check_after`: one more enquiry this long after a failure, because providers have been seen to
-    report success after failure. `give_up_after`: then an operator reviews it. `per_second`: the rate limit of calls
-    to the provider, which all processes share.
+    report success after failure. `give_up_after`: then an operator reviews it. `per_second`: the rate limit that the
+    provider states, which all processes share.
     """
 
     delays: tuple[float, ...]
@@ -119,12 +120,17 @@ class Registration:
 
 
 class Provider(Protocol):
-    """A provider. Implementations never raise for what the provider or the network does: they return UNKNOWN."""
+    """A provider. Implementations never raise for what the provider or the network does: they return UNKNOWN.
+
+    `shows_balance`: it can be asked for our float. `sends_callbacks`: it reports payments to an address of ours.
+    """
 
     name: str
     pace: PollingSchedule
     moves_whole_shillings_only: bool
     refunds_in_full_only: bool
+    shows_balance: bool
+    sends_callbacks: bool
 
     @property
     def available(self) -> bool:
@@ -132,7 +138,7 @@ class Provider(Protocol):
         ...
 
     def bounds(self, direction: Direction) -> Bounds:
-        """What it moves in a direction."""
+        """What it moves in a direction. A payment in one that is not enabled is refused, and never sent."""
         ...
 
     def ask(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:

@@ -17,7 +17,8 @@ from ussd_server.providers.statement_format import StatementFormat
 class ProviderAccess:
     """How a provider is reached; each provider adds its own fields.
 
-    A payment outside `least_shillings` to `most_shillings` is refused before it is sent.
+    A payment outside `least_shillings` to `most_shillings` is refused before it is sent;
+    the API itself takes amounts below 1,000,000.
     `callback_url` is where the provider may report a payment, None without a public address of ours.
     """
 

@@ -38,7 +38,10 @@ class Reasons:
             }
 
     def meaning(self, reason: object, direction: Direction) -> Meaning | None:
-        """What a code means for a payment in this direction; None for a code that is not in the table."""
+        """What a code means for a payment in this direction; None for a code that is not in the table.
+
+        To a request, a code without a meaning is UNKNOWN, unless the provider states that its HTTP status is final.
+        """
         row = self._rows.get(reason.strip().upper()) if isinstance(reason, str) else None
         if row is None:
             return None

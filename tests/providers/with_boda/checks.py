@@ -20,8 +20,11 @@ from tests.support.program import Program
 from tests.support.shop import Shop, shop_document
 from ussd_server.app import create_app
 from ussd_server.bootstrap import Services, build_services
+from ussd_server.cli.service.doctor_checks import check_installation
+from ussd_server.context import operator_context
 from ussd_server.database.unit_of_work import close_connections
 from ussd_server.providers import registry
+from ussd_server.services.operations.messages import DoctorFinding
 from ussd_server.services.sessions.messages import BeginSession
 from ussd_server.settings import Settings
 
@@ -75,6 +78,17 @@ def test_it_moves_money(services: Services, app: Flask, clock: MovableClock, bod
     assert seen[2]["failure"]["code"] == "CLIENT_FLOAT_LOW"
     assert len(boda.to("POST /pay")) == 3
     assert balances(program.client_id)["main"] == ((10_000 + 5000 - 2000) * 100, 0)
+
+
+def test_what_it_cannot_do_is_refused_or_left_out(services: Services, app: Flask, clock: MovableClock) -> None:
+    program = Program(services, app.test_client(), shillings=10_000)
+    paid = program.collect("c1", BODA_NUMBER, 5000).json["data"]["transaction_id"]
+    work(services, clock, 3)
+    refused = program.post(f"/api/transactions/{paid}/refunds", {"reference": "r1"})
+    assert (refused.status_code, refused.json["message"]) == (400, "provider: boda moves no refunds on this server.")
+    assert services.callbacks.paths(operator_context()) == []
+    found = [each for each in check_installation(services.runtime.settings, []) if each.part == "boda"]
+    assert found == [DoctorFinding("boda", "was not asked: it shows no balance")]
 
 
 def test_the_console_shows_its_payments(services: Services, app: Flask, clock: MovableClock) -> None:

@@ -297,7 +297,9 @@ def _providers(settings: Settings) -> Iterator[DoctorFinding]:
         known = " or ".join(f"USSD_{each.name.upper()}_" for each in PACKAGES if each.read_settings)
         yield DoctorFinding("providers", "none is switched on", f"Set those of {known} that apply.")
     for provider in providers:
-        if any(provider.balance_cents(each, _PROVIDER_TIMEOUT_SECONDS) is not None for each in Direction):
+        if not provider.shows_balance:
+            yield DoctorFinding(provider.name, "was not asked: it shows no balance")
+        elif any(provider.balance_cents(each, _PROVIDER_TIMEOUT_SECONDS) is not None for each in Direction):
             yield DoctorFinding(provider.name, "returns our balance")
         else:
             mend = (

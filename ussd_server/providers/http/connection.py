@@ -35,7 +35,9 @@ class ProviderConnection:
                 method, self._base_url + path, timeout_seconds=remaining_seconds, headers=headers, body=body
             )
         )
-        self.breaker.note(well=not _is_unavailable(reply))
+        # A 401 proves nothing: `AccessTokens` tries a new token, and counts refused credentials as a failure.
+        if reply.status != 401:
+            self.breaker.note(well=not _is_unavailable(reply))
         return reply
 
 

@@ -26,6 +26,8 @@ class HttpProvider(ABC, Generic[Access]):
     name: str
     moves_whole_shillings_only = True
     refunds_in_full_only = False
+    shows_balance = True
+    sends_callbacks = True
 
     def __init__(self, access: Access, transport: Transport, *, breaker: Breaker | None = None) -> None:
         self.pace = access.schedule

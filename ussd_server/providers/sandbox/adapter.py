@@ -83,6 +83,8 @@ class SandboxProvider:
     name = "sandbox"
     moves_whole_shillings_only = False
     refunds_in_full_only = False
+    shows_balance = True
+    sends_callbacks = False
     available = True
     pace = PollingSchedule(
         delays=(0.5, 0.5, 0.5, 0.5, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 5.0),

@@ -24,7 +24,7 @@ class ProviderStatus(StrEnum):
 class ProviderState:
     """The state of a provider, from our own calls of the last 15 minutes."""
 
-    provider: Annotated[ProviderName, "The provider: `mtn`, `airtel` or `sandbox`."]
+    provider: Annotated[ProviderName, "The name of the provider."]
     name: Annotated[str, "The full name of the provider."]
     status: Annotated[ProviderStatus, "`available`, `degraded`, `unavailable` or `switched_off`."]
     collections: Annotated[Bounds, "What it takes from subscribers."]

@@ -112,7 +112,8 @@ class Providers:
     def choose(self, name: str | None, phone_number: str, amount_cents: int, direction: Direction) -> Provider:
         """The provider for a new payment: the one named, else the one predicted, else the sandbox if it is switched on.
 
-        Raises INVALID_REQUEST when the name is unknown or none can be predicted, TRANSACTION_FAILED (502) when the
+        Raises INVALID_REQUEST when the name is unknown, when none can be predicted, and for a direction for which the
+        provider is not set up, TRANSACTION_FAILED (502) when the
         provider is switched off or unavailable, INVALID_AMOUNT for an amount that it does not move in this direction.
         """
         if name is not None and name not in PROVIDER_NAMES:
@@ -122,6 +123,8 @@ class Providers:
         if name is None:
             raise ServiceError(Code.INVALID_REQUEST, "provider: The phone number does not show the provider; name it.")
         provider = self._switched_on.get(name)
+        if provider is not None and not provider.bounds(direction).enabled:
+            raise ServiceError(Code.INVALID_REQUEST, f"provider: {provider.name} moves no {direction}s on this server.")
         problems = problems_of_amount(provider, amount_cents, direction) if provider else []
         if problems:
             raise ServiceError(Code.INVALID_AMOUNT, " ".join(problems))

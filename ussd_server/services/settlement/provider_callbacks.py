@@ -32,12 +32,12 @@ class CallbackService:
             self._wake_worker()
 
     def paths(self, context: RequestContext) -> list[CallbackPath]:
-        """The callback path of every provider that is switched on, for the operator to register there."""
+        """The callback path of every provider that is switched on and reports, for the operator to register there."""
         context.require_operator()
         return [
             CallbackPath(provider.name, callback_path(self._tokens, provider.name))
             for provider in self._providers
-            if provider.name != "sandbox"
+            if provider.sends_callbacks
         ]
 
 

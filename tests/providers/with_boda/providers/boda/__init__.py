@@ -5,7 +5,7 @@ from __future__ import annotations
 from ussd_server.outbound.transport import SendState
 from ussd_server.providers.http.connection import JSON, encode
 from ussd_server.providers.http.provider import HttpProvider
-from ussd_server.providers.http.replies import ProviderReply, code_or_message, failed, parse, uuid_in
+from ussd_server.providers.http.replies import ProviderReply, code_or_message, failed
 from ussd_server.providers.messages import (
     Direction,
     Outcome,
@@ -25,9 +25,14 @@ _SCHEDULE = PollingSchedule(
 
 
 class BodaCash(HttpProvider[ProviderAccess]):
-    """`POST /pay` moves money; `GET /pay/{reference}` says `PAID` or why not."""
+    """`POST /pay` moves money; `GET /pay/{reference}` says `PAID` or why not. Nothing else: no refund, no callback."""
 
     name = "boda"
+    shows_balance = False
+    sends_callbacks = False
+
+    def _is_set_up_for(self, direction: Direction) -> bool:
+        return direction is not Direction.REFUND
 
     def balance_cents(self, direction: Direction, timeout_seconds: float) -> int | None:
         return None
@@ -36,7 +41,7 @@ class BodaCash(HttpProvider[ProviderAccess]):
         return Registration()
 
     def reference_in(self, callback: bytes) -> str | None:
-        return uuid_in(parse(callback).get("reference"))
+        return None
 
     def _send(self, payment: PaymentOrder, until: float) -> ProviderAnswer:
         body = encode({"reference": payment.provider_reference, "direction": payment.direction})
