@@ -48,6 +48,22 @@ def test_a_pattern_that_can_run_away_is_refused(source: str) -> None:
         compile_pattern(source)
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "((((){99}){99}){99}){99}",
+        "((((?:){9}){9}){9}){9}",
+        "((^){99}){99}",
+        "((1{0}){99}){99}",
+        "(|^){1,9}",
+        "(?:()$){99}b",
+    ],
+)
+def test_a_pattern_that_repeats_nothing_is_refused(source: str) -> None:
+    with pytest.raises(PatternError, match=r"repeats a part that takes no character"):
+        compile_pattern(source)
+
+
 @pytest.mark.parametrize("source", ["(", "[", "*", "(?P<a>x)(?P=a)", "(x)\\1", "(?=a)b", "(?<!a)b", "a{500}", "x" * 65])
 def test_a_pattern_that_is_malformed_or_not_supported_is_refused(source: str) -> None:
     with pytest.raises(PatternError):

@@ -33,6 +33,8 @@ def compile_pattern(source: str) -> re.Pattern[str]:
     try:
         ways = _ways(_parser.parse(source, re.ASCII))
         pattern = re.compile(source, re.ASCII)
+    except PatternError:
+        raise
     except (re.error, ValueError, OverflowError, RecursionError):
         raise PatternError(f"`{source}` is not a regular expression") from None
     if ways > MAX_WAYS:
@@ -59,6 +61,9 @@ def _part_ways(operation: Any, argument: Any) -> int:
         return sum(_ways(alternative) for alternative in argument[1])
     if operation in _REPEATS:
         low, high, body = argument
+        # A matcher repeats a part of no characters as often as it is asked to, whatever the length of the entry.
+        if body.getwidth()[1] == 0:
+            raise PatternError("the pattern repeats a part that takes no character")
         return _repeat_ways(low, min(int(high), MAX_ENTRY), _ways(body))
     raise PatternError("look-around, back-references and conditions are not allowed in a pattern")
 
