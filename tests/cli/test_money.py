@@ -61,6 +61,9 @@ def test_a_deposit_is_credited_once(client_id: str) -> None:
     (entry,) = output_of("transactions", "show", "slip 1")["transaction"]["events"][-1]["ledger"][1:]
     assert (entry["account"], entry["amount"]) == ("main", 50_000.5)
     assert "had been credited before" in run(*deposit).output
+    with open_services():
+        (event,) = AuditEvent.select().where(AuditEvent.action == "transaction.deposited")
+    assert (event.client_id, event.object_id, event.amount_cents) == (client_id, made["transaction_id"], 5_000_050)
     kept = {each["account"]: each["current"] for each in output_of("accounts", "list", "--client", client_id)}
     assert kept == {"deposits": -50_000.5, "main": 50_000.5}
     assert "−UGX 50,000.50" in run("accounts", "list", "--client", "ACME").output

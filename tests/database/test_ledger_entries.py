@@ -7,12 +7,11 @@ from peewee import IntegrityError
 
 from tests.conftest import MovableClock
 from tests.support.books import check_everything
-from tests.support.money import a_client, deposit, operator, request, work
+from tests.support.money import a_client, agree_fee, deposit, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import database
 from ussd_server.models.ledger import Account, AccountEntry, Transfer
 from ussd_server.models.service_clock import ServiceClock
-from ussd_server.services.accounts.fees import set_fee
 from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.transactions.messages import TransactionType
 
@@ -30,7 +29,7 @@ def test_movements_of_main_and_subscriber_accounts_have_entries_and_reservations
     services: Services, clock: MovableClock
 ) -> None:
     context = a_client()
-    set_fee(FeeTerms(context.client_id, TransactionType.DISBURSEMENT, 100, 0), operator())
+    agree_fee(FeeTerms(context.client_id, TransactionType.DISBURSEMENT, 100, 0))
     deposit(services, context, 100)
     services.transactions.create(request("disbursement", PAYER, 30), context)
     services.transactions.create(request("disbursement", "+256770000008", 30), context)

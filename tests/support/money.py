@@ -9,6 +9,8 @@ from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.models.clients import Client
 from ussd_server.models.ledger import Account
+from ussd_server.services.accounts.fees import set_fee
+from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.transactions.messages import CreateDeposit, CreateTransaction, TransactionType
 from ussd_server.values import new_id
 
@@ -29,6 +31,11 @@ def operator() -> RequestContext:
 def deposit(services: Services, context: RequestContext, shillings: int, reference: str = "deposit") -> None:
     """Give a client money to spend."""
     services.deposits.create(CreateDeposit(context.client_id, shillings * 100, reference), operator())
+
+
+def agree_fee(fee: FeeTerms) -> None:
+    """Agree a fee with a client."""
+    set_fee(fee, operator(), datetime.now(UTC))
 
 
 def request(

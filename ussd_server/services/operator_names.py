@@ -30,12 +30,26 @@ def require_two_names(by: str, second: str) -> tuple[str, str]:
     names = " ".join(by.split()), " ".join(second.split())
     if not all(0 < len(name) <= _LONGEST_NAME and _folded(name) for name in names) or is_same_person(*names):
         raise ServiceError(Code.INVALID_REQUEST, _DIFFERENT_PEOPLE)
-    accounts = {_folded(row.email): row for row in Operator.select(Operator.email, Operator.is_active)}
-    if accounts:
+    if accounts := _accounts():
         return _email_of(names[0], accounts), _email_of(names[1], accounts)
     if len({script for name in names for script in _scripts(name)}) > 1:
         raise ServiceError(Code.INVALID_REQUEST, "Write both names in the letters of one script")
     return names
+
+
+def require_name(by: str) -> str:
+    """Return the name of one operator as it is stored. INVALID_REQUEST for one that `require_two_names` refuses."""
+    name = " ".join(by.split())
+    if not 0 < len(name) <= _LONGEST_NAME or not _folded(name):
+        raise ServiceError(Code.INVALID_REQUEST, "The name of the operator has 1 to 100 characters")
+    if accounts := _accounts():
+        return _email_of(name, accounts)
+    _scripts(name)
+    return name
+
+
+def _accounts() -> dict[str, Operator]:
+    return {_folded(row.email): row for row in Operator.select(Operator.email, Operator.is_active)}
 
 
 def _email_of(name: str, accounts: dict[str, Operator]) -> str:

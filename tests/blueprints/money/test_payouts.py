@@ -12,13 +12,12 @@ from flask.testing import FlaskClient
 from tests.conftest import MovableClock
 from tests.support.books import check_everything
 from tests.support.example_client import ExampleClient, answer
-from tests.support.money import deposit, operator, work
+from tests.support.money import agree_fee, deposit, work
 from tests.support.program import Program
 from tests.support.unguarded import without_triggers
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.database.unit_of_work import database
-from ussd_server.services.accounts.fees import set_fee
 from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.payouts import approval
 from ussd_server.services.transactions.messages import TransactionType
@@ -245,7 +244,7 @@ def test_a_file_with_another_invalid_cell_is_another_payout(maker: Program, web:
 
 def test_an_approval_that_names_the_fees_is_refused_when_they_have_changed(maker: Program, approver: Program) -> None:
     path = f"/api/payouts/{maker.post('/api/payouts', body()).json['data']['payout_id']}"
-    set_fee(FeeTerms(maker.client_id, TransactionType.DISBURSEMENT, 1_550, 0), operator())
+    agree_fee(FeeTerms(maker.client_id, TransactionType.DISBURSEMENT, 1_550, 0))
     refused = approver.post(f"{path}/approve", {"total_fee": 0})
     assert (refused.status_code, refused.json["error"]) == (400, "INVALID_REQUEST")
     assert refused.json["message"] == "total_fee: The fees of the payout are 15.5 now"
@@ -269,7 +268,7 @@ def test_fees_that_change_during_an_approval_are_never_charged_unseen(
     def agree_meanwhile(holdings: Any) -> None:
         # The sum was compared, and the transaction has not begun.
         monkeypatch.setattr(approval, "read_holdings", read_holdings)
-        set_fee(FeeTerms(maker.client_id, TransactionType.DISBURSEMENT, 2_000, 0), operator())
+        agree_fee(FeeTerms(maker.client_id, TransactionType.DISBURSEMENT, 2_000, 0))
         read_holdings(holdings)
 
     monkeypatch.setattr(approval, "read_holdings", agree_meanwhile)

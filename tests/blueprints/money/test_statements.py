@@ -14,14 +14,13 @@ from flask.testing import FlaskClient
 from peewee import OperationalError
 
 from tests.conftest import MovableClock
-from tests.support.money import deposit, operator, work
+from tests.support.money import agree_fee, deposit, operator, work
 from tests.support.program import Program
 from ussd_server.bootstrap import Services
 from ussd_server.database.compiled_queries import lock_row
 from ussd_server.database.unit_of_work import release_connection, unit_of_work
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts import statements as service
-from ussd_server.services.accounts.fees import set_fee
 from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.reports.messages import GetDailyReport
 from ussd_server.services.settlement.outcomes import succeed
@@ -66,7 +65,7 @@ def csv_file(program: Program, web: FlaskClient, **query: Any) -> tuple[list[dic
 def test_a_statement_shows_every_movement_fees_as_lines_of_their_own_and_no_reservation(
     program: Program, services: Services, clock: MovableClock, web: FlaskClient
 ) -> None:
-    set_fee(FeeTerms(program.client_id, TransactionType.DISBURSEMENT, 150, 0), operator())
+    agree_fee(FeeTerms(program.client_id, TransactionType.DISBURSEMENT, 150, 0))
     paid = program.disburse("=1+1", amount="1000.50", description="@salary").json["data"]["transaction_id"]
     program.disburse("waits", "+256770000004", 500)
     program.collect("saved", amount=70, account=PAYER)
@@ -206,7 +205,7 @@ def test_a_long_file_comes_in_parts_and_breaks_off_when_the_database_fails(
 def test_a_daily_report_shows_each_payment_as_it_was_when_its_day_ended(
     program: Program, services: Services, clock: MovableClock
 ) -> None:
-    set_fee(FeeTerms(program.client_id, TransactionType.COLLECTION, 100, 0), operator())
+    agree_fee(FeeTerms(program.client_id, TransactionType.COLLECTION, 100, 0))
     clock.anchor(datetime(2030, 5, 4, 20, 0, tzinfo=UTC))
     for number, at_the_provider in enumerate(("00", "00", "02")):
         program.collect(f"c{number}", f"+2567700000{at_the_provider}", 100 + number)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import orjson
 import pytest
 from click.testing import CliRunner
 
 from tests.conftest import MovableClock
 from tests.support.books import check_everything
-from tests.support.money import a_client, balances, deposit, operator, request, work
+from tests.support.money import a_client, agree_fee, balances, deposit, operator, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.cli import main
+from ussd_server.models.clients import AuditEvent
 from ussd_server.services.accounts.fees import fee_cents, list_fees, set_fee
 from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.transactions.messages import CreateRefund, GetTransaction, TransactionType
@@ -44,7 +47,7 @@ def test_a_fee_is_a_fixed_part_and_a_share_rounded_half_up(
 def test_every_type_pays_its_fee_as_a_transfer_of_its_own(services: Services, clock: MovableClock) -> None:
     call = a_client()
     for number, kind in enumerate(("collection", "disbursement", "transfer", "refund"), 1):
-        set_fee(FeeTerms(call.client_id, TransactionType(kind), number * 100, 0), operator())
+        agree_fee(FeeTerms(call.client_id, TransactionType(kind), number * 100, 0))
     deposit(services, call, 1000)
     collected = services.transactions.create(request("collection", shillings=500), call).transaction
     services.transactions.create(request("collection", shillings=100, account="+256770000000"), call)
@@ -70,11 +73,11 @@ def test_a_late_success_whose_fee_cannot_be_paid_is_a_shortfall_as_a_whole(
     services: Services, clock: MovableClock
 ) -> None:
     call = a_client()
-    set_fee(FeeTerms(call.client_id, TransactionType.DISBURSEMENT, 100, 0), operator())
+    agree_fee(FeeTerms(call.client_id, TransactionType.DISBURSEMENT, 100, 0))
     deposit(services, call, 501)
     late = services.transactions.create(request("disbursement", "+256770000009", 500), call).transaction.transaction_id
     work(services, clock, 2)
-    set_fee(FeeTerms(call.client_id, TransactionType.DISBURSEMENT, 0, 0), operator())
+    agree_fee(FeeTerms(call.client_id, TransactionType.DISBURSEMENT, 0, 0))
     services.transactions.create(request("disbursement", shillings=1), call)
     work(services, clock, 10)
     assert services.transactions.get(GetTransaction(late), call).late
@@ -85,7 +88,7 @@ def test_a_late_success_whose_fee_cannot_be_paid_is_a_shortfall_as_a_whole(
 
 def test_the_fee_of_a_disbursement_must_be_there_too(services: Services) -> None:
     call = a_client()
-    set_fee(FeeTerms(call.client_id, TransactionType.DISBURSEMENT, 1, 0), operator())
+    agree_fee(FeeTerms(call.client_id, TransactionType.DISBURSEMENT, 1, 0))
     deposit(services, call, 100)
     with pytest.raises(ServiceError) as refusal:
         services.transactions.create(request("disbursement", shillings=100), call)
@@ -95,7 +98,7 @@ def test_the_fee_of_a_disbursement_must_be_there_too(services: Services) -> None
 def test_a_fee_agreed_later_changes_no_existing_transaction(services: Services, clock: MovableClock) -> None:
     call = a_client()
     created = services.transactions.create(request(shillings=500), call).transaction
-    set_fee(FeeTerms(call.client_id, TransactionType.COLLECTION, 100, 0), operator())
+    agree_fee(FeeTerms(call.client_id, TransactionType.COLLECTION, 100, 0))
     work(services, clock)
     assert services.transactions.create(request(shillings=500), call).transaction.fee_cents == created.fee_cents == 0
     assert balances(call.client_id)["main"] == (50_000, 0)
@@ -105,7 +108,7 @@ def test_every_transaction_pays_what_is_agreed_when_it_is_created(services: Serv
     call = a_client()
     paid = []
     for number, cents in enumerate((0, 100, 70, 0)):
-        set_fee(FeeTerms(call.client_id, TransactionType.COLLECTION, cents, 0), operator())
+        agree_fee(FeeTerms(call.client_id, TransactionType.COLLECTION, cents, 0))
         for place in "ab":
             made = services.transactions.create(request(reference=f"r{number}{place}"), call).transaction
             paid.append(made.fee_cents)
@@ -127,7 +130,7 @@ def test_every_type_of_transaction_and_each_payment_of_a_menu_pays_what_is_agree
     kinds = [kind for kind in TransactionType if kind is not TransactionType.DEPOSIT]
     for number, cents in enumerate((100, 70, 0)):
         for kind in kinds:
-            set_fee(FeeTerms(call.client_id, kind, cents, 0), operator())
+            agree_fee(FeeTerms(call.client_id, kind, cents, 0))
         place = ("channel", "session", "node")
         made = [
             create(request(reference=f"menu {number}", place=place), call),
@@ -149,7 +152,7 @@ def test_a_fee_out_of_its_bounds_is_refused(services: Services) -> None:
         ("refund", 0, 10_001),
     ):
         with pytest.raises(ServiceError) as refusal:
-            set_fee(FeeTerms(a_client().client_id, TransactionType(kind), fixed_cents, share_basis_points), operator())
+            agree_fee(FeeTerms(a_client().client_id, TransactionType(kind), fixed_cents, share_basis_points))
         assert refusal.value.code is Code.INVALID_REQUEST
     assert list_fees(operator()) == ()
 
@@ -157,9 +160,9 @@ def test_a_fee_out_of_its_bounds_is_refused(services: Services) -> None:
 def test_only_an_operator_agrees_fees_and_only_for_clients_that_exist(services: Services) -> None:
     call = a_client()
     with pytest.raises(ServiceError):
-        set_fee(FeeTerms(call.client_id, TransactionType.COLLECTION, 0, 0), call)
+        set_fee(FeeTerms(call.client_id, TransactionType.COLLECTION, 0, 0), call, datetime.now(UTC))
     with pytest.raises(ServiceError) as refusal:
-        set_fee(FeeTerms("00000000-0000-0000-0000-000000000000", TransactionType.COLLECTION, 0, 0), operator())
+        agree_fee(FeeTerms("00000000-0000-0000-0000-000000000000", TransactionType.COLLECTION, 0, 0))
     assert refusal.value.code is Code.NOT_FOUND
 
 
@@ -192,3 +195,14 @@ def test_fees_are_set_and_listed_at_the_command_line(
     run("set", "--client", client_id, "--type", "collection", "--fixed", "1000000", exit_code=1)
     for wrong in ("-1", "1.005", "1e3", "١"):
         run("set", "--client", client_id, "--type", "collection", "--fixed", wrong, exit_code=2)
+
+
+def test_the_audit_trail_of_the_client_shows_each_fee_that_was_agreed(services: Services) -> None:
+    call = a_client()
+    agree_fee(FeeTerms(call.client_id, TransactionType.DISBURSEMENT, 150_050, 150))
+    event = AuditEvent.get(AuditEvent.client_id == call.client_id)
+    assert (event.action, event.actor, event.reason) == (
+        "fee.agreed",
+        "operator",
+        "disbursement: UGX 1,500.50 and 1.5 percent",
+    )

@@ -10,11 +10,10 @@ from threading import Event
 from tests.conftest import MovableClock
 from tests.support.books import check_everything
 from tests.support.commands import FORK_SERVER
-from tests.support.money import a_client, balances, deposit, operator, request, work
+from tests.support.money import a_client, agree_fee, balances, deposit, request, work
 from ussd_server.bootstrap import Services, build_services
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import close_connections, database, release_connection
-from ussd_server.services.accounts.fees import set_fee
 from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.transactions.messages import CreateRefund, TransactionType
 from ussd_server.settings import Settings
@@ -39,7 +38,7 @@ def together(*jobs: Callable[[], object]) -> list[object]:
 def test_transfers_that_cross_never_wait_for_one_another_for_ever(services: Services, clock: MovableClock) -> None:
     context = a_client()
     for kind in (TransactionType.TRANSFER, TransactionType.COLLECTION):
-        set_fee(FeeTerms(context.client_id, kind, 10, 0), operator())
+        agree_fee(FeeTerms(context.client_id, kind, 10, 0))
     for number in (FIRST, SECOND):
         services.transactions.create(request("collection", number, 1000, account=number), context)
     work(services, clock, 2)
@@ -83,7 +82,7 @@ def test_transfers_that_cross_never_wait_for_one_another_for_ever(services: Serv
 def test_accounts_opened_by_several_at_once_are_opened_once(services: Services, clock: MovableClock) -> None:
     context = a_client()
     for kind in (TransactionType.DISBURSEMENT, TransactionType.COLLECTION):
-        set_fee(FeeTerms(context.client_id, kind, 10, 0), operator())
+        agree_fee(FeeTerms(context.client_id, kind, 10, 0))
     for number in range(8):
         services.transactions.create(request("collection", shillings=100, reference=f"r{number}"), context)
     together(*[lambda: work(services, clock)] * 4)
@@ -94,7 +93,7 @@ def test_everything_at_once_neither_deadlocks_nor_loses_money(services: Services
     """Late successes, simultaneous refunds, fees and shortfalls take their locks in one order."""
     context = a_client()
     for kind in ("collection", "disbursement", "refund"):
-        set_fee(FeeTerms(context.client_id, TransactionType(kind), 10, 0), operator())
+        agree_fee(FeeTerms(context.client_id, TransactionType(kind), 10, 0))
     deposit(services, context, 300)
     collected = services.transactions.create(request("collection", shillings=500), context).transaction
     work(services, clock)

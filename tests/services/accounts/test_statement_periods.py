@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from tests.conftest import MovableClock
 from tests.services.payouts.desk import PayoutDesk, row
 from tests.support.books import check_everything
-from tests.support.money import operator, request
+from tests.support.money import agree_fee, request
 from ussd_server.bootstrap import Services
 from ussd_server.models.ledger import Account, AccountEntry
-from ussd_server.services.accounts.fees import set_fee
 from ussd_server.services.accounts.messages import FeeTerms, GetStatement
 from ussd_server.services.transactions.messages import CreateRefund, TransactionType
 from ussd_server.status import ServiceError
@@ -44,7 +43,7 @@ def test_opening_and_credits_less_debits_are_closing_for_every_period(
 ) -> None:
     desk = PayoutDesk(services, clock, 20_000)
     for kind in (TransactionType.COLLECTION, TransactionType.DISBURSEMENT):
-        set_fee(FeeTerms(desk.client_id, kind, 50, 100), operator())
+        agree_fee(FeeTerms(desk.client_id, kind, 50, 100))
     collected: list[str] = []
     for place, (name, number, shillings) in enumerate(steps):
         try:

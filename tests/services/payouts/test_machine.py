@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from tests.conftest import MovableClock
 from tests.services.payouts.desk import PayoutDesk, code_of, row
 from tests.support.books import check_everything
-from tests.support.money import operator
+from tests.support.money import agree_fee
 from ussd_server.bootstrap import Services
-from ussd_server.services.accounts.fees import set_fee
 from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.payouts.messages import ItemState, PayoutView
 from ussd_server.services.transactions.messages import TransactionType
@@ -43,7 +42,7 @@ def test_sums_reservations_and_balances_agree_after_every_step(
     services: Services, clock: MovableClock, steps: list[tuple[str, Any]]
 ) -> None:
     desk = PayoutDesk(services, clock, _CLIENT_CENTS // 100)
-    set_fee(FeeTerms(desk.client_id, TransactionType.DISBURSEMENT, _FEE_CENTS, 0), operator())
+    agree_fee(FeeTerms(desk.client_id, TransactionType.DISBURSEMENT, _FEE_CENTS, 0))
     payouts: list[PayoutView] = []
     for name, value in steps:
         if name == "create":

@@ -10,7 +10,7 @@ from tests.conftest import MovableClock
 from tests.faults.workers import services_of
 from tests.services.payouts.desk import PayoutDesk, code_of, row
 from tests.support.books import check_everything
-from tests.support.money import a_client, operator, request
+from tests.support.money import a_client, agree_fee, operator, request
 from tests.support.stand_ins import airtel_settings, mtn_settings
 from ussd_server.bootstrap import Services
 from ussd_server.models.events import Event
@@ -18,7 +18,6 @@ from ussd_server.models.payouts import Payout
 from ussd_server.models.providers import ProviderFloat
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.messages import Registration
-from ussd_server.services.accounts.fees import set_fee
 from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.payouts.messages import ApprovePayout, ItemState, ListPayoutItems, ListPayouts
 from ussd_server.services.providers.providers import Providers
@@ -29,7 +28,7 @@ from ussd_server.status import Code, ServiceError
 
 
 def test_a_payout_is_judged_approved_sent_and_completed(desk: PayoutDesk, services: Services) -> None:
-    set_fee(FeeTerms(desk.client_id, TransactionType.DISBURSEMENT, 5_000, 0), operator())
+    agree_fee(FeeTerms(desk.client_id, TransactionType.DISBURSEMENT, 5_000, 0))
     draft = desk.draft(
         row("a", amount=1000),
         row("b", "+256770000001", 2000),
@@ -78,7 +77,7 @@ def test_a_payout_is_judged_approved_sent_and_completed(desk: PayoutDesk, servic
 
 def test_a_draft_shows_the_fees_that_are_agreed_when_it_is_made(desk: PayoutDesk) -> None:
     assert desk.draft_of(2, "before").total_fee_cents == 0
-    set_fee(FeeTerms(desk.client_id, TransactionType.DISBURSEMENT, 5_000, 0), operator())
+    agree_fee(FeeTerms(desk.client_id, TransactionType.DISBURSEMENT, 5_000, 0))
     after = desk.draft_of(2, "after")
     assert (after.total_fee_cents, desk.items(after)[0].fee_cents) == (10_000, 5_000)
 
@@ -153,7 +152,7 @@ def test_the_same_file_is_the_same_payout_and_a_used_reference_is_invalid(desk: 
 def test_a_provider_that_is_away_leaves_rows_queued_and_cancellable(
     desk: PayoutDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    set_fee(FeeTerms(desk.client_id, TransactionType.DISBURSEMENT, 1_000, 0), operator())
+    agree_fee(FeeTerms(desk.client_id, TransactionType.DISBURSEMENT, 1_000, 0))
     draft = desk.draft_of(5)
     desk.approve(draft)
     with monkeypatch.context() as away:

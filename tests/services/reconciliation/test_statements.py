@@ -17,6 +17,7 @@ from ussd_server.context import RequestContext
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.statements import ProviderStatement, StatementDifference
 from ussd_server.models.transactions import Transaction
+from ussd_server.services.operators.messages import CreateOperator
 from ussd_server.services.reconciliation.messages import (
     ComparedLine,
     ConcludeFromStatement,
@@ -231,8 +232,11 @@ def test_a_review_ends_once_with_a_reason(services: Services, call: RequestConte
     with pytest.raises(ServiceError) as refused:
         differences.conclude(ConcludeFromStatement(found.difference_id, "why", "Jane", "Mary"), operator())
     assert refused.value.code is Code.INVALID_REQUEST
-    ended = differences.end(EndDifference(found.difference_id, "paid in cash", "Jane"), operator())
-    assert (ended.reason, ended.ended_by) == ("paid in cash", "Jane")
+    services.operators.create(CreateOperator("jane@ops.example", "correct horse battery"), operator())
+    with pytest.raises(ServiceError, match="active operator"):
+        differences.end(EndDifference(found.difference_id, "paid in cash", "Stranger"), operator())
+    ended = differences.end(EndDifference(found.difference_id, "paid in cash", "Jane@ops.example"), operator())
+    assert (ended.reason, ended.ended_by) == ("paid in cash", "jane@ops.example")
     assert open_reviews(services) == ()
     reconcile(services, content + b"\n")
     assert open_reviews(services) == (), "what an operator has ended does not come back with another file"

@@ -20,12 +20,12 @@ from hypothesis.stateful import (
 
 from tests.conftest import MovableClock
 from tests.support.books import check_everything
-from tests.support.money import a_client, balances, deposit, operator
+from tests.support.money import a_client, agree_fee, balances, deposit
 from tests.support.runtimes import other_runtime
 from ussd_server.bootstrap import Services, build_services
 from ussd_server.database.unit_of_work import close_connections
 from ussd_server.models.transactions import Transaction
-from ussd_server.services.accounts.fees import agreed_fee, fee_cents, set_fee
+from ussd_server.services.accounts.fees import agreed_fee, fee_cents
 from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.settlement.settlement import Settlement
 from ussd_server.services.transactions.messages import (
@@ -80,7 +80,7 @@ class MoneyMachine(RuleBasedStateMachine):
     def agree_fees(self, fixed_cents: int, share_basis_points: int) -> None:
         """Fees, perhaps none."""
         for kind in ("collection", "disbursement", "transfer", "refund"):
-            set_fee(FeeTerms(self.call.client_id, TransactionType(kind), fixed_cents, share_basis_points), operator())
+            agree_fee(FeeTerms(self.call.client_id, TransactionType(kind), fixed_cents, share_basis_points))
 
     @rule(shillings=st.integers(1, 500))
     def top_up(self, shillings: int) -> None:

@@ -19,7 +19,7 @@ from tests.conftest import MovableClock
 from tests.support.books import check_everything
 from tests.support.crowd import at_once, refusals
 from tests.support.eventually import eventually
-from tests.support.money import a_client, balances, deposit, operator, request, work
+from tests.support.money import a_client, agree_fee, balances, deposit, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import (
     DATABASE_TROUBLE,
@@ -31,7 +31,6 @@ from ussd_server.database.unit_of_work import (
 from ussd_server.models.ledger import Account
 from ussd_server.models.transactions import Transaction
 from ussd_server.redis.signals import WakeUpSignal
-from ussd_server.services.accounts.fees import set_fee
 from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.transactions.create import Batch, write_batch
 from ussd_server.services.transactions.messages import CreatedTransaction, TransactionType
@@ -81,7 +80,7 @@ def test_a_refused_request_does_not_harm_others_in_the_same_batch(services: Serv
 
 def test_accounts_that_several_name_for_the_first_time_are_opened_once(services: Services, clock: MovableClock) -> None:
     call = a_client()
-    set_fee(FeeTerms(call.client_id, TransactionType.TRANSFER, 10, 0), operator())
+    agree_fee(FeeTerms(call.client_id, TransactionType.TRANSFER, 10, 0))
     services.transactions.create(request(account=PAYER), call)
     work(services, clock)
 

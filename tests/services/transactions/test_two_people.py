@@ -6,6 +6,7 @@ import pytest
 
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
+from ussd_server.services.operator_names import require_name
 from ussd_server.services.operators.messages import CreateOperator
 from ussd_server.services.transactions.operators import require_two_people
 from ussd_server.status import Code, ServiceError
@@ -66,3 +67,14 @@ def test_with_accounts_only_active_operators_decide(services: Services) -> None:
     assert "Two different people" in refusal("ann@ops.example", "Ann@ops.example\u2060")
     accounts.set_active("bob@ops.example", False, operator_context())
     assert "active operator" in refusal(*both)
+
+
+def test_an_operator_who_decides_alone_has_an_account_too(services: Services) -> None:
+    assert require_name(" Jane  Doe ") == "Jane Doe"
+    for wrong in ("", "\u200b", "x" * 101, "Mary!"):
+        with pytest.raises(ServiceError):
+            require_name(wrong)
+    services.operators.create(CreateOperator("ann@ops.example", "correct horse battery"), operator_context())
+    assert require_name("ANN@ops.example") == "ann@ops.example"
+    with pytest.raises(ServiceError, match="active operator"):
+        require_name("Jane Doe")

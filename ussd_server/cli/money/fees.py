@@ -33,9 +33,8 @@ def set_(client: str, kind: str, fixed_cents: int, share_basis_points: int, as_j
     """Agree a fee for the transactions that are created from now on; zeros end it."""
     with open_services() as services:
         client_id = client_named(services, client).client_id
-        agreed = set_fee(
-            FeeTerms(client_id, TransactionType(kind), fixed_cents, share_basis_points), operator_context()
-        )
+        terms = FeeTerms(client_id, TransactionType(kind), fixed_cents, share_basis_points)
+        agreed = set_fee(terms, operator_context(), services.clock.now())
     show(agreed, _line(agreed), as_json=as_json)
 
 

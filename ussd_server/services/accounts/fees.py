@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import TypeVar
 
 from peewee import IntegrityError
@@ -13,8 +14,10 @@ from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models import transactions as tables
 from ussd_server.services.accounts.ledger import AnotherFeeError
 from ussd_server.services.accounts.messages import FeeTerms
+from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.transactions.messages import TransactionType
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import written_amount
 
 Result = TypeVar("Result")
 
@@ -79,10 +82,11 @@ class FeeBook:
         return self.with_agreed_fee(client_id, kind, write)
 
 
-def set_fee(fee: FeeTerms, context: RequestContext) -> FeeTerms:
-    """Agree a fee for transactions created from now on; zeros end it. Raises NOT_FOUND for an unknown client.
+def set_fee(fee: FeeTerms, context: RequestContext, now: datetime) -> FeeTerms:
+    """Agree a fee for transactions created from now on; zeros end it. The client's audit trail shows it.
 
-    Raises INVALID_REQUEST for a deposit, which is free, and for parts out of their bounds.
+    Raises NOT_FOUND for an unknown client, and INVALID_REQUEST for a deposit, which is free, and for parts out of their
+    bounds.
     """
     context.require_operator()
     if fee.type is TransactionType.DEPOSIT:
@@ -97,6 +101,13 @@ def set_fee(fee: FeeTerms, context: RequestContext) -> FeeTerms:
             tables.Fee.insert(client_id=fee.client_id, type=fee.type, **parts).on_conflict(
                 conflict_target=[tables.Fee.client_id, tables.Fee.type], update=parts
             ).execute()
+            write_audit_event(
+                "fee.agreed",
+                context,
+                now,
+                client_id=fee.client_id,
+                reason=f"{fee.type}: {written_amount(fee.fixed_cents)} and {fee.share_basis_points / 100:g} percent",
+            )
     except IntegrityError:
         raise ServiceError(Code.NOT_FOUND, "Client not found") from None
     return fee

@@ -15,6 +15,7 @@ from ussd_server.models.statements import (
 from ussd_server.providers.statement_format import LineStatus
 from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.operator_names import require_name
 from ussd_server.services.pages import page_of
 from ussd_server.services.reconciliation.imports import lock_imports, stored_statement
 from ussd_server.services.reconciliation.messages import (
@@ -31,8 +32,6 @@ from ussd_server.services.transactions.operators import find_any, require_reason
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id
 from ussd_server.wire import Page, view_of_row
-
-_LONGEST_NAME = 100
 
 
 class DifferenceService:
@@ -58,12 +57,13 @@ class DifferenceService:
         return _views([_found(difference_id, locked=False)])[0]
 
     def end(self, request: EndDifference, context: RequestContext) -> DifferenceView:
-        """End the review of a difference with a reason. Raises NOT_FOUND, INVALID_REQUEST for one that has ended."""
+        """End the review of a difference with a reason.
+
+        Raises NOT_FOUND, and INVALID_REQUEST for one that has ended and for a name that is no operator's.
+        """
         context.require_operator()
         require_reason(request.reason)
-        by = " ".join(request.by.split())
-        if not 0 < len(by) <= _LONGEST_NAME:
-            raise ServiceError(Code.INVALID_REQUEST, "The name of the operator has 1 to 100 characters")
+        by = require_name(request.by)
         with unit_of_work():
             lock_imports()
             row = _found(request.difference_id, locked=True)

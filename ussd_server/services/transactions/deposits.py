@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from ussd_server.context import RequestContext
+from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.clients import Client
+from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts.ledger import DEPOSITS_ACCOUNT, legs_of
+from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.transactions.create import Prepared, TransactionCreator
 from ussd_server.services.transactions.messages import (
     MAIN_ACCOUNT,
@@ -27,8 +33,8 @@ class DepositService:
     def create(self, request: CreateDeposit, context: RequestContext) -> CreatedTransaction:
         """Credit a client's main account with what it paid the operator; the same reference again changes nothing.
 
-        Raises INVALID_REQUEST for a reference or a description that is out of its bounds, NOT_FOUND for an unknown
-        client, IDEMPOTENCY_KEY_REUSED for a reference of another deposit.
+        The client's audit trail shows it. Raises INVALID_REQUEST for a reference or a description that is out of its
+        bounds, NOT_FOUND for an unknown client, IDEMPOTENCY_KEY_REUSED for a reference of another deposit.
         """
         context.require("accounts:credit")
         require_reference(request.reference)
@@ -51,4 +57,18 @@ class DepositService:
             )
             return draft, legs_of(draft.row, "move", DEPOSITS_ACCOUNT, MAIN_ACCOUNT, fee_from=DEPOSITS_ACCOUNT)
 
-        return self._creator.create(identity, prepare, Source.OPERATOR)
+        @contextmanager
+        def within(row: Transaction) -> Iterator[None]:
+            with unit_of_work():
+                yield
+                write_audit_event(
+                    "transaction.deposited",
+                    context,
+                    row.created_at,
+                    client_id=request.client_id,
+                    object_id=row.id,
+                    reason=request.description,
+                    amount_cents=row.amount_cents,
+                )
+
+        return self._creator.create(identity, prepare, Source.OPERATOR, within)
