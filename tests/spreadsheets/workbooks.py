@@ -28,13 +28,20 @@ def workbook(rows: Sequence[Sequence[object]], change: Callable[[Workbook, Works
     return written.getvalue()
 
 
-def raw_workbook(sheet: bytes, shared: bytes = b"", repeat: int = 1, declared_bytes: int = 0) -> bytes:
+def raw_workbook(
+    sheet: bytes,
+    shared: bytes = b"",
+    repeat: int = 1,
+    declared_bytes: int = 0,
+    styles: str = "",
+    compression: int = ZIP_DEFLATED,
+) -> bytes:
     """A workbook whose sheet has exactly this XML inside `sheetData`, repeated; `shared` is that of the texts.
 
-    `declared_bytes` is a size that the file claims for its sheet.
+    `declared_bytes` is a size that the file claims for its sheet, `compression` the method of `zipfile`.
     """
     written = io.BytesIO()
-    with ZipFile(written, "w", ZIP_DEFLATED) as parts:
+    with ZipFile(written, "w", compression) as parts:
         parts.writestr(
             "xl/workbook.xml",
             f'<workbook xmlns="{_MAIN}" xmlns:r="{_LINKS}"><sheets><sheet name="A" r:id="r1"/></sheets></workbook>',
@@ -46,6 +53,8 @@ def raw_workbook(sheet: bytes, shared: bytes = b"", repeat: int = 1, declared_by
         )
         if shared:
             parts.writestr("xl/sharedStrings.xml", shared)
+        if styles:
+            parts.writestr("xl/styles.xml", styles)
         with parts.open("xl/worksheets/a.xml", "w", force_zip64=True) as part:
             part.write(f'<worksheet xmlns="{_MAIN}"><sheetData>'.encode())
             for _ in range(repeat):

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 from ussd_server.spreadsheets.rows import Row, SpreadsheetError
 
+LONGEST_HEADING = 100
+"""Characters; a longer cell is no heading."""
 _ROWS_SEARCHED = 100
 
 
@@ -19,7 +21,12 @@ class Headings(NamedTuple):
 
 
 def heading_key(text: str) -> str:
-    """A heading without capitals, spaces and punctuation: the same for `External_ID` and `external id`."""
+    """A heading without capitals, spaces and punctuation: the same for `External_ID` and `external id`.
+
+    Empty for a text of more than 100 characters.
+    """
+    if len(text) > LONGEST_HEADING:
+        return ""
     return "".join(filter(str.isalnum, text.casefold()))
 
 

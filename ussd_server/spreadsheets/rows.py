@@ -27,7 +27,8 @@ class FileBounds:
     """The largest file that is read; the reader stops with a `SpreadsheetError` at the first thing beyond.
 
     `most_unpacked_bytes` is the sum of the parts of an XLSX file after unpacking, `most_elements` bounds its XML
-    elements, each of which takes some 2 us.
+    elements, each of which takes some 2 us. `most_characters` bounds the texts of all cells of an XLSX file, which may
+    share one text.
     """
 
     most_bytes: int = 100 * _MEGABYTE
@@ -36,6 +37,7 @@ class FileBounds:
     most_rows: int = 1_048_576
     most_columns: int = 256
     most_cell_characters: int = 32_767
+    most_characters: int = 1024 * _MEGABYTE
 
 
 class SpreadsheetError(ValueError):

@@ -15,7 +15,7 @@ from datetime import datetime, time, timedelta
 from typing import BinaryIO
 from xml.etree import ElementTree
 from xml.parsers import expat
-from zipfile import BadZipFile, ZipFile
+from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
 
 from openpyxl.styles.numbers import BUILTIN_FORMATS, is_date_format
 from openpyxl.utils.datetime import CALENDAR_MAC_1904, CALENDAR_WINDOWS_1900, from_excel
@@ -34,6 +34,9 @@ _MOST_PIECES = 10_000
 # The parts that describe the sheets are small; they are read whole.
 _MOST_DESCRIPTION_BYTES = 512 * 1024
 _MOST_SHARED_BYTES = 100 * 1024 * 1024
+# Excel itself allows 255 characters and some 250 formats. Judging a longer one may take quadratic time.
+_LONGEST_FORMAT = 255
+_MOST_FORMATS = 1000
 
 
 def read_workbook(source: BinaryIO, bounds: FileBounds) -> Iterator[Row]:
@@ -56,7 +59,7 @@ def read_workbook(source: BinaryIO, bounds: FileBounds) -> Iterator[Row]:
                     yield from rows.take()
     except SpreadsheetError:
         raise
-    # zipfile raises RuntimeError for parts with a password, NotImplementedError for other compressions.
+    # zipfile raises RuntimeError for parts with a password.
     except (BadZipFile, KeyError, ValueError, EOFError, zlib.error, RuntimeError, ElementTree.ParseError) as error:
         raise SpreadsheetError(DAMAGED) from error
     except expat.ExpatError as error:
@@ -83,6 +86,9 @@ def _check_sizes(parts: ZipFile, bounds: FileBounds) -> None:
         )
     if any(info.flag_bits & 1 for info in infos):
         raise SpreadsheetError("The file has a password; save it without one.")
+    # Other compressions raise errors of their own, and take memory that the file chooses.
+    if any(info.compress_type not in (ZIP_STORED, ZIP_DEFLATED) for info in infos):
+        raise SpreadsheetError(DAMAGED)
 
 
 def _description(parts: ZipFile, name: str) -> ElementTree.Element:
@@ -118,16 +124,23 @@ class _DateStyles(PartReader):
         super().__init__(elements)
         self.found: set[str] = set()
         self._formats = {str(number): text for number, text in BUILTIN_FORMATS.items()}
+        self._judged: dict[str, bool] = {}
         self._is_inside = False
         self._number = 0
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         if tag == "numFmt":
-            self._formats[attributes.get("numFmtId", "")] = attributes.get("formatCode", "")
+            code = attributes.get("formatCode", "")
+            self._formats[attributes.get("numFmtId", "")] = code
+            if len(code) > _LONGEST_FORMAT or len(self._formats) > _MOST_FORMATS:
+                raise SpreadsheetError(DAMAGED)
         elif tag == "cellXfs":
             self._is_inside = True
         elif tag == "xf" and self._is_inside:
-            if is_date_format(self._formats.get(attributes.get("numFmtId", ""), "")):
+            code = self._formats.get(attributes.get("numFmtId", ""), "")
+            if code not in self._judged:
+                self._judged[code] = is_date_format(code)
+            if self._judged[code]:
                 self.found.add(str(self._number))
             self._number += 1
 
@@ -182,7 +195,7 @@ class _Rows(PartReader):
         super().__init__(elements)
         self._shared, self._dates, self._base, self._bounds = shared, dates, base, bounds
         self._found: list[Row] = []
-        self._count = 0
+        self._count = self._characters_kept = 0
         self._line = 0
         self._cells: dict[int, str] = {}
         self._column = -1
@@ -245,7 +258,13 @@ class _Rows(PartReader):
                     raise SpreadsheetError(
                         f"the row has more than {self._bounds.most_columns} columns.", line=self._line
                     )
+                if self._column in self._cells:
+                    raise SpreadsheetError("the row has this cell twice.", line=self._line, column=self._column)
                 self._cells[self._column] = text
+                self._characters_kept += len(text)
+                if self._characters_kept > self._bounds.most_characters:
+                    most = f"{self._bounds.most_characters:,}"
+                    raise SpreadsheetError(f"the file has more than {most} characters; divide it.", line=self._line)
         elif tag == "row" and self._cells:
             self._count += 1
             if self._count > self._bounds.most_rows:

@@ -13,7 +13,8 @@ DAMAGED = "The XLSX file is damaged or not a spreadsheet."
 
 # An element takes four bytes and some 2 us at least, so a chunk takes some 4 ms.
 _CHUNK_BYTES = 8 * 1024
-_MOST_TAG_BYTES = 1024 * 1024
+# expat reads an unfinished tag again with every chunk.
+_MOST_TAG_BYTES = 64 * 1024
 _MOST_DEPTH = 50
 
 

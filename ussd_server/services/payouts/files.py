@@ -22,6 +22,8 @@ _BOUNDS = FileBounds(
     most_elements=700_000,
     most_columns=64,
     most_cell_characters=1000,
+    # As many as the largest CSV file has.
+    most_characters=LARGEST_FILE_BYTES,
 )
 _HEADINGS = {
     "phone_number": ("phone_number", "phone", "msisdn", "mobile", "mobile number", "number", "telephone"),
