@@ -40,7 +40,7 @@ def test_more_number_formats_than_any_workbook_has_are_refused() -> None:
 
 def test_a_number_format_is_judged_once_for_all_its_cell_styles(monkeypatch: pytest.MonkeyPatch) -> None:
     judged: list[str] = []
-    monkeypatch.setattr("ussd_server.spreadsheets.workbook.is_date_format", lambda code: bool(judged.append(code)))
+    monkeypatch.setattr("ussd_server.spreadsheets.date_styles.is_date_format", lambda code: bool(judged.append(code)))
     content = styled(["yyyy-mm-dd"], cell_styles=1000)
     assert list(read_rows(io.BytesIO(content))) == [Row(1, ("1.5",))]
     assert judged == ["yyyy-mm-dd"]
@@ -67,6 +67,28 @@ def test_a_text_that_many_cells_share_counts_in_each_of_them() -> None:
 def test_two_cells_at_one_address_are_refused() -> None:
     content = raw_workbook(b"<row><c r='B1'><v>5000</v></c><c r='B1'><v>9000</v></c></row>")
     assert refusal(content) == "Row 1, column B: the row has this cell twice."
+
+
+@pytest.mark.parametrize(
+    ("cell", "seen"),
+    [
+        (b"<c t='inlineStr'><is><t>5</t><rPh><t>000</t></rPh></is></c>", "5"),
+        (b"<c t='inlineStr'><is><t>5</t></is><v>000</v></c>", "5"),
+        (b"<c><v>5</v><is><t>000</t></is></c>", "5"),
+        (b"<c><v>5</v><extLst><ext><t>000</t></ext></extLst></c>", "5"),
+    ],
+)
+def test_a_cell_is_what_spreadsheet_programs_show_of_it(cell: bytes, seen: str) -> None:
+    assert list(read_rows(io.BytesIO(raw_workbook(b"<row>" + cell + b"</row>")))) == [Row(1, (seen,))]
+
+
+def test_a_cell_with_two_values_is_refused() -> None:
+    assert refusal(raw_workbook(b"<row><c><v>5</v><v>000</v></c></row>")) == DAMAGED
+
+
+def test_a_number_with_underscores_is_refused() -> None:
+    sentence = "Row 1, column A: the cell's number cannot be read."
+    assert refusal(raw_workbook(b"<row><c><v>5_000</v></c></row>")) == sentence
 
 
 def test_a_tag_longer_than_any_is_refused() -> None:

@@ -17,9 +17,9 @@ from xml.etree import ElementTree
 from xml.parsers import expat
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
 
-from openpyxl.styles.numbers import BUILTIN_FORMATS, is_date_format
 from openpyxl.utils.datetime import CALENDAR_MAC_1904, CALENDAR_WINDOWS_1900, from_excel
 
+from ussd_server.spreadsheets.date_styles import DateStyles
 from ussd_server.spreadsheets.rows import FileBounds, Row, SpreadsheetError, column_index
 from ussd_server.spreadsheets.xml_parts import DAMAGED, Elements, PartReader, parse
 
@@ -34,9 +34,6 @@ _MOST_PIECES = 10_000
 # The parts that describe the sheets are small; they are read whole.
 _MOST_DESCRIPTION_BYTES = 512 * 1024
 _MOST_SHARED_BYTES = 100 * 1024 * 1024
-# Excel itself allows 255 characters and some 250 formats. Judging a longer one may take quadratic time.
-_LONGEST_FORMAT = 255
-_MOST_FORMATS = 1000
 
 
 def read_workbook(source: BinaryIO, bounds: FileBounds) -> Iterator[Row]:
@@ -47,7 +44,7 @@ def read_workbook(source: BinaryIO, bounds: FileBounds) -> Iterator[Row]:
             _check_sizes(parts, bounds)
             sheet, base = _first_sheet(parts)
             elements = Elements(bounds.most_elements)
-            styles, shared = _DateStyles(elements), _SharedTexts(elements)
+            styles, shared = DateStyles(elements), _SharedTexts(elements)
             for name, reader in (("xl/styles.xml", styles), ("xl/sharedStrings.xml", shared)):
                 if name in parts.namelist():
                     with parts.open(name) as part:
@@ -117,37 +114,6 @@ def _first_sheet(parts: ZipFile) -> tuple[str, datetime]:
     raise SpreadsheetError(DAMAGED)
 
 
-class _DateStyles(PartReader):
-    """The styles, by their number in text, whose cells hold dates: `found`."""
-
-    def __init__(self, elements: Elements) -> None:
-        super().__init__(elements)
-        self.found: set[str] = set()
-        self._formats = {str(number): text for number, text in BUILTIN_FORMATS.items()}
-        self._judged: dict[str, bool] = {}
-        self._is_inside = False
-        self._number = 0
-
-    def _start(self, tag: str, attributes: dict[str, str]) -> None:
-        if tag == "numFmt":
-            code = attributes.get("formatCode", "")
-            self._formats[attributes.get("numFmtId", "")] = code
-            if len(code) > _LONGEST_FORMAT or len(self._formats) > _MOST_FORMATS:
-                raise SpreadsheetError(DAMAGED)
-        elif tag == "cellXfs":
-            self._is_inside = True
-        elif tag == "xf" and self._is_inside:
-            code = self._formats.get(attributes.get("numFmtId", ""), "")
-            if code not in self._judged:
-                self._judged[code] = is_date_format(code)
-            if self._judged[code]:
-                self.found.add(str(self._number))
-            self._number += 1
-
-    def _end(self, tag: str) -> None:
-        self._is_inside &= tag != "cellXfs"
-
-
 class _SharedTexts(PartReader):
     """The texts that cells refer to by number, in one block of bytes."""
 
@@ -204,6 +170,7 @@ class _Rows(PartReader):
         self._value: list[str] = []
         self._formula: list[str] = []
         self._pieces: list[str] | None = None
+        self._is_inline = self._is_hint = False
 
     def take(self) -> list[Row]:
         """The rows completed since the last call."""
@@ -217,8 +184,17 @@ class _Rows(PartReader):
             self._length = 0
             self._value.clear()
             self._formula.clear()
-        elif tag in ("v", "t"):
-            self._pieces = self._value
+            self._is_inline = self._is_hint = False
+        elif tag == "v":
+            if self._value and self._kind != "inlineStr":
+                raise SpreadsheetError(DAMAGED)
+            self._pieces = None if self._kind == "inlineStr" else self._value
+        elif tag == "is":
+            self._is_inline = self._kind == "inlineStr"
+        elif tag == "rPh":
+            self._is_hint = True
+        elif tag == "t":
+            self._pieces = self._value if self._is_inline and not self._is_hint else None
         elif tag == "f":
             self._pieces = self._formula
             # A shared formula has its text in another cell.
@@ -252,6 +228,8 @@ class _Rows(PartReader):
 
     def _end(self, tag: str) -> None:
         self._pieces = None
+        self._is_inline &= tag != "is"
+        self._is_hint &= tag != "rPh"
         if tag == "c":
             if text := self._text().strip():
                 if self._column >= self._bounds.most_columns:
@@ -286,7 +264,8 @@ class _Rows(PartReader):
 
     def _number(self, value: str) -> str:
         try:
-            number = float(value)
+            # Python takes underscores between digits.
+            number = float(value.replace("_", "x"))
             if self._style in self._dates:
                 moment = from_excel(number, self._base)
                 if isinstance(moment, time):

@@ -64,6 +64,16 @@ def test_a_pattern_that_repeats_nothing_is_refused(source: str) -> None:
         compile_pattern(source)
 
 
+@pytest.mark.parametrize("source", ["(?i)[Ā-\uffff]", "[^\\x00-\\uffff]x", "([a-zĀ-Ͽ]{1,9})"])
+def test_a_range_of_more_characters_than_a_phone_has_is_refused(source: str) -> None:
+    with pytest.raises(PatternError, match=r"a range has at most 256 characters"):
+        compile_pattern(source)
+
+
+def test_a_range_of_all_letters_with_accents_is_taken() -> None:
+    assert compile_pattern("(?i)[a-zÀ-ÿ ]{1,20}").fullmatch("andré")
+
+
 @pytest.mark.parametrize("source", ["(", "[", "*", "(?P<a>x)(?P=a)", "(x)\\1", "(?=a)b", "(?<!a)b", "a{500}", "x" * 65])
 def test_a_pattern_that_is_malformed_or_not_supported_is_refused(source: str) -> None:
     with pytest.raises(PatternError):

@@ -12,6 +12,8 @@ from typing import Any
 MAX_CHARACTERS = 64
 MAX_ENTRY = 160  # characters a phone can send in one step
 MAX_WAYS = 30_000  # matching attempts; enough for two repetitions without a limit, side by side
+# A pattern that ignores case is compiled character by character, 65,536 of them for a range such as [Ā-\uffff].
+MAX_RANGE = 256
 
 _SINGLE = {sre.LITERAL, sre.NOT_LITERAL, sre.ANY, sre.IN, sre.AT}
 _REPEATS = {sre.MAX_REPEAT, sre.MIN_REPEAT, sre.POSSESSIVE_REPEAT}
@@ -53,6 +55,8 @@ def _ways(pattern: Any) -> int:
 
 
 def _part_ways(operation: Any, argument: Any) -> int:
+    if operation is sre.IN and any(kind is sre.RANGE and ends[1] - ends[0] >= MAX_RANGE for kind, ends in argument):
+        raise PatternError(f"a range has at most {MAX_RANGE} characters")
     if operation in _SINGLE:
         return 1
     if operation is sre.SUBPATTERN:
