@@ -247,3 +247,13 @@ def test_our_times_show_whether_day_or_month_comes_first(
         lines, result = compared(services, rows)
         assert [each.transaction_id for each in lines if each.verdict == "not_theirs"] == [made[2].id]
         assert result.statement.first_at.month == 3
+
+
+def test_a_line_without_a_sign_whose_type_says_the_other_direction_differs_by_twice_the_amount(
+    services: Services, call: RequestContext, clock: MovableClock
+) -> None:
+    for kind, type_of_line, cents in (("collection", "Transfer", 500_000), ("disbursement", "Payment", -500_000)):
+        row = mtn_row(paid(services, call, clock, kind), Type=type_of_line)
+        (line,), result = compared(services, [row])
+        assert (line.verdict.value, line.ours, line.theirs) == ("amount_differs", cents, -cents)
+        assert sums(result) == (cents, -cents)

@@ -20,6 +20,7 @@ _AT_PROVIDERS = (TransactionType.COLLECTION, TransactionType.DISBURSEMENT, Trans
 # A provider settles a payment within this time, even if we learn of it later.
 _LONGEST_PAYMENT = timedelta(hours=1)
 _SHARE_OF_PERIOD = 100
+_DIRECTIONS = {LineType.IN: 1, LineType.OUT: -1}
 _COLUMNS = (
     Transaction.id,
     Transaction.type,
@@ -212,7 +213,7 @@ class Matcher:
 
     def _compare_pair(self, line: ProviderLine, ours: _Ours, agreed: Verdict) -> Match:
         # The direction of a reversal is written from the provider's point of view.
-        direction = ours.direction if agreed is Verdict.REVERSAL else line.direction or ours.direction
+        direction = ours.direction if agreed is Verdict.REVERSAL else _written_direction(line) or ours.direction
         theirs_cents = self._count_theirs(line, direction)
         if theirs_cents != ours.signed_cents:
             result = _result(line, Verdict.AMOUNT_DIFFERS, ours, ours.signed_cents, theirs_cents, is_difference=True)
@@ -241,8 +242,12 @@ class Matcher:
 
 def _direction_of(line: ProviderLine, second: _Ours | None) -> int:
     """The direction of a line that matches nothing; `second` is a transaction that it names after another line."""
-    by_name = second.direction if second else -1 if line.type is LineType.OUT else 1
-    return line.direction or by_name
+    return _written_direction(line) or (second.direction if second else 1)
+
+
+def _written_direction(line: ProviderLine) -> int:
+    """The direction that a line shows by its sign, else by its type; 0 for neither."""
+    return line.direction or (_DIRECTIONS.get(line.type, 0) if line.type else 0)
 
 
 def _lies_within(ours: _Ours, period: Period) -> bool:
