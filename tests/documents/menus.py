@@ -177,6 +177,7 @@ def _limits() -> str:
             ("characters of an expression", expressions.MAX_CHARACTERS),
             ("depth of an expression", expressions.MAX_DEPTH),
             ("characters of a pattern", patterns.MAX_CHARACTERS),
+            ("characters of a range in a pattern, such as `[a-z]`", patterns.MAX_RANGE),
             ("`timeout_ms` of `http`", f"{node_fields.MAX_TIMEOUT_MS:,}"),
             ("scripts", MAX_SCRIPTS),
             ("steps of a script", MAX_STEPS),
