@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ussd_server.cached_value import CachedValue
+from ussd_server.threads import CachedValue
 
 
 def test_a_value_is_read_again_only_after_its_time() -> None:

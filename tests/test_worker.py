@@ -17,7 +17,7 @@ from tests.support.eventually import eventually
 from tests.support.money import a_client, balances, request
 from tests.support.stand_ins import StandInProcess, mtn_settings, start_mtn
 from ussd_server.bootstrap import Services, build_services
-from ussd_server.kill_points import kill_point
+from ussd_server.bootstrap.runtime import kill_point
 from ussd_server.models.transactions import Transaction
 from ussd_server.settings import Settings
 from ussd_server.worker import Worker

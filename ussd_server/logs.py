@@ -20,7 +20,7 @@ from typing import Any, TextIO
 import orjson
 import structlog
 
-from ussd_server.native_threads import in_native_thread, is_cooperative
+from ussd_server.threads import in_native_thread, is_cooperative
 
 _GATHER_SECONDS = 0.05
 _MOST_LINES = 10_000

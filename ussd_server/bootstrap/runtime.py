@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import signal
+from collections.abc import Callable, Sequence
 
 from limits import (
     RateLimitItem,
@@ -14,7 +16,6 @@ from limits import (
 )
 
 from ussd_server.clock import Clock
-from ussd_server.kill_points import kill_point
 from ussd_server.limits.limiter import Limiter, Policy
 from ussd_server.limits.quota_leases import KEPT_SECONDS
 from ussd_server.limits.sliding_window import SlidingWindowStorage
@@ -106,3 +107,13 @@ def _limiter(settings: Settings, adapters: Sequence[Provider]) -> Limiter:
         for adapter in adapters
     ]
     return Limiter(SlidingWindowStorage(settings.redis_url), policies, settings.web_processes)
+
+
+def kill_point(name: str | None) -> Callable[[str], None]:
+    """Return a function that kills this process when it is called with `name`. None: a function that does nothing."""
+
+    def at(point: str) -> None:
+        if point == name:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return at

@@ -7,9 +7,9 @@ from typing import Any
 
 from peewee import ProgrammingError
 
-from ussd_server.cached_value import CachedValue
 from ussd_server.database.connections.postgres import postgres_pool
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE
+from ussd_server.threads import CachedValue
 
 _CHECK_SECONDS = 1.0
 # Workers write every ten seconds. A replica that has replayed nothing for longer is cut off.

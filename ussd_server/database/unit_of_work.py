@@ -11,12 +11,12 @@ from urllib.parse import urlsplit
 from peewee import DatabaseProxy, InterfaceError, OperationalError
 from playhouse.pool import MaxConnectionsExceeded
 
-from ussd_server.batches import Batches, BatchLostError, Item
 from ussd_server.database.connections.postgres import postgres_pool, writable_host
 from ussd_server.database.connections.sqlite import sqlite_pool
 from ussd_server.database.dialect import Dialect
 from ussd_server.database.postgres import Postgres
 from ussd_server.database.sqlite import Sqlite
+from ussd_server.threads import Batches, BatchLostError, Item
 
 
 class _Database(DatabaseProxy):

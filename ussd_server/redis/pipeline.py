@@ -12,8 +12,8 @@ from redis import Redis, RedisCluster
 from redis.exceptions import ConnectionError as ConnectionLostError
 from redis.exceptions import ResponseError
 
-from ussd_server.batches import Batches, BatchLostError
 from ussd_server.redis.client import REDIS_TROUBLE, RedisClient
+from ussd_server.threads import Batches, BatchLostError
 
 Reply = TypeVar("Reply")
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from functools import cached_property
 from threading import Event
 
-from ussd_server.cached_value import CachedValue
 from ussd_server.redis.client import REDIS_TROUBLE, RedisClient, connect
 from ussd_server.redis.pipeline import RedisPipeline
+from ussd_server.threads import CachedValue
 
 _AWAY_KEY = "provider:away:{}"
 _REPORT_SECONDS = 5

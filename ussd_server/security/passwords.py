@@ -12,7 +12,7 @@ from typing import TypeVar
 from argon2 import PasswordHasher
 from argon2.exceptions import VerifyMismatchError
 
-from ussd_server.native_threads import in_native_thread
+from ussd_server.threads import in_native_thread
 
 SHORTEST = 12
 LONGEST = 256

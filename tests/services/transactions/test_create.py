@@ -203,11 +203,11 @@ def gather_two(monkeypatch: pytest.MonkeyPatch) -> None:
         return do(batch, item)
 
     def pause(_: float) -> None:
-        monkeypatch.setattr("ussd_server.batches.time", time)
+        monkeypatch.setattr("ussd_server.threads.time", time)
         eventually(lambda: batches[0].queued == 1)
 
     monkeypatch.setattr(GroupCommit, "do", note)
-    monkeypatch.setattr("ussd_server.batches.time", SimpleNamespace(sleep=pause))
+    monkeypatch.setattr("ussd_server.threads.time", SimpleNamespace(sleep=pause))
 
 
 @pytest.mark.parametrize("database_url", ["postgres"], indirect=True)

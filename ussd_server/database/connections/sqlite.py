@@ -13,7 +13,7 @@ from peewee import OperationalError
 from playhouse.pool import PooledSqliteDatabase
 
 from ussd_server.database.connections import CONNECT_TIMEOUT_SECONDS, LendingPool
-from ussd_server.native_threads import in_native_thread
+from ussd_server.threads import in_native_thread
 
 _LOCK_TIMEOUT_MS = 4000
 # Statements that need no write lock. A write that begins otherwise, such as WITH, waits for the lock inside SQLite.

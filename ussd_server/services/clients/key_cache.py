@@ -24,7 +24,6 @@ from typing import Any, NamedTuple
 
 from peewee import JOIN
 
-from ussd_server.cached_value import CachedValue
 from ussd_server.context import Caller, CallerKind
 from ussd_server.database.compiled_queries import CompiledQuery, param
 from ussd_server.database.unit_of_work import unit_of_work
@@ -33,6 +32,7 @@ from ussd_server.models.clients import Client
 from ussd_server.models.keys import ApiKey, UnseenChanges
 from ussd_server.redis.pipeline import Circuit, RedisAwayError, RedisPipeline
 from ussd_server.security.credentials import may_be_apikey
+from ussd_server.threads import CachedValue
 
 _PREFIX = "version"
 # During a change, the key holds the markers of all processes that change the client, instead of a generation. They

@@ -24,7 +24,6 @@ from ussd_server.menus.source.yaml_text import Places, SourceError, json_places
 from ussd_server.menus.tools.diagram import draw
 from ussd_server.menus.tools.graph import graph
 from ussd_server.models.ussd import Menu, MenuVersion, ServiceCode
-from ussd_server.native_threads import in_native_thread
 from ussd_server.outbound.addresses import AddressGuard, AddressRefusedError
 from ussd_server.runtime import Runtime
 from ussd_server.security.call_secrets import call_secrets
@@ -45,6 +44,7 @@ from ussd_server.services.menus.messages import (
     VersionView,
 )
 from ussd_server.status import Code, ServiceError
+from ussd_server.threads import in_native_thread
 from ussd_server.values import new_id
 
 MAX_MENUS = 200

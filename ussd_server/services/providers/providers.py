@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-from ussd_server.cached_value import CachedValue
 from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE, unit_of_work
@@ -15,6 +14,7 @@ from ussd_server.providers.registry import predict_provider
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.providers.messages import SwitchProvider
 from ussd_server.status import Code, ServiceError
+from ussd_server.threads import CachedValue
 from ussd_server.values import grouped, written_amount
 
 _REFRESH_SECONDS = 1.0

@@ -1,13 +1,16 @@
-"""Batches: simultaneous items of several threads run together, and each thread gets its own result."""
+"""What the threads of a process share: batches of simultaneous items, cached values, and native threads for C code."""
 
 from __future__ import annotations
 
+import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from enum import Enum, auto
+from functools import cache
 from threading import Event, Lock
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 Item = TypeVar("Item")
 
@@ -142,3 +145,100 @@ class Batches(Generic[Item]):
             self._is_running = following is not None
         if following is not None:
             following.turn.set()
+
+
+Value = TypeVar("Value")
+
+
+class CachedValue(Generic[Value]):
+    """Reads a value at most once every `refresh_seconds`. While one thread reads, the others get the last value."""
+
+    def __init__(
+        self,
+        read: Callable[[], Value],
+        refresh_seconds: float,
+        initial: Value,
+        on_change: Callable[[Value], object] = lambda _: None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`on_change(value)` is called when the value differs from the one before, `initial` being the first."""
+        self._read = read
+        self._refresh_seconds = refresh_seconds
+        self._on_change = on_change
+        self._monotonic = monotonic
+        self._reading = threading.Lock()
+        self._read_at = self._began_at = float("-inf")
+        self.value = initial
+
+    @property
+    def age_seconds(self) -> float:
+        """The age of the value, counted from before it was read; infinite for the initial value."""
+        return self._monotonic() - self._began_at
+
+    def refresh(self) -> Value:
+        """Return the value, reading it if that is due and no other thread does. Raises what `read` raises."""
+        if self._monotonic() - self._read_at >= self._refresh_seconds and self._reading.acquire(blocking=False):
+            try:
+                began_at = self._monotonic()
+                value = self._read()
+                self.set(value)
+                # Set the age last: no thread may see a new age with the old value.
+                self._began_at = began_at
+            finally:
+                self._reading.release()
+        return self.value
+
+    def set(self, value: Value) -> None:
+        """Take `value` as if it had been read now; the next reading is due after `refresh_seconds`."""
+        self._read_at = self._monotonic()
+        changed, self.value = value != self.value, value
+        if changed:
+            self._on_change(value)
+
+
+Result = TypeVar("Result")
+
+_MOST_THREADS = 4
+
+
+def in_native_thread(work: Callable[..., Result], *given: Any, pool: str = "computing") -> Result:
+    """Run `work`, which blocks or computes for long, without blocking other requests. Returns or raises what it does.
+
+    In a process that gevent patched, at most four of each `pool` run at the same time. Everywhere else it simply runs.
+    Within `work` nothing may be used that gevent patches: no locks, sleeps, sockets, queues or logs.
+    """
+    threads = _pool(pool)
+    if threads is None:
+        return work(*given)
+    # gevent prints an exception that leaves one of its native threads.
+    result, error = threads.apply(_outcome, (work, given))
+    try:
+        if error is not None:
+            raise error
+        return result  # type: ignore[no-any-return]
+    finally:
+        # The frames of the failure would live until the garbage collector runs.
+        del error
+
+
+@cache
+def is_cooperative() -> bool:
+    """Whether the threads of this process are gevent's greenlets."""
+    monkey = sys.modules.get("gevent.monkey")
+    return monkey is not None and monkey.is_module_patched("threading")
+
+
+@cache
+def _pool(_name: str) -> Any:
+    if not is_cooperative():
+        return None
+    from gevent.threadpool import ThreadPool
+
+    return ThreadPool(_MOST_THREADS)
+
+
+def _outcome(work: Callable[..., Result], given: tuple[Any, ...]) -> tuple[Result | None, Exception | None]:
+    try:
+        return work(*given), None
+    except Exception as error:
+        return None, error
