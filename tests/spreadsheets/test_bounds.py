@@ -86,9 +86,23 @@ def test_a_cell_with_two_values_is_refused() -> None:
     assert refusal(raw_workbook(b"<row><c><v>5</v><v>000</v></c></row>")) == DAMAGED
 
 
-def test_a_number_with_underscores_is_refused() -> None:
+@pytest.mark.parametrize("number", ["5_000", "٥٠٠٠"])
+def test_a_number_that_only_python_reads_is_refused(number: str) -> None:
     sentence = "Row 1, column A: the cell's number cannot be read."
-    assert refusal(raw_workbook(b"<row><c><v>5_000</v></c></row>")) == sentence
+    assert refusal(raw_workbook(f"<row><c><v>{number}</v></c></row>".encode())) == sentence
+
+
+def test_the_number_of_a_shared_text_has_plain_digits() -> None:
+    texts = b"<sst>" + b"<si><t>500</t></si>" * 11 + b"</sst>"
+    sentence = "Row 1, column A: the cell's text is missing in the file."
+    for number in ("1_0", "٥", "+5", " 5"):
+        cell = f'<row><c t="s"><v>{number}</v></c></row>'.encode()
+        assert refusal(raw_workbook(cell, texts)) == sentence
+
+
+def test_a_cell_with_an_error_is_no_amount() -> None:
+    cells = b'<row><c t="e"><v>5000</v></c><c t="e"><v>#N/A</v></c></row>'
+    assert list(read_rows(io.BytesIO(raw_workbook(cells)))) == [Row(1, ("#5000", "#N/A"))]
 
 
 def test_a_tag_longer_than_any_is_refused() -> None:

@@ -256,16 +256,21 @@ class _Rows(PartReader):
         value = "".join(self._value)
         if self._kind == "s" and value:
             with suppress(ValueError, IndexError):
-                return self._shared.text(int(value))
+                if value.isascii() and value.isdigit():
+                    return self._shared.text(int(value))
             raise SpreadsheetError("the cell's text is missing in the file.", line=self._line, column=self._column)
         if self._kind == "n" and value:
             return self._number(value)
+        if self._kind == "e":
+            return "#" + value.removeprefix("#")
         return {"0": "FALSE", "1": "TRUE"}.get(value, value) if self._kind == "b" else value
 
     def _number(self, value: str) -> str:
         try:
-            # Python takes underscores between digits.
-            number = float(value.replace("_", "x"))
+            # Python also takes underscores between digits, and the digits of all scripts.
+            if "_" in value or not value.isascii():
+                raise ValueError
+            number = float(value)
             if self._style in self._dates:
                 moment = from_excel(number, self._base)
                 if isinstance(moment, time):

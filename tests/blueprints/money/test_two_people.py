@@ -167,6 +167,35 @@ def test_the_old_secret_of_a_rotated_key_is_still_its_makers(desk: Desk) -> None
     assert desk.approve(rotated, payout)
 
 
+def test_a_person_who_read_the_secret_of_a_key_counts_as_behind_it(desk: Desk) -> None:
+    maker, approver = desk.operators_key("payouts:*"), desk.operators_key(APPROVE)
+    made_before = desk.draft(maker, "P1")
+    desk.web.get(KEYS, headers=desk.headers("bob"))
+    assert desk.approve("bob", made_before), "nobody had read the secret when the key made this payout"
+    payout = desk.draft(maker, "P2")
+    assert not desk.approve("bob", payout)
+    assert not desk.approve(approver, payout), "both secrets were read by one person"
+    assert not desk.approve(approver, desk.draft("bob", "P3"))
+    assert desk.approve("ann", payout)
+    assert desk.approve(approver, desk.draft("ann", "P4"))
+
+
+def test_a_revealed_secret_counts_its_reader_until_the_key_is_rotated(desk: Desk) -> None:
+    key = desk.operators_key("payouts:*")
+    visitor = desk.visit("bob")
+    visitor.get(f"/api-keys/{key['id']}")
+    assert key["apisecret"] in visitor.post(f"/api-keys/{key['id']}/reveal").text
+    assert not desk.approve("bob", desk.draft(key, "P1"))
+    assert desk.approve("bob", desk.draft(desk.rotate("ann", key), "P2"))
+
+
+def test_a_secret_that_a_list_hides_counts_no_reader(desk: Desk) -> None:
+    desk.add("dev", "developer")
+    approver = desk.key_of("bob")
+    desk.web.get(KEYS, headers=desk.headers("dev"))
+    assert desk.approve(approver, desk.draft("dev"))
+
+
 def test_a_person_who_saw_the_link_of_a_password_counts_as_its_owner(desk: Desk) -> None:
     desk.invite("ann", "second")
     assert not desk.approve("second", desk.draft("ann", "P1"))

@@ -34,6 +34,7 @@ from ussd_server.services.clients.key_messages import (
     approves,
     joined_scopes,
 )
+from ussd_server.services.clients.secret_readers import add_reader, unread_keys
 from ussd_server.services.people import people_behind
 from ussd_server.services.sessions.endings import invalidate_sessions
 from ussd_server.services.webhooks.events import write_event
@@ -58,6 +59,7 @@ _OF_CLIENT = CompiledQuery(
             ApiKey.scopes,
             ApiKey.is_active,
             *map(written_moment, (ApiKey.created_at, ApiKey.updated_at, ApiKey.expires_at, ApiKey.last_used_at)),
+            ApiKey.people,
         )
         .where(ApiKey.client_id == param(ApiKey.client_id))
         .order_by(ApiKey.id)
@@ -75,10 +77,14 @@ class ApiKeyService:
         self._clock = runtime.clock
 
     def list(self, context: RequestContext) -> tuple[ApiKeyView, ...]:
-        """All keys of the client with their secrets, oldest first."""
+        """All keys of the client with their secrets, oldest first. Their reader counts as a person behind each."""
         context.require("api_keys:list", _MAY_NOT)
         write_audit_event("api_key.listed", context, self._clock.now(), client_id=context.client_id)
-        keys = self._views(_OF_CLIENT.tuples(client_id=context.client_id), context.client_id)
+        rows = _OF_CLIENT.tuples(client_id=context.client_id)
+        while unread := _unread(rows, context):
+            add_reader(unread, context, self._key_cache)
+            rows = _OF_CLIENT.tuples(client_id=context.client_id)
+        keys = self._views([row[:-1] for row in rows], context.client_id)
         last_hits = self._limiter.last_hits("api-key", [key.id for key in keys])
         for key, last_hit in zip(keys, last_hits, strict=True):
             if approves(key.scopes) and not context.may(APPROVE):
@@ -270,7 +276,7 @@ class ApiKeyService:
         return view
 
     def _views(self, rows: Sequence[Any], client_id: str) -> tuple[ApiKeyView, ...]:
-        """The keys of a client, from the tuples of `_OF_CLIENT`."""
+        """The keys of a client, from the tuples of `_OF_CLIENT` without people."""
         secrets = self._vault.decrypt_all([(row[0], row[2]) for row in rows], client_id)
         return tuple(
             ApiKeyView(key_id, client_id, apikey, secret, scopes, int(is_active), created, updated, expires, used)
@@ -278,6 +284,12 @@ class ApiKeyService:
                 rows, secrets, strict=True
             )
         )
+
+
+def _unread(rows: Sequence[Any], context: RequestContext) -> Sequence[str]:
+    """The keys of `_OF_CLIENT` whose secrets the caller is shown for the first time."""
+    shown = (row for row in rows if context.may(APPROVE) or not approves(row[3]))
+    return unread_keys(((row[0], (row[-1] or "").split()) for row in shown), context)
 
 
 def _client_of(chosen: Any) -> str:

@@ -19,6 +19,7 @@ from ussd_server.services.clients.key_messages import (
     ShowApiKey,
     approves,
 )
+from ussd_server.services.clients.secret_readers import add_reader, unread_keys
 from ussd_server.services.pages import of_period
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id, iso_milliseconds
@@ -31,6 +32,7 @@ class ApiKeyReader:
 
     def __init__(self, runtime: Runtime) -> None:
         self._vault = runtime.vault
+        self._key_cache = runtime.key_cache
         self._limiter = runtime.limiter
         self._clock = runtime.clock
 
@@ -57,14 +59,18 @@ class ApiKeyReader:
         )
 
     def reveal(self, request: ShowApiKey, context: RequestContext) -> str:
-        """The secret of a key, noted in the audit trail. NOT_FOUND for a key that is not the client's.
+        """The secret of a key, noted in the audit trail; its reader counts as a person behind the key.
 
+        NOT_FOUND for a key that is not the client's.
         INSUFFICIENT_SCOPE for a key that may approve payouts where the caller may not.
         """
         context.require("api_keys:list", _MAY_NOT)
         row = self._find(request, context)
         if approves(row.scopes):
             context.require(APPROVE, _MAY_NOT)
+        while unread := unread_keys([(row.id, row.people or ())], context):
+            add_reader(unread, context, self._key_cache)
+            row = self._find(request, context)
         write_audit_event("api_key.revealed", context, self._clock.now(), client_id=context.client_id, object_id=row.id)
         return self._vault.decrypt(row.secret_sealed, row.client_id, row.id)
 
