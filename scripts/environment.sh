@@ -18,7 +18,7 @@ prepare_environment() {
     stamp=$venv/installed$extras
     python=$(find_python)
     # Another checkout, Python or version needs a new environment.
-    wanted=$(cd "$checkout" && { echo "$checkout" && "$python" --version && cat setup.cfg setup.py constraints.txt; } | cksum)
+    wanted=$(cd "$checkout" && { echo "$checkout" && "$python" --version && cat pyproject.toml setup.cfg setup.py constraints.txt; } | cksum)
     if [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ] && "$venv/bin/python" -c '' 2>/dev/null; then
         return
     fi

@@ -21,6 +21,7 @@ from ussd_server.providers.registry import read_provider_settings
 from ussd_server.providers.settings import problems_of_address
 from ussd_server.providers.statement_format import problem_of_additions
 from ussd_server.redis.client import hosts_of, is_address
+from ussd_server.security.private_file import is_private
 
 _ENVIRONMENTS = ("sandbox", "production")
 _LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
@@ -307,7 +308,7 @@ def _unsafe(settings: Settings) -> list[str]:
         )
     elif not settings.secrets_file.is_file():
         problems.append("USSD_SECRETS_FILE: there is no such file; make it with `ussd-server secrets create`")
-    elif settings.secrets_file.stat().st_mode & 0o077:
+    elif not is_private(settings.secrets_file):
         problems.append("USSD_SECRETS_FILE: others can read this file; take their rights away with chmod 600")
     if settings.allow_private_addresses:
         problems.append("USSD_ALLOW_PRIVATE_ADDRESSES: is for development; unset it in production")

@@ -30,7 +30,7 @@ def test_without_a_network_the_start_says_so(tmp_path: Path) -> None:
     checkout, home = tmp_path / "checkout", tmp_path / "home"
     home.mkdir()
     shutil.copytree(REPOSITORY / "scripts", checkout / "scripts")
-    for name in ("setup.cfg", "setup.py", "constraints.txt", "README.md"):
+    for name in ("pyproject.toml", "setup.cfg", "setup.py", "constraints.txt", "README.md"):
         shutil.copy(REPOSITORY / name, checkout / name)
     run = serve(
         checkout,

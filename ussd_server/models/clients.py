@@ -10,13 +10,15 @@ from ussd_server.database.columns import CentsField, IdField, MomentField, Peopl
 class Client(Table):
     """A company that calls the API. Every call of an inactive client is refused.
 
-    `requires_second_factor`: its people do nothing before they have one. Null means no.
+    `requires_second_factor`: its people do nothing before they have one. Null means no. `counts_readers`: people who
+    read the secret of a key count as people behind it.
     """
 
     id = IdField(primary_key=True)
     name = TextField()
     is_active = BooleanField()
     requires_second_factor = BooleanField(null=True)
+    counts_readers = BooleanField(default=False)
     created_at = MomentField()
     updated_at = MomentField()
 

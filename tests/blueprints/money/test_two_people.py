@@ -167,7 +167,8 @@ def test_the_old_secret_of_a_rotated_key_is_still_its_makers(desk: Desk) -> None
     assert desk.approve(rotated, payout)
 
 
-def test_a_person_who_read_the_secret_of_a_key_counts_as_behind_it(desk: Desk) -> None:
+def test_where_readers_count_a_person_who_read_the_secret_of_a_key_is_behind_it(desk: Desk) -> None:
+    desk.services.clients.count_readers(desk.client.id, True, operator_context())
     maker, approver = desk.operators_key("payouts:*"), desk.operators_key(APPROVE)
     made_before = desk.draft(maker, "P1")
     desk.web.get(KEYS, headers=desk.headers("bob"))
@@ -181,6 +182,7 @@ def test_a_person_who_read_the_secret_of_a_key_counts_as_behind_it(desk: Desk) -
 
 
 def test_a_revealed_secret_counts_its_reader_until_the_key_is_rotated(desk: Desk) -> None:
+    desk.services.clients.count_readers(desk.client.id, True, operator_context())
     key = desk.operators_key("payouts:*")
     visitor = desk.visit("bob")
     visitor.get(f"/api-keys/{key['id']}")
@@ -189,7 +191,14 @@ def test_a_revealed_secret_counts_its_reader_until_the_key_is_rotated(desk: Desk
     assert desk.approve("bob", desk.draft(desk.rotate("ann", key), "P2"))
 
 
+def test_where_readers_do_not_count_only_who_made_or_rotated_a_key_is_behind_it(desk: Desk) -> None:
+    maker = desk.operators_key("payouts:*")
+    desk.web.get(KEYS, headers=desk.headers("bob"))
+    assert desk.approve("bob", desk.draft(maker))
+
+
 def test_a_secret_that_a_list_hides_counts_no_reader(desk: Desk) -> None:
+    desk.services.clients.count_readers(desk.client.id, True, operator_context())
     desk.add("dev", "developer")
     approver = desk.key_of("bob")
     desk.web.get(KEYS, headers=desk.headers("dev"))

@@ -10,7 +10,7 @@ import venv
 from pathlib import Path
 
 _REPOSITORY = Path(__file__).parents[3]
-_SOURCES = ("README.md", "schemas", "setup.cfg", "setup.py", "simulators", "ussd_server", "wsgi.py")
+_SOURCES = ("README.md", "pyproject.toml", "schemas", "setup.cfg", "setup.py", "simulators", "ussd_server", "wsgi.py")
 
 
 def install_into(folder: Path) -> Path:

@@ -67,6 +67,21 @@ def enable(client: str, reason: str | None, as_json: bool) -> None:
 
 
 @clients.command()
+@click.argument("client", metavar="CLIENT")
+@click.option("--count/--ignore", "is_counted", required=True, help="Count them from now on, or stop.")
+@with_json
+def readers(client: str, is_counted: bool, as_json: bool) -> None:
+    """Count people of CLIENT (name or id) who read the secret of a key as people behind the key.
+
+    They then approve no payout that the key made, nor with the key what they made. Rotate keys that were read before.
+    """
+    with open_services() as services:
+        client_id = client_named(services, client).client_id
+        changed = services.clients.count_readers(client_id, is_counted, operator_context())
+    show(changed, f"{_line(changed)}  {'counts' if is_counted else 'ignores'} readers", as_json=as_json)
+
+
+@clients.command()
 @seed_file
 @with_json
 def seed(file: Path, as_json: bool) -> None:

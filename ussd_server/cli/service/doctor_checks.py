@@ -26,6 +26,7 @@ from ussd_server.providers.registry import PACKAGES, build_providers
 from ussd_server.redis.client import REDIS_TROUBLE, accepts_writes_alone, connect, hosts_of
 from ussd_server.security.credentials import master_key_of
 from ussd_server.security.key_ring import Keyring, Ring
+from ussd_server.security.private_file import is_private
 from ussd_server.server.running import OF_PROCESSES_ALONE, RunningProcess
 from ussd_server.services.mail.messages import TROUBLES
 from ussd_server.services.mail.sending import smtp_server
@@ -91,10 +92,10 @@ def _running(settings: Settings, running: list[RunningProcess]) -> Iterator[Doct
 
 def _privacy(part: str, path: Path, origin: str) -> DoctorFinding:
     try:
-        mode = path.stat().st_mode
+        is_closed = is_private(path)
     except OSError:
         return DoctorFinding(part, f"{path} is missing or out of reach", f"Check the path and its owner; {origin}.")
-    if mode & 0o077:
+    if not is_closed:
         return DoctorFinding(part, f"others have rights on {path}", f"Take them away: chmod go= {path}")
     return DoctorFinding(part, f"{path} is private")
 

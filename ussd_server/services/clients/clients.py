@@ -127,6 +127,21 @@ class ClientService:
             write_audit_event(action, context, now, client_id=row.id, object_id=row.id, reason=reason)
         return _client_view(row)
 
+    def count_readers(self, name_or_id: str, is_counted: bool, context: RequestContext) -> ClientView:
+        """Count people who read a key's secret from now on as people behind the key, or stop. NOT_FOUND.
+
+        Who counts already still does, until the key is rotated.
+        """
+        context.require_operator()
+        now = self._clock.now()
+        row = _find_client(name_or_id)
+        with unit_of_work():
+            row.counts_readers, row.updated_at = is_counted, now
+            row.save(only=[Client.counts_readers, Client.updated_at])
+            action = "client.readers_counted" if is_counted else "client.readers_ignored"
+            write_audit_event(action, context, now, client_id=row.id, object_id=row.id)
+        return _client_view(row)
+
     def create_user(self, request: CreateUser, context: RequestContext) -> UserView:
         """Make a person.
 

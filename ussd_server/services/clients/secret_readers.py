@@ -1,4 +1,4 @@
-"""People who read the secret of a key can act with it: they count as people behind the key."""
+"""People who read the secret of a key can act with it: where the client wants it, they count as people behind it."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ from collections.abc import Iterable, Sequence
 
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update
+from ussd_server.models.clients import Client
 from ussd_server.models.keys import ApiKey
 from ussd_server.services.clients.key_cache import KeyCache
 from ussd_server.services.people import people_behind
 
 
 def unread_keys(keys: Iterable[tuple[str, Iterable[str]]], context: RequestContext) -> list[str]:
-    """The ids of the keys that do not count the caller as a person behind them; none for the operator.
+    """The ids of the keys that have yet to count the caller as a person behind them; none for the operator.
 
     `keys` are ids and people. Scopes do not matter, because they can change.
     """
     person = context.caller.user_id
-    return [] if person is None else [key_id for key_id, people in keys if person not in people]
+    unread = [] if person is None else [key_id for key_id, people in keys if person not in people]
+    return unread if unread and Client.get_by_id(context.client_id).counts_readers else []
 
 
 def add_reader(key_ids: Sequence[str], context: RequestContext, key_cache: KeyCache) -> None:

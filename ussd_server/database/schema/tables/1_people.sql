@@ -6,7 +6,8 @@ CREATE TABLE clients (
     is_active boolean NOT NULL,
     created_at timestamptz NOT NULL,
     updated_at timestamptz NOT NULL,
-    requires_second_factor boolean
+    requires_second_factor boolean,
+    counts_readers boolean NOT NULL DEFAULT false
 );
 
 CREATE TABLE users (

@@ -1,0 +1,24 @@
+# The image of web processes, workers and commands: docs/OPERATIONS.md, "In containers".
+FROM python:3.11-slim-bookworm AS build
+WORKDIR /source
+COPY README.md constraints.txt pyproject.toml setup.cfg setup.py wsgi.py ./
+COPY schemas schemas
+COPY simulators simulators
+COPY ussd_server ussd_server
+RUN python -m venv /opt/ussd-server && /opt/ussd-server/bin/pip install --no-cache-dir -c constraints.txt .
+
+FROM python:3.11-slim-bookworm
+RUN useradd --uid 10001 --home-dir /var/lib/ussd-server --create-home --shell /usr/sbin/nologin ussd
+COPY --from=build /opt/ussd-server /opt/ussd-server
+COPY --chmod=755 deploy/container-start /usr/local/bin/container-start
+ENV PATH=/opt/ussd-server/bin:$PATH \
+    PYTHONDONTWRITEBYTECODE=1 \
+    USSD_ENV=production \
+    USSD_DATA_DIR=/var/lib/ussd-server \
+    USSD_BIND=0.0.0.0:8000
+USER 10001:10001
+WORKDIR /var/lib/ussd-server
+VOLUME /var/lib/ussd-server
+EXPOSE 8000
+ENTRYPOINT ["container-start"]
+CMD ["gunicorn", "--config", "python:ussd_server.server.gunicorn_settings"]
