@@ -96,7 +96,7 @@ def started(image: Path, settings: Path, command: Sequence[str], **more: str) ->
         "PYTHONDONTWRITEBYTECODE": "1",
         "USSD_ENV": "production",
         "USSD_DATA_DIR": str(settings.parent),
-        "USSD_SETTINGS_FILE": str(settings),
+        "SETTINGS": str(settings),
     }
     rights = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"] if os.getuid() == 0 else []
     process = subprocess.Popen(
