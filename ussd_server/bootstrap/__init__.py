@@ -56,6 +56,8 @@ from ussd_server.services.sessions.sessions import Sessions
 from ussd_server.services.settlement.provider_callbacks import CallbackService
 from ussd_server.services.settlement.review import ReviewService
 from ussd_server.services.settlement.settlement import Settlement
+from ussd_server.services.subscribers.history import SubscriberHistoryService
+from ussd_server.services.subscribers.personal_data import PersonalDataService
 from ussd_server.services.transactions.create import TransactionCreator
 from ussd_server.services.transactions.deposits import DepositService
 from ussd_server.services.transactions.refunds import RefundService
@@ -102,6 +104,8 @@ class Services:
         self.floats = FloatService(runtime)
         self.subscriber_names = SubscriberNames(runtime)
         self.subscribers = SubscriberService(runtime, self.subscriber_names)
+        self.subscriber_history = SubscriberHistoryService(runtime)
+        self.personal_data = PersonalDataService(runtime)
         self.balances = BalanceService(runtime)
         self.statements = StatementService(runtime)
 

@@ -49,6 +49,7 @@ _COMMANDS = {
     "run": "ussd_server.cli.service.run",
     "secrets": "ussd_server.cli.service.secrets",
     "settlements": "ussd_server.cli.money.settlements",
+    "subscribers": "ussd_server.cli.clients.subscribers",
     "transactions": "ussd_server.cli.money.transactions",
     "users": "ussd_server.cli.clients.users",
     "worker": "ussd_server.cli.service.run",
