@@ -46,6 +46,7 @@ from ussd_server.services.payouts.sending import PayoutSender
 from ussd_server.services.providers.floats import FloatService
 from ussd_server.services.providers.states import OutageWatch, ProviderStateService
 from ussd_server.services.providers.subscribers import SubscriberNames, SubscriberService
+from ussd_server.services.reconciliation.closed_days import DayService
 from ussd_server.services.reconciliation.differences import DifferenceService
 from ussd_server.services.reconciliation.statements import ProviderStatementService
 from ussd_server.services.reports.daily_reports import DailyReportService
@@ -126,6 +127,7 @@ class Services:
         self.report_files = ReportFiles(runtime, self.daily_reports, self.statements)
         self.provider_statements = ProviderStatementService(runtime)
         self.differences = DifferenceService(runtime, self.reviews)
+        self.days = DayService(runtime)
 
         # What phones show.
         self.menus = MenuService(runtime)

@@ -33,6 +33,7 @@ _COMMANDS = {
     "clients": "ussd_server.cli.clients.clients",
     "codes": "ussd_server.cli.clients.codes",
     "completion": "ussd_server.cli.service.completion",
+    "day": "ussd_server.cli.money.day",
     "dial": "ussd_server.cli.phone.dial",
     "doctor": "ussd_server.cli.service.doctor",
     "fees": "ussd_server.cli.money.fees",
