@@ -16,7 +16,7 @@ from tests.support.money import a_client, balances, deposit, operator, request, 
 from ussd_server.bootstrap import Services, build_services
 from ussd_server.context import RequestContext
 from ussd_server.models.transactions import Transaction
-from ussd_server.services.reconciliation.messages import RecoveredPayment, BookLost, Claim, FindLost, LostPayment
+from ussd_server.services.reconciliation.messages import BookLost, Claim, FindLost, LostPayment, RecoveredPayment
 from ussd_server.services.transactions.messages import ListTransactions, TransactionType
 from ussd_server.settings import Settings
 from ussd_server.status import Code, ServiceError

@@ -19,11 +19,11 @@ from ussd_server.services.reconciliation.cell_values import phone_number_in
 from ussd_server.services.reconciliation.date_shift import DateShift
 from ussd_server.services.reconciliation.matching import Matcher
 from ussd_server.services.reconciliation.messages import (
-    RecoveredPayment,
     BookLost,
     Claim,
     FindLost,
     LostPayment,
+    RecoveredPayment,
     Verdict,
 )
 from ussd_server.services.reconciliation.statements import ProviderStatementService
