@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from enum import StrEnum
 from typing import Annotated, BinaryIO
 
 from ussd_server.values import shillings
-from ussd_server.wire import Form
+from ussd_server.wire import Form, SignedCents
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,3 +187,107 @@ class ConcludeFromStatement:
     reason: str
     by: str
     second: str
+
+
+@dataclass(frozen=True, slots=True)
+class CloseDay:
+    """Request to close a day in Kampala for a provider; `by` is the name of the operator."""
+
+    date: date
+    provider: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class BridgeStep:
+    """One step from our sum of a day to theirs: what lines of this verdict add to ours and not to theirs.
+
+    Beside the verdicts of lines: `late_change`, what came on this day and changes the closed day `late_for`, and
+    `timing`, what the provider dated on a neighbouring day.
+    """
+
+    verdict: str
+    count: int
+    amount_cents: SignedCents
+    late_for: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedDayView:
+    """A closed day of a provider. The steps of the bridge add up to the difference, ours less theirs."""
+
+    date: str
+    provider: str
+    ours_cents: SignedCents
+    theirs_cents: SignedCents
+    difference_cents: SignedCents
+    bridge: tuple[BridgeStep, ...]
+    closed_by: str
+    closed_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class DayState:
+    """A past day of a provider that had payments on it; `closed` is None while it is open."""
+
+    date: str
+    provider: str
+    closed: ClosedDayView | None
+
+
+@dataclass(frozen=True, slots=True)
+class FindLost:
+    """Request for the payments since a moment that statements have and we do not: statements by their providers."""
+
+    since: datetime
+    statements: Sequence[tuple[str, BinaryIO]]
+
+
+@dataclass(frozen=True, slots=True)
+class LostPayment:
+    """A success in a provider's statement that we do not know: its commit was lost, or it was never ours.
+
+    `reference` is our name for the payment at the provider, empty for a payment that was never ours. `type` is
+    `collection` or `disbursement`.
+    """
+
+    provider: str
+    provider_id: str
+    reference: str
+    at: datetime
+    type: str
+    amount_cents: int
+    phone_number: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A client's name for a lost payment: the reference under which it had requested it."""
+
+    provider: str
+    provider_id: str
+    client: str
+    reference: str
+
+
+@dataclass(frozen=True, slots=True)
+class BookLost:
+    """Request of two operators to book lost payments under the references that clients named."""
+
+    lost: Sequence[LostPayment]
+    claims: Sequence[Claim]
+    by: str
+    second: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveredPayment:
+    """A lost payment that is booked. `replayed`: it was booked before."""
+
+    transaction_id: str
+    provider: str
+    provider_id: str
+    client_id: str
+    reference: str
+    amount_cents: int
+    replayed: bool
