@@ -66,7 +66,7 @@ CREATE TABLE payout_items (
     CHECK (transaction_id IS NULL OR is_ready)
 ); -- by key
 CREATE UNIQUE INDEX payout_items_transaction ON payout_items (transaction_id) WHERE transaction_id IS NOT NULL;
-CREATE INDEX payout_items_unmatched ON payout_items (payout_id, line) WHERE name IS NOT NULL AND name_match IS NULL;
+CREATE INDEX payout_items_named ON payout_items (payout_id, name_match, line) WHERE name IS NOT NULL AND is_ready;
 
 CREATE TABLE provider_switches (
     provider text PRIMARY KEY,
