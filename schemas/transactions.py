@@ -19,7 +19,7 @@ _LONGEST_REFERENCE = 64
 # A row of a payout: the payout's reference, a slash, and the row's.
 _LONGEST_STORED_REFERENCE = 2 * _LONGEST_REFERENCE + 1
 _STATUSES = ("created", "submitted", "pending", "ambiguous", "succeeded", "failed", "reversed")
-_TYPES = ("collection", "disbursement", "transfer", "refund", "deposit")
+_TYPES = ("collection", "disbursement", "transfer", "refund", "deposit", "settlement")
 
 
 class CreateTransactionBody(Body):

@@ -11,9 +11,10 @@ from click.testing import CliRunner, Result
 
 from tests.support.money import request
 from ussd_server.cli import main, open_services
-from ussd_server.context import Caller, CallerKind, RequestContext
+from ussd_server.context import Caller, CallerKind, RequestContext, operator_context
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.transactions import Transaction
+from ussd_server.services.bank.messages import StateBankAccount
 from ussd_server.services.settlement.outcomes import open_review
 
 
@@ -52,6 +53,27 @@ def silent(client_id: str) -> str:
         open_review(row, "nobody could confirm the outcome in time", services.clock.now())
         row.save()
     return made
+
+
+def test_what_the_bank_has_paid_is_recorded_once(client_id: str, tmp_path: Path) -> None:
+    output_of("accounts", "credit", "--client", "ACME", "--amount", "5000", "--reference", "r")
+    output_of("users", "create", "--client", "ACME", "--email", "owner@acme.example", "--role", "owner")
+    with open_services() as services:
+        owner = services.clients.find_user("owner@acme.example", operator_context()).user_id
+        context = RequestContext(Caller(CallerKind.TOKEN, client_id=client_id, user_id=owner))
+        services.bank_accounts.state(StateBankAccount("Stanbic", "9030", "ACME Ltd"), context)
+    assert "NOT CONFIRMED" in run("settlements", "accounts").output
+    assert output_of("settlements", "propose") == []
+    output_of("settlements", "confirm", "ACME", "--by", "Mary Akello")
+    terms = output_of("settlements", "set", "ACME", "--keep", "1000")
+    assert (terms["keep"], terms["minimum"], terms["confirmed_by"]) == (1000, None, "Mary Akello")
+    file = tmp_path / "due.csv"
+    assert [each["amount"] for each in output_of("settlements", "propose", "--csv", file)] == [4000]
+    file.write_text(file.read_text().replace("UGX,", "UGX,FT9"))
+    recording = ("settlements", "record", file, "--by", "Mary Akello", "--and", "John Okot")
+    assert "1 recorded, UGX 4,000; 0 had been recorded before." in run(*recording).output
+    assert [each["replayed"] for each in output_of(*recording)] == [True]
+    assert [each["bank_reference"] for each in output_of("settlements", "list", "ACME")] == ["FT9"]
 
 
 def test_a_deposit_is_credited_once(client_id: str) -> None:

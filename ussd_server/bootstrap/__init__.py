@@ -12,6 +12,8 @@ from ussd_server.runtime import Runtime
 from ussd_server.services.accounts.balances import BalanceService
 from ussd_server.services.accounts.statements import StatementService
 from ussd_server.services.audit.trail import AuditService
+from ussd_server.services.bank.bank_accounts import BankAccountService
+from ussd_server.services.bank.settlements import BankSettlementService
 from ussd_server.services.clients.api_keys import ApiKeyService
 from ussd_server.services.clients.auth import AuthService
 from ussd_server.services.clients.clients import ClientService
@@ -110,6 +112,8 @@ class Services:
         self.transactions = TransactionService(runtime, creator)
         self.deposits = DepositService(creator)
         self.refunds = RefundService(runtime, creator)
+        self.bank_accounts = BankAccountService(runtime)
+        self.bank_settlements = BankSettlementService(runtime, creator, self.balances, self.statements)
         self.payouts = PayoutService(runtime, creator)
         self.payout_sender = PayoutSender(runtime, self.subscriber_names)
         self.settlement = Settlement(runtime)
@@ -148,7 +152,15 @@ class Services:
         self.operators = OperatorService(runtime)
         self.operator_logins = OperatorLoginService(runtime)
         self.proposals = ProposalService(
-            runtime, two_person_actions(self.reviews, self.refunds, self.differences, self.provider_statements)
+            runtime,
+            two_person_actions(
+                self.reviews,
+                self.refunds,
+                self.differences,
+                self.provider_statements,
+                self.bank_settlements,
+                self.balances,
+            ),
         )
         self.history_digests = HistoryDigests(runtime)
         self.master_keys = MasterKeyService(runtime, self.history_digests)

@@ -48,6 +48,7 @@ _COMMANDS = {
     "report": "ussd_server.cli.money.report",
     "run": "ussd_server.cli.service.run",
     "secrets": "ussd_server.cli.service.secrets",
+    "settlements": "ussd_server.cli.money.settlements",
     "transactions": "ussd_server.cli.money.transactions",
     "users": "ussd_server.cli.clients.users",
     "worker": "ussd_server.cli.service.run",

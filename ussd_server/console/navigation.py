@@ -28,6 +28,7 @@ _GROUPS: Sequence[tuple[str, Sequence[NavigationItem]]] = (
             NavigationItem("Payouts", "list_payouts", "payouts:read"),
             NavigationItem("Statements", "show_statement", "statements:read"),
             NavigationItem("Daily report", "show_report", "statements:read"),
+            NavigationItem("Bank account", "show_bank_account", "statements:read"),
         ),
     ),
     (
@@ -64,6 +65,7 @@ _OF_OPERATORS: Sequence[tuple[str, Sequence[NavigationItem]]] = (
             NavigationItem("Proposals", "list_proposals"),
             NavigationItem("Reconciliation", "list_reconciliations"),
             NavigationItem("Differences", "list_differences"),
+            NavigationItem("Settlements", "list_settlements"),
         ),
     ),
     (

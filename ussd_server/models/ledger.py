@@ -16,8 +16,9 @@ class Account(Table):
     """An account of one client.
 
     `kind` is `main`, `subscriber` (named by its phone number), `provider` (money that a provider holds for the client),
-    `fees`, `deposits` (where an operator's deposits come from) or `shortfall` (money that left although its reservation
-    had been released). Only the last, `provider` and `deposits` may go below zero. The sum over all accounts is zero.
+    `fees`, `deposits` (where an operator's deposits come from), `bank` (what was settled to the client's bank) or
+    `shortfall` (money that left although its reservation had been released). Only the last, `provider` and `deposits`
+    may go below zero. The sum over all accounts is zero.
     """
 
     id = IdField(primary_key=True)

@@ -78,7 +78,7 @@ def test_who_counts_as_one_person_with_the_maker_is_not_asked(services: Services
 def test_people_who_may_approve_are_asked_to_approve() -> None:
     may = {role for role, grants in PAGE_PERMISSIONS.items() if "payouts:approve" in grants}
     assert set(ROLES[MailKind.NEEDS_APPROVAL]) == may
-    assert set(ROLES) | OF_OPERATORS == set(CHOICES)
+    assert set(ROLES) | OF_OPERATORS == {*CHOICES, MailKind.BANK_ACCOUNT_CHANGED}
 
 
 def test_the_end_of_a_payout_is_mailed(services: Services, client: ExampleClient) -> None:

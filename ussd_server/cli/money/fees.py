@@ -13,7 +13,7 @@ from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.transactions.messages import TransactionType
 from ussd_server.values import written_amount
 
-_TYPES = [kind.value for kind in TransactionType if kind is not TransactionType.DEPOSIT]
+_TYPES = ["collection", "disbursement", "transfer", "refund"]
 
 
 @click.group()

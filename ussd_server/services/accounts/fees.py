@@ -85,12 +85,12 @@ class FeeBook:
 def set_fee(fee: FeeTerms, context: RequestContext, now: datetime) -> FeeTerms:
     """Agree a fee for transactions created from now on; zeros end it. The client's audit trail shows it.
 
-    Raises NOT_FOUND for an unknown client, and INVALID_REQUEST for a deposit, which is free, and for parts out of their
-    bounds.
+    Raises NOT_FOUND for an unknown client, and INVALID_REQUEST for a deposit or a settlement, which are free, and for
+    parts out of their bounds.
     """
     context.require_operator()
-    if fee.type is TransactionType.DEPOSIT:
-        raise ServiceError(Code.INVALID_REQUEST, "type: A deposit is free.")
+    if fee.type in (TransactionType.DEPOSIT, TransactionType.SETTLEMENT):
+        raise ServiceError(Code.INVALID_REQUEST, f"type: A {fee.type} is free.")
     if not 0 <= fee.fixed_cents <= _MOST_CENTS:
         raise ServiceError(Code.INVALID_REQUEST, "fixed: Must be 0 or more and less than 1000000 shillings.")
     if not 0 <= fee.share_basis_points <= _WHOLE_BASIS_POINTS:

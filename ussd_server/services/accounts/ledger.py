@@ -21,6 +21,7 @@ from ussd_server.values import iso_milliseconds, new_id
 PROVIDER_ACCOUNT = "provider:{}"
 FEES_ACCOUNT = "fees"
 DEPOSITS_ACCOUNT = "deposits"
+BANK_ACCOUNT = "bank"
 SHORTFALL_ACCOUNT = "shortfall"
 
 AMOUNT, FEE = "amount", "fee"

@@ -73,6 +73,12 @@ _TEXTS: dict[MailKind, MailText] = {
         "The API key {key} of {client} expires on {expires}. Calls with it are refused from then on.\n\n"
         "Make a new key or change its expiry here:\n{page}",
     ),
+    MailKind.BANK_ACCOUNT_CHANGED: MailText(
+        "The bank account of {client} was changed",
+        "{by} stated another bank account for {client}: {account}.\n\n"
+        "Nothing is paid to it before the operator of this service has confirmed it. If it is not yours, tell the "
+        "operator at once:\n{page}",
+    ),
     MailKind.PROVIDER_AWAY: MailText(
         "{provider} {state}",
         "{provider} {state}, as seen at {at}. {consequence}\n\nSee its calls here:\n{page}",

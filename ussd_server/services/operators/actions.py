@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ussd_server.context import RequestContext
+from ussd_server.context import RequestContext, operator_context
 from ussd_server.models.clients import Client
 from ussd_server.models.transactions import Transaction
+from ussd_server.services.accounts.balances import BalanceService
+from ussd_server.services.accounts.messages import GetBalance
+from ussd_server.services.bank.messages import SettlementLine
+from ussd_server.services.bank.settlements import BankSettlementService
 from ussd_server.services.operators.messages import ProposalView, ProposedEffect
 from ussd_server.services.operators.proposals import TwoPersonAction
 from ussd_server.services.reconciliation.differences import DifferenceService
@@ -14,7 +18,7 @@ from ussd_server.services.reconciliation.messages import ConcludeFromStatement, 
 from ussd_server.services.reconciliation.statements import ProviderStatementService
 from ussd_server.services.settlement.messages import EndReview
 from ussd_server.services.settlement.review import ReviewService
-from ussd_server.services.transactions.messages import OperatorRefund
+from ussd_server.services.transactions.messages import OperatorRefund, TransactionType
 from ussd_server.services.transactions.operators import find_any
 from ussd_server.services.transactions.refunds import RefundService
 from ussd_server.values import written_amount
@@ -113,10 +117,45 @@ class UndoneImport:
         )
 
 
+class RecordedSettlement:
+    """Records what the bank has paid to a client; the parameters are those of a `SettlementLine`."""
+
+    def __init__(self, settlements: BankSettlementService, balances: BalanceService) -> None:
+        self._settlements = settlements
+        self._balances = balances
+
+    def effect(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
+        """What the client has available now and after, and the bank account. Raises the refusal of the line."""
+        line = SettlementLine(**proposal.parameters)
+        self._settlements.require_recordable(line, context)
+        available = self._balances.get(GetBalance(), operator_context(line.client_id)).available_cents
+        client = Client.get_by_id(line.client_id)
+        return ProposedEffect(
+            client_id=client.id,
+            client=client.name,
+            type=TransactionType.SETTLEMENT,
+            reference=line.bank_reference,
+            amount_cents=line.amount_cents,
+            state_now=f"{written_amount(available)} available",
+            state_after=f"{written_amount(available - line.amount_cents)} available",
+            bank_account=f"{line.bank}, {line.number}, {line.name}",
+        )
+
+    def act(self, proposal: ProposalView, second: str, context: RequestContext) -> object:
+        """Record the settlement."""
+        line = SettlementLine(**proposal.parameters)
+        return self._settlements.record_line(line, proposal.proposed_by, second, context)
+
+
 def two_person_actions(
-    review: ReviewService, refunds: RefundService, differences: DifferenceService, statements: ProviderStatementService
+    review: ReviewService,
+    refunds: RefundService,
+    differences: DifferenceService,
+    statements: ProviderStatementService,
+    settlements: BankSettlementService,
+    balances: BalanceService,
 ) -> Mapping[str, TwoPersonAction]:
-    """The actions by name; the object of each is a transaction, a statement or its difference."""
+    """The actions by name; the object of each is a transaction, a statement, its difference, or a client."""
     end_of_review = EndOfReview(review)
     return {
         "review.settle": end_of_review,
@@ -124,6 +163,7 @@ def two_person_actions(
         "transaction.refund": Refund(refunds),
         "difference.conclude": Conclusion(differences),
         "statement.undo": UndoneImport(statements),
+        "settlement.record": RecordedSettlement(settlements, balances),
     }
 
 

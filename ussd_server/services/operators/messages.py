@@ -62,9 +62,10 @@ class Propose:
 
 @dataclass(frozen=True, slots=True)
 class ProposedEffect:
-    """The effect of a confirmed proposal, on a transaction or on a statement; the fields of the other are None.
+    """The effect of a confirmed proposal, on a transaction, a statement or a client; other fields are None.
 
-    `statement_line` names the provider's statement and, with a transaction, its line.
+    `statement_line` names the provider's statement and, with a transaction, its line. `bank_account` is where a
+    settlement was paid.
     """
 
     state_now: str
@@ -77,6 +78,7 @@ class ProposedEffect:
     reference: str | None = None
     phone_number: str | None = None
     amount_cents: int | None = None
+    bank_account: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -81,6 +81,11 @@ class ProposalService:
         except IntegrityError:
             raise ServiceError(Code.INVALID_REQUEST, "The same is proposed already") from None
         return _view(row)
+
+    def propose_all(self, requests: Sequence[Propose], context: RequestContext) -> tuple[ProposalView, ...]:
+        """Write all of these proposals, or none. Raises as `propose`."""
+        with unit_of_work():
+            return tuple(self.propose(each, context) for each in requests)
 
     def list_open(self, context: RequestContext) -> tuple[ProposalView, ...]:
         """Every open proposal, the oldest first."""

@@ -29,7 +29,7 @@ from ussd_server.services.payouts.rows import PayoutRow, judge_references, row_o
 from ussd_server.services.people import people_behind
 from ussd_server.services.providers.providers import problems_of_amount
 from ussd_server.services.transactions.messages import TransactionType
-from ussd_server.services.transactions.names import digest_of
+from ussd_server.services.transactions.names import digest_of, refuse_operators_name
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import new_id
 
@@ -59,6 +59,8 @@ class PayoutDrafts:
         maker = caller_id(context)
         if not request.reference:
             raise ServiceError(Code.INVALID_REQUEST, "reference: Missing data for required field.")
+        # The payment of a row is named by both references.
+        refuse_operators_name(f"{request.reference}/")
         rows = self._read(request, context.client_id)
         digest = digest_of({"description": request.description, "items": [row.content for row in rows]})
         if (known := _find(context.client_id, request.reference)) is not None:

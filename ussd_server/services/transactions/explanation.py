@@ -105,8 +105,16 @@ def _deposit(view: TransactionView) -> str:
     return f"{written_amount(view.amount_cents)} was credited to the {_account(view)} by the operator {_since(view)}"
 
 
+def _settlement(view: TransactionView) -> str:
+    return f"{written_amount(view.amount_cents)} left the {_account(view)} for the bank, as recorded {_since(view)}"
+
+
 _LEAVES = (TransactionType.DISBURSEMENT, TransactionType.REFUND)
-_ELSE = {TransactionType.TRANSFER: _transfer, TransactionType.DEPOSIT: _deposit}
+_ELSE = {
+    TransactionType.TRANSFER: _transfer,
+    TransactionType.DEPOSIT: _deposit,
+    TransactionType.SETTLEMENT: _settlement,
+}
 
 
 def _next_step(view: TransactionView, *, is_in_review: bool) -> str:

@@ -13,13 +13,14 @@ from ussd_server.wire import Cents, SignedCents, Sparse, one_of
 
 
 class TransactionType(StrEnum):
-    """What a transaction is. Clients create the first three; refunds and deposits have methods of their own."""
+    """What a transaction is. Clients create the first three; the others have methods of their own."""
 
     COLLECTION = "collection"
     DISBURSEMENT = "disbursement"
     TRANSFER = "transfer"
     REFUND = "refund"
     DEPOSIT = "deposit"
+    SETTLEMENT = "settlement"
 
 
 class TransactionStatus(StrEnum):

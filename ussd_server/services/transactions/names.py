@@ -27,6 +27,11 @@ log = logger(__name__)
 OPERATOR_REFUND = "operator-refund-"
 """Begins the references of refunds by operators."""
 
+SETTLEMENT = "bank/"
+"""Begins the references of settlements to the bank; what follows is the bank's own reference."""
+
+_OPERATORS = (OPERATOR_REFUND, SETTLEMENT, "in/")
+
 WRONG_REFERENCE_KEY = (
     "The reference key is not the one that the payments of this database were made with; "
     "put back the secrets file that belongs to this database"
@@ -64,11 +69,10 @@ def digest_of(content: dict[str, object]) -> str:
 
 
 def refuse_operators_name(reference: str) -> None:
-    """Raise INVALID_REQUEST for a client's reference that a refund by operators could get later."""
-    if reference.startswith(OPERATOR_REFUND):
-        raise ServiceError(
-            Code.INVALID_REQUEST, f"reference: Names that begin with {OPERATOR_REFUND} are the operators'."
-        )
+    """Raise INVALID_REQUEST for a client's reference that a transaction of the operators could get later."""
+    for prefix in _OPERATORS:
+        if reference.startswith(prefix):
+            raise ServiceError(Code.INVALID_REQUEST, f"reference: Names that begin with {prefix} are the operators'.")
 
 
 def find_repeated(identity: RequestIdentity, now: datetime) -> Transaction | None:

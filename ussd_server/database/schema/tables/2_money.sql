@@ -5,7 +5,7 @@
 CREATE TABLE transactions (
     id uuid PRIMARY KEY,
     client_id uuid NOT NULL REFERENCES clients (id),
-    type text NOT NULL CHECK (type IN ('collection', 'disbursement', 'transfer', 'refund', 'deposit')),
+    type text NOT NULL CHECK (type IN ('collection', 'disbursement', 'transfer', 'refund', 'deposit', 'settlement')),
     status text NOT NULL
         CHECK (status IN ('created', 'submitted', 'pending', 'ambiguous', 'succeeded', 'failed', 'reversed')),
     phone_number text,
@@ -106,7 +106,7 @@ CREATE TABLE ledger_accounts (
     id uuid PRIMARY KEY,
     client_id uuid NOT NULL REFERENCES clients (id),
     name text NOT NULL,
-    kind text NOT NULL CHECK (kind IN ('main', 'subscriber', 'provider', 'fees', 'deposits', 'shortfall')),
+    kind text NOT NULL CHECK (kind IN ('main', 'subscriber', 'provider', 'fees', 'deposits', 'bank', 'shortfall')),
     currency text NOT NULL CHECK (currency = 'UGX'),
     balance_cents bigint NOT NULL,
     reserved_cents bigint NOT NULL CONSTRAINT no_negative_reservation CHECK (reserved_cents >= 0),
@@ -172,4 +172,19 @@ CREATE TABLE history_digests (
     first_day text NOT NULL,
     clients text NOT NULL,
     digest text NOT NULL
+); -- by key
+
+-- Where a client's money is settled to, and on which terms. Unconfirmed accounts get nothing.
+CREATE TABLE bank_accounts (
+    client_id uuid PRIMARY KEY REFERENCES clients (id),
+    bank text,
+    number text,
+    name text,
+    stated_at timestamptz,
+    confirmed_by text,
+    confirmed_at timestamptz,
+    keep_cents bigint CHECK (keep_cents >= 0),
+    minimum_cents bigint CHECK (minimum_cents >= 0),
+    CHECK (confirmed_at IS NULL OR (bank IS NOT NULL AND number IS NOT NULL AND name IS NOT NULL)),
+    CHECK ((confirmed_at IS NULL) = (confirmed_by IS NULL))
 ); -- by key

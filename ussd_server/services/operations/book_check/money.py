@@ -110,6 +110,7 @@ TRANSACTION_RULES = {
                     WHEN purpose = 'fee' THEN 'fees'
                     WHEN type IN ('collection', 'deposit') THEN account
                     WHEN type = 'transfer' THEN to_phone_number
+                    WHEN type = 'settlement' THEN 'bank'
                     ELSE 'provider:' || provider END
                 OR (debited.name <> CASE
                         WHEN purpose = 'fee' THEN account

@@ -1,0 +1,64 @@
+"""The pages of bank accounts and settlements."""
+
+from __future__ import annotations
+
+import io
+
+from tests.console.conftest import ConsoleVisitor, Operators, Visit, confirmation
+from tests.support.example_client import ExampleClient
+from tests.support.money import deposit
+from ussd_server.bootstrap import Services
+from ussd_server.context import operator_context
+
+ACCOUNT = {"bank": "Stanbic Bank", "number": "9030001234567", "name": "<b>ACME</b> Ltd"}
+
+
+def state(owner: ConsoleVisitor, **parts: str) -> None:
+    owner.get("/bank-account")
+    assert owner.post("/bank-account", **{**ACCOUNT, **parts}).status_code == 303
+
+
+def test_an_account_is_stated_by_an_owner_confirmed_and_settled_by_two_operators(
+    visit: Visit, operator: Operators, services: Services, example_client: ExampleClient
+) -> None:
+    deposit(services, operator_context(example_client.id), 70_000)
+    owner, ann, bob = visit("owner"), operator("ann"), operator("bob")
+    assert "No bank account yet" in owner.get("/bank-account").text
+    state(owner)
+    assert "waits for the operator" in owner.get("/bank-account").text
+    page = ann.get("/operator/settlements").text
+    assert "&lt;b&gt;ACME&lt;/b&gt; Ltd" in page
+    assert "No client is due anything" in page
+    confirm = f"/operator/settlements/{example_client.id}/confirm"
+    digest = services.bank_accounts.list(operator_context())[0].digest
+    state(owner, number="666")
+    assert ann.post(confirm, digest=digest).status_code == 400
+    state(owner)
+    ann.get("/operator/settlements")
+    assert ann.post(confirm, digest=digest).status_code == 303
+    assert "70,000" in ann.get("/operator/settlements").text
+    file = ann.get("/operator/settlements/due.csv").text
+    assert "'<b>" not in file
+    completed = file.rstrip().removesuffix(",") + ",FT77"
+    ann.get("/operator/settlements")
+    sent = ann.post("/operator/settlements/file", file=(io.BytesIO(completed.encode()), "due.csv"))
+    assert sent.status_code == 303, sent.text
+    path, digest = confirmation(bob.get("/operator/proposals").text)
+    assert bob.post(path, digest=digest).status_code == 303
+    assert "FT77" in ann.get("/operator/settlements").text
+    assert "No client is due anything" in ann.get("/operator/settlements").text
+    (settled,) = services.bank_settlements.list(operator_context())
+    assert settled.amount_cents == 70_000_00
+
+
+def test_only_an_owner_has_the_form_and_a_file_with_a_bad_line_proposes_nothing(
+    visit: Visit, operator: Operators, services: Services, example_client: ExampleClient
+) -> None:
+    admin, ann = visit("admin"), operator("ann")
+    assert "Save" not in admin.get("/bank-account").text
+    assert admin.post("/bank-account", **ACCOUNT).status_code == 403
+    assert admin.get("/operator/settlements").status_code == 404
+    ann.get("/operator/settlements")
+    refused = ann.post("/operator/settlements/file", file=(io.BytesIO(b"client_id,amount\n1,2\n"), "due.csv"))
+    assert (refused.status_code, "No row has the headings" in refused.text or "bank" in refused.text) == (400, True)
+    assert services.proposals.list_open(operator_context()) == ()

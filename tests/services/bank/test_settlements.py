@@ -1,0 +1,211 @@
+"""Settlements to the bank: only to a confirmed account, what is due and no more, each of the bank's payments once."""
+
+from __future__ import annotations
+
+import csv
+from datetime import timedelta
+from io import BytesIO, StringIO
+
+import pytest
+
+from tests.conftest import MovableClock
+from tests.support.books import check_everything
+from tests.support.example_client import ExampleClient
+from tests.support.money import deposit, operator, request
+from ussd_server.bootstrap import Services
+from ussd_server.context import RequestContext, operator_context
+from ussd_server.models.events import Event
+from ussd_server.services.accounts.messages import GetBalance
+from ussd_server.services.audit.messages import ListAuditEvents
+from ussd_server.services.bank.messages import (
+    ConfirmBankAccount,
+    ProposeSettlements,
+    RecordSettlements,
+    SetSettlementTerms,
+    SettlementView,
+    StateBankAccount,
+)
+from ussd_server.services.transactions.messages import ListTransactions, TransactionType
+from ussd_server.status import Code, ServiceError
+from ussd_server.values import KAMPALA
+
+STANBIC = StateBankAccount("Stanbic Bank", "9030001234567", "ACME Ltd")
+BY, SECOND = "Mary Akello", "John Okot"
+
+
+@pytest.fixture
+def client(services: Services) -> ExampleClient:
+    """A client with UGX 100,000 and a confirmed bank account."""
+    client = ExampleClient(services)
+    deposit(services, client.at_console(), 100_000)
+    services.bank_accounts.state(STANBIC, client.at_console())
+    services.bank_accounts.confirm(ConfirmBankAccount(client.id, BY), operator())
+    return client
+
+
+def due(services: Services, request: ProposeSettlements | None = None) -> list[tuple[str, int]]:
+    proposed = services.bank_settlements.propose(request or ProposeSettlements(), operator())
+    return [(each.client, each.amount_cents // 100) for each in proposed]
+
+
+def completed(services: Services, *bank_references: str, **cells: str) -> bytes:
+    """The file of what is due, with the bank's references in its first lines and other cells in each."""
+    text = b"".join(services.bank_settlements.file(ProposeSettlements(), operator())).decode()
+    rows = list(csv.DictReader(StringIO(text)))
+    written = StringIO()
+    lines = csv.DictWriter(written, rows[0].keys())
+    lines.writeheader()
+    for row, reference in zip(rows, [*bank_references, *[""] * len(rows)], strict=False):
+        lines.writerow(row | {"bank_reference": reference} | cells)
+    return written.getvalue().encode()
+
+
+def record(services: Services, file: bytes) -> tuple[SettlementView, ...]:
+    return services.bank_settlements.record(RecordSettlements(BytesIO(file), "due.csv", BY, SECOND), operator())
+
+
+def available(services: Services, context: RequestContext) -> int:
+    return services.balances.get(GetBalance(), context).available_cents // 100
+
+
+def refusal(services: Services, file: bytes) -> str:
+    with pytest.raises(ServiceError) as refused:
+        record(services, file)
+    assert refused.value.code is Code.INVALID_REQUEST
+    return refused.value.message
+
+
+def test_a_client_is_due_what_is_available_less_what_stays_if_it_is_enough(
+    services: Services, client: ExampleClient
+) -> None:
+    assert due(services) == [("acme", 100_000)]
+    terms = services.bank_accounts.set_terms
+    terms(SetSettlementTerms(client.id, keep_cents=30_000_00, minimum_cents=70_000_00), operator())
+    assert due(services) == [("acme", 70_000)]
+    services.transactions.create(request("disbursement", shillings=1000), operator_context(client.id))
+    assert due(services) == [], "less than the minimum is left"
+    terms(SetSettlementTerms(client.id), operator())
+    assert due(services) == [("acme", 99_000)]
+
+
+def test_money_that_came_after_the_day_is_not_due_for_it(
+    services: Services, client: ExampleClient, clock: MovableClock
+) -> None:
+    day = clock.now().astimezone(KAMPALA).date()
+    with pytest.raises(ServiceError, match="not over"):
+        due(services, ProposeSettlements(day))
+    clock.advance(timedelta(days=1).total_seconds())
+    deposit(services, client.at_console(), 5000, "of the next day")
+    assert due(services, ProposeSettlements(day)) == [("acme", 100_000)]
+    assert due(services) == [("acme", 105_000)]
+
+
+def test_only_a_confirmed_bank_account_gets_money_and_a_change_needs_another_confirmation(
+    services: Services, client: ExampleClient
+) -> None:
+    other = StateBankAccount("Centenary Bank", "310001", "ACME Ltd")
+    file = completed(services, "FT1")
+    services.bank_accounts.state(other, client.at_console())
+    assert due(services) == []
+    assert refusal(services, file) == "Row 2, client_id: No confirmed bank account. Nothing was recorded."
+    shown = services.bank_accounts.show(client.at_console())
+    assert (shown.number, shown.confirmed_at) == ("310001", None)
+    services.bank_accounts.state(STANBIC, client.at_console())
+    with pytest.raises(ServiceError, match="changed since it was shown"):
+        services.bank_accounts.confirm(ConfirmBankAccount(client.id, BY, shown.digest), operator())
+    services.bank_accounts.state(other, client.at_console())
+    services.bank_accounts.confirm(ConfirmBankAccount(client.id, BY, shown.digest), operator())
+    assert "Is not the client's confirmed bank account" in refusal(services, file)
+
+
+def test_stating_the_same_account_again_keeps_its_confirmation(services: Services, client: ExampleClient) -> None:
+    services.bank_accounts.state(STANBIC, client.at_console())
+    assert due(services) == [("acme", 100_000)]
+
+
+@pytest.mark.parametrize("role", ["admin", "developer", "viewer"])
+def test_only_an_owner_states_the_bank_account(services: Services, client: ExampleClient, role: str) -> None:
+    with pytest.raises(ServiceError) as refused:
+        services.bank_accounts.state(STANBIC, client.at_console(role))
+    assert refused.value.code is Code.INSUFFICIENT_SCOPE
+
+
+def test_a_recorded_settlement_moves_the_money_once_and_is_a_transaction(
+    services: Services, client: ExampleClient
+) -> None:
+    file = completed(services, "FT26110001")
+    (made,) = record(services, file)
+    assert (made.amount_cents, made.replayed) == (100_000_00, False)
+    assert [each.replayed for each in record(services, file)] == [True]
+    assert available(services, operator_context(client.id)) == 0
+    (view,) = services.transactions.list(
+        ListTransactions(type=TransactionType.SETTLEMENT), operator_context(client.id)
+    ).items
+    assert (view.reference, view.provider_transaction_id) == ("bank/FT26110001", "FT26110001")
+    assert (view.status, view.provider, view.phone_number, view.fee_cents) == ("succeeded", None, None, 0)
+    types = [event.type for event in Event.select().where(Event.object_id == view.transaction_id).order_by(Event.id)]
+    assert types == ["transaction.created", "transaction.succeeded"]
+    trail = services.audit.list(ListAuditEvents(), client.at_console()).items
+    (settled,) = (event for event in trail if event.action == "transaction.settled_to_bank")
+    assert (settled.amount_cents, settled.decided_by) == (100_000_00, f"{BY}, {SECOND}")
+    assert [each.bank_reference for each in services.bank_settlements.list(operator())] == ["FT26110001"]
+    assert check_everything() == []
+
+
+def test_lines_without_a_bank_reference_are_not_recorded(services: Services, client: ExampleClient) -> None:
+    assert record(services, completed(services)) == ()
+    assert available(services, operator_context(client.id)) == 100_000
+
+
+@pytest.mark.parametrize(
+    ("cells", "problem"),
+    [
+        ({"amount": "100000.01"}, "amount: The client has less available."),
+        ({"amount": "1e5"}, "amount: Must be more than 0"),
+        ({"amount": "0"}, "amount: Must be more than 0"),
+        ({"amount": "5,000"}, "amount: Must be more than 0"),
+        ({"currency": "USD"}, "currency: Must be UGX."),
+        ({"client_id": "acme"}, "client_id: Is not the id of a client."),
+        ({"client_id": "00000000-0000-4000-8000-000000000000"}, "client_id: No confirmed bank account."),
+        ({"number": "1"}, "number: Is not the client's confirmed bank account."),
+        ({"bank_reference": "x" * 60}, "bank_reference: Must be at most 59 characters."),
+    ],
+)
+def test_one_bad_line_refuses_the_file(
+    services: Services, client: ExampleClient, cells: dict[str, str], problem: str
+) -> None:
+    other = ExampleClient(services, "Zebra")
+    deposit(services, other.at_console(), 50_000)
+    services.bank_accounts.state(STANBIC, other.at_console())
+    services.bank_accounts.confirm(ConfirmBankAccount(other.id, BY), operator())
+    good = completed(services, "FT1", "FT2").decode().splitlines()
+    bad = completed(services, "FT1", "FT2", **cells).decode().splitlines()
+    assert f"Row 2, {problem}" in refusal(services, "\n".join([good[0], bad[1], good[2]]).encode())
+    assert (available(services, operator_context(client.id)), available(services, operator_context(other.id))) == (
+        100_000,
+        50_000,
+    )
+
+
+def test_a_bank_reference_stands_for_one_payment_of_a_client(services: Services, client: ExampleClient) -> None:
+    record(services, completed(services, "FT1", amount="1000"))
+    assert "Was recorded with another amount" in refusal(services, completed(services, "FT1", amount="2000"))
+    twice = completed(services, "FT2", amount="1000").decode()
+    twice += twice.splitlines()[1] + "\r\n"
+    assert "bank_reference: Row 2 has it for the same client" in refusal(services, twice.encode())
+    assert available(services, operator_context(client.id)) == 99_000
+
+
+def test_two_different_people_record(services: Services, client: ExampleClient) -> None:
+    file = completed(services, "FT1")
+    with pytest.raises(ServiceError, match="Two different people"):
+        services.bank_settlements.record(RecordSettlements(BytesIO(file), "due.csv", BY, BY.upper()), operator())
+
+
+@pytest.mark.parametrize("reference", ["bank/FT1", "in/R1"])
+def test_clients_cannot_take_the_names_of_settlements_and_incoming_money(
+    services: Services, client: ExampleClient, reference: str
+) -> None:
+    with pytest.raises(ServiceError) as refused:
+        services.transactions.create(request(reference=reference), operator_context(client.id))
+    assert refused.value.code is Code.INVALID_REQUEST

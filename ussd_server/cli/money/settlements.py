@@ -1,0 +1,130 @@
+"""`settlements`: what clients are due, and what was paid to their banks."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+import click
+
+from ussd_server.cli import open_services, show, with_json
+from ussd_server.cli.money.shillings import Shillings
+from ussd_server.cli.names import KnownFile, client_named
+from ussd_server.context import operator_context
+from ussd_server.services.bank.messages import (
+    BankAccountView,
+    ConfirmBankAccount,
+    ProposeSettlements,
+    RecordSettlements,
+    SetSettlementTerms,
+)
+from ussd_server.values import iso_milliseconds, written_amount
+
+_client = click.argument("client", metavar="CLIENT")
+
+
+@click.group()
+def settlements() -> None:
+    """Settle the money of clients to their banks.
+
+    \b
+    ussd-server settlements propose --csv due.csv
+    ussd-server settlements record due.csv --by 'Mary Akello' --and 'John Okot'
+    """
+
+
+@settlements.command(name="set")
+@_client
+@click.option("--keep", "keep_cents", type=Shillings(0), help="Shillings that stay in the main account. Default: none.")
+@click.option("--minimum", "minimum_cents", type=Shillings(0), help="The least settlement. Default: any sum.")
+@with_json
+def set_(client: str, keep_cents: int | None, minimum_cents: int | None, as_json: bool) -> None:
+    """Agree with CLIENT (name or id) what stays here and the least settlement; both are replaced."""
+    with open_services() as services:
+        terms = SetSettlementTerms(client_named(services, client).client_id, keep_cents, minimum_cents)
+        account = services.bank_accounts.set_terms(terms, operator_context())
+    show(account, _line(account), as_json=as_json)
+
+
+@settlements.command()
+@_client
+@click.option("--by", required=True, help="Your name.")
+@with_json
+def confirm(client: str, by: str, as_json: bool) -> None:
+    """Confirm the bank account that an owner of CLIENT (name or id) has stated. Compare it with a document first."""
+    with open_services() as services:
+        request = ConfirmBankAccount(client_named(services, client).client_id, by)
+        account = services.bank_accounts.confirm(request, operator_context())
+    show(account, _line(account), as_json=as_json)
+
+
+@settlements.command()
+@with_json
+def accounts(as_json: bool) -> None:
+    """Show the bank account of every client, and whether it is confirmed."""
+    with open_services() as services:
+        found = services.bank_accounts.list(operator_context())
+    show(found, "\n".join(map(_line, found)) or "There is no client yet.", as_json=as_json)
+
+
+@settlements.command()
+@click.option(
+    "--date", type=click.DateTime(["%Y-%m-%d"]), help="What was available at the end of this day. Default: now."
+)
+@click.option("--csv", "csv_path", type=click.Path(dir_okay=False, path_type=Path), help="Write the file for the bank.")
+@with_json
+def propose(date: datetime | None, csv_path: Path | None, as_json: bool) -> None:
+    """Show what each client is due: what is available, less what stays here, if it is at least the minimum."""
+    request = ProposeSettlements(date and date.date())
+    with open_services() as services:
+        due = services.bank_settlements.propose(request, operator_context())
+        if csv_path is not None:
+            csv_path.write_bytes(b"".join(services.bank_settlements.file(request, operator_context())))
+    lines = [
+        f"{written_amount(each.amount_cents):>20}  {each.client}: {each.bank}, {each.number}, {each.name}"
+        for each in due
+    ]
+    show(due, "\n".join(lines) or "No client is due anything.", as_json=as_json)
+
+
+@settlements.command()
+@click.argument("file", type=KnownFile())
+@click.option("--by", required=True, help="Your name.")
+@click.option("--and", "second", required=True, help="The name of a second person.")
+@with_json
+def record(file: Path, by: str, second: str, as_json: bool) -> None:
+    """Record the lines of FILE that have a bank reference, all or none; the same file again changes nothing."""
+    with open_services() as services, file.open("rb") as source:
+        request = RecordSettlements(source, file.name, by, second)
+        recorded = services.bank_settlements.record(request, operator_context())
+    new = [each for each in recorded if not each.replayed]
+    total = written_amount(sum(each.amount_cents for each in new))
+    show(
+        recorded, f"{len(new)} recorded, {total}; {len(recorded) - len(new)} had been recorded before.", as_json=as_json
+    )
+
+
+@settlements.command(name="list")
+@click.argument("client", metavar="[CLIENT]", required=False)
+@with_json
+def list_(client: str | None, as_json: bool) -> None:
+    """Show the newest settlements, of all clients or of CLIENT (name or id)."""
+    with open_services() as services:
+        client_id = client_named(services, client).client_id if client else None
+        found = services.bank_settlements.list(operator_context(client_id))
+    lines = [
+        f"{iso_milliseconds(each.created_at)}  {written_amount(each.amount_cents):>20}  "
+        f"{each.client}  {each.bank_reference}"
+        for each in found
+    ]
+    show(found, "\n".join(lines) or "Nothing was settled yet.", as_json=as_json)
+
+
+def _line(account: BankAccountView) -> str:
+    if account.bank is None:
+        stated = "no bank account"
+    else:
+        state = f"confirmed by {account.confirmed_by}" if account.confirmed_at else "NOT CONFIRMED"
+        stated = f"{account.bank}, {account.number}, {account.name}: {state}"
+    keep, minimum = (written_amount(cents or 0) for cents in (account.keep_cents, account.minimum_cents))
+    return f"{account.client}: {stated}; keeps {keep}, at least {minimum}"

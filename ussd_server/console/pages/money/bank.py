@@ -1,0 +1,133 @@
+"""Bank accounts and settlements: what a client is paid to its bank, seen by the client and by operators."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import date
+from typing import Any
+
+from flask import Response, flash, redirect, render_template, request, url_for
+
+from ussd_server.api.requests import services
+from ussd_server.console import forms
+from ussd_server.console.blueprint import console
+from ussd_server.console.links import link_to
+from ussd_server.console.tables import Column, DataTable, send_csv, show_table
+from ussd_server.context import RequestContext
+from ussd_server.services.bank.messages import (
+    LARGEST_FILE_BYTES,
+    ConfirmBankAccount,
+    DueSettlement,
+    ProposeSettlements,
+    StateBankAccount,
+)
+from ussd_server.services.operators.messages import Propose
+from ussd_server.status import Code, ServiceError
+
+_SETTLED_COLUMNS = (
+    Column("created_at", "Recorded", "moment", link=lambda each: link_to("transaction", each.transaction_id)),
+    Column("client", "Client"),
+    Column("amount", "Amount", "money", value=lambda each: each.amount_cents),
+    Column("bank_reference", "Bank reference", "reference"),
+    Column("transaction_id", "Id", "id", where="files"),
+)
+
+
+@console.page("GET", "/bank-account", needs="statements:read")
+def show_bank_account(context: RequestContext) -> str:
+    """Where the client's money is settled to."""
+    return _account_page(context)
+
+
+@console.page("POST", "/bank-account", needs="statements:read", fresh_code=True)
+def state_bank_account(context: RequestContext) -> Any:
+    """State another bank account; an operator confirms it before it is used."""
+    stated = StateBankAccount(*(request.form.get(part, "") for part in ("bank", "number", "name")))
+    try:
+        services().bank_accounts.state(stated, context)
+    except ServiceError as error:
+        if error.code is not Code.INVALID_REQUEST:
+            raise
+        return Response(_account_page(context, error), status=error.code.http_status)
+    flash("The bank account is stated. Nothing is paid to it before the operator has confirmed it.", "good")
+    return redirect(url_for("console.show_bank_account"), 303)
+
+
+@console.page("GET", "/operator/settlements", who="operator")
+def list_settlements(context: RequestContext) -> Response:
+    """What clients are due, bank accounts that wait for a confirmation, and the newest settlements."""
+    return _settlements_page(context)
+
+
+@console.page("GET", "/operator/settlements/due.csv", who="operator")
+def download_due_settlements(context: RequestContext) -> Response:
+    """What clients are due, as a file for the bank."""
+    wanted = ProposeSettlements(_day())
+    return send_csv("settlements.csv", services().bank_settlements.file(wanted, context))
+
+
+@console.page("POST", "/operator/settlements/<client_id>/confirm", who="operator")
+def confirm_bank_account(context: RequestContext, client_id: str) -> Any:
+    """Confirm the bank account that was shown."""
+    confirmed = ConfirmBankAccount(client_id, context.caller.operator or "", request.form.get("digest", ""))
+    try:
+        services().bank_accounts.confirm(confirmed, context)
+    except ServiceError as error:
+        if error.code is not Code.INVALID_REQUEST:
+            raise
+        return _settlements_page(context, error)
+    flash("The bank account is confirmed.", "good")
+    return redirect(url_for("console.list_settlements"), 303)
+
+
+@console.page("POST", "/operator/settlements/file", who="operator", max_body_bytes=LARGEST_FILE_BYTES + 64 * 1024)
+def propose_settlements(context: RequestContext) -> Any:
+    """Propose to record each line of a file that has a bank reference: all of them or none."""
+    file = request.files.get("file")
+    try:
+        if file is None or not file.filename:
+            raise ServiceError(Code.INVALID_REQUEST, "Choose a file.")
+        lines = services().bank_settlements.read(file.read(), context)
+        services().proposals.propose_all(
+            [
+                Propose("settlement.record", line.client_id, f"Paid by the bank as {line.bank_reference}", asdict(line))
+                for line in lines
+            ],
+            context,
+        )
+    except ServiceError as error:
+        if error.code is not Code.INVALID_REQUEST:
+            raise
+        return _settlements_page(context, error)
+    flash(f"{len(lines)} proposed. Another operator confirms each.", "good")
+    return redirect(url_for("console.list_proposals"), 303)
+
+
+def _account_page(context: RequestContext, error: ServiceError | None = None) -> str:
+    account = services().bank_accounts.show(context)
+    given = request.form if error else asdict(account)
+    return render_template("console/bank/account.html", account=account, given=given, error=error)
+
+
+def _settlements_page(context: RequestContext, error: ServiceError | None = None) -> Response:
+    day, due = _day(), list[DueSettlement]()
+    try:
+        due += services().bank_settlements.propose(ProposeSettlements(day), context)
+    except ServiceError as refusal:
+        error = error or refusal
+    table = DataTable(
+        "Settlements, newest first",
+        _SETTLED_COLUMNS,
+        services().bank_settlements.list(context),
+        empty_title="Nothing was settled yet",
+        empty_text="Settlements appear here when two operators have recorded them.",
+    )
+    waiting = [each for each in services().bank_accounts.list(context) if each.bank and not each.confirmed_at]
+    page = show_table("console/bank/settlements.html", table, due=due, day=day, waiting=waiting, error=error)
+    if error:
+        page.status_code = error.code.http_status
+    return page
+
+
+def _day() -> date | None:
+    return forms.date_of(request.args.get("date", ""))

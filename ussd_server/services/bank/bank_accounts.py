@@ -1,0 +1,158 @@
+"""Bank accounts: stated by an owner, used once an operator has confirmed them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+from peewee import JOIN, IntegrityError
+
+from ussd_server.context import RequestContext
+from ussd_server.database.unit_of_work import for_update, unit_of_work
+from ussd_server.models.bank import BankAccount
+from ussd_server.models.clients import Client, User
+from ussd_server.runtime import Runtime
+from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.bank.messages import (
+    BankAccountView,
+    ConfirmBankAccount,
+    SetSettlementTerms,
+    StateBankAccount,
+)
+from ussd_server.services.mail.messages import MailKind
+from ussd_server.services.mail.outbox import notify_people
+from ussd_server.services.operator_names import require_name
+from ussd_server.status import Code, ServiceError
+
+_LONGEST_PART = 100
+_MOST_CENTS = 10**15
+
+
+class BankAccountService:
+    """Keeps one bank account for each client. A change stops settlements until an operator has confirmed it."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._clock = runtime.clock
+
+    def show(self, context: RequestContext) -> BankAccountView:
+        """The bank account of the caller's client."""
+        context.require("statements:read")
+        return _views(context.client_id)[0]
+
+    def list(self, context: RequestContext) -> tuple[BankAccountView, ...]:
+        """The bank accounts of all clients, by the clients' names, for operators."""
+        context.require_operator()
+        return _views()
+
+    def state(self, request: StateBankAccount, context: RequestContext) -> BankAccountView:
+        """State where the client's money is paid. For owners; all owners get a mail. INVALID_REQUEST for a bad part."""
+        _require_owner(context)
+        parts = {part: _written(part, getattr(request, part)) for part in ("bank", "number", "name")}
+        now = self._clock.now()
+        with unit_of_work():
+            row = _locked(context.client_id)
+            if (row.bank, row.number, row.name) == tuple(parts.values()):
+                return _views(context.client_id)[0]
+            stated = {**parts, "stated_at": now, "confirmed_by": None, "confirmed_at": None}
+            BankAccount.update(**stated).where(BankAccount.client_id == row.client_id).execute()
+            write_audit_event("bank_account.stated", context, now, client_id=row.client_id, reason=_shown(parts))
+            about = {"account": _shown(parts), "by": _email_of(context), "page": "/console/bank-account"}
+            occasion = f"bank-account/{row.client_id}/{now.isoformat()}"
+            notify_people(MailKind.BANK_ACCOUNT_CHANGED, row.client_id, about, now, occasion=occasion)
+        return _views(context.client_id)[0]
+
+    def confirm(self, request: ConfirmBankAccount, context: RequestContext) -> BankAccountView:
+        """Confirm a client's bank account, so that settlements are paid to it.
+
+        NOT_FOUND for a client without one, INVALID_REQUEST when it is not the one that was shown.
+        """
+        context.require_operator()
+        by, now = require_name(request.by), self._clock.now()
+        with unit_of_work():
+            row = _locked(request.client_id)
+            if row.bank is None:
+                raise ServiceError(Code.NOT_FOUND, "The client has not stated a bank account")
+            if request.digest not in (None, _digest(row)):
+                raise ServiceError(Code.INVALID_REQUEST, "The bank account was changed since it was shown")
+            if row.confirmed_at is None:
+                confirmed = {"confirmed_by": by, "confirmed_at": now}
+                BankAccount.update(**confirmed).where(BankAccount.client_id == row.client_id).execute()
+                shown = _shown(row.__data__)
+                write_audit_event(
+                    "bank_account.confirmed", context, now, client_id=row.client_id, reason=shown, decided_by=by
+                )
+        return _views(request.client_id)[0]
+
+    def set_terms(self, request: SetSettlementTerms, context: RequestContext) -> BankAccountView:
+        """Agree what stays here and the least settlement. INVALID_REQUEST for sums out of bounds, NOT_FOUND."""
+        context.require_operator()
+        terms = {"keep_cents": request.keep_cents, "minimum_cents": request.minimum_cents}
+        if not all(cents is None or 0 <= cents < _MOST_CENTS for cents in terms.values()):
+            raise ServiceError(Code.INVALID_REQUEST, "keep and minimum: Must be 0 shillings or more")
+        now = self._clock.now()
+        with unit_of_work():
+            row = _locked(request.client_id)
+            BankAccount.update(**terms).where(BankAccount.client_id == row.client_id).execute()
+            write_audit_event("settlement_terms.agreed", context, now, client_id=row.client_id)
+        return _views(request.client_id)[0]
+
+
+def _locked(client_id: str) -> BankAccount:
+    """The row of a client, locked, made when it is missing. NOT_FOUND for an unknown client."""
+    try:
+        with unit_of_work():
+            BankAccount.insert(client_id=client_id).on_conflict_ignore().execute()
+    except IntegrityError:
+        raise ServiceError(Code.NOT_FOUND, "Client not found") from None
+    row: BankAccount = for_update(BankAccount.select().where(BankAccount.client_id == client_id)).get()
+    return row
+
+
+def _views(client_id: str | None = None) -> tuple[BankAccountView, ...]:
+    rows = Client.select(Client, BankAccount).join(
+        BankAccount, JOIN.LEFT_OUTER, on=(BankAccount.client_id == Client.id), attr="bank_account"
+    )
+    if client_id is not None:
+        rows = rows.where(Client.id == client_id)
+    return tuple(_view(row, getattr(row, "bank_account", None) or BankAccount()) for row in rows.order_by(Client.name))
+
+
+def _view(client: Client, row: BankAccount) -> BankAccountView:
+    return BankAccountView(
+        client_id=client.id,
+        client=client.name,
+        bank=row.bank,
+        number=row.number,
+        name=row.name,
+        stated_at=row.stated_at,
+        confirmed_by=row.confirmed_by,
+        confirmed_at=row.confirmed_at,
+        keep_cents=row.keep_cents,
+        minimum_cents=row.minimum_cents,
+        digest=_digest(row),
+    )
+
+
+def _digest(row: BankAccount) -> str:
+    return hashlib.sha256(repr((row.bank, row.number, row.name)).encode()).hexdigest()
+
+
+def _written(part: str, text: str) -> str:
+    text = " ".join(text.split())
+    if not 1 <= len(text) <= _LONGEST_PART or not text.isprintable():
+        raise ServiceError(Code.INVALID_REQUEST, f"{part}: Must be 1 to {_LONGEST_PART} characters.")
+    return text
+
+
+def _shown(parts: Mapping[str, str]) -> str:
+    return f"{parts['bank']}, {parts['number']}, {parts['name']}"[:200]
+
+
+def _require_owner(context: RequestContext) -> None:
+    user = User.get_or_none(User.id == context.caller.user_id, User.client_id == context.client_id)
+    if user is None or user.role != "owner":
+        raise ServiceError(Code.INSUFFICIENT_SCOPE, "Only an owner may do this.")
+
+
+def _email_of(context: RequestContext) -> str:
+    return str(User.get_by_id(context.caller.user_id).email)

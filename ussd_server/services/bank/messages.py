@@ -1,0 +1,112 @@
+"""Messages about bank accounts and settlements to the bank."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import BinaryIO
+
+LARGEST_FILE_BYTES = 1024 * 1024
+"""The largest file of settlements."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateBankAccount:
+    """State the bank account of the caller's client. Each part has 1 to 100 characters that can be printed."""
+
+    bank: str
+    number: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetSettlementTerms:
+    """Agree with a client how much stays here, and the least settlement; None: nothing, and any sum. In cents."""
+
+    client_id: str
+    keep_cents: int | None = None
+    minimum_cents: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConfirmBankAccount:
+    """Confirm the bank account that was shown: `digest` is that of the `BankAccountView`, None confirms any."""
+
+    client_id: str
+    by: str
+    digest: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BankAccountView:
+    """The bank account of a client and its terms. All three parts are None until an owner states them.
+
+    `confirmed_at` is None until an operator confirms the account, and again after each change.
+    """
+
+    client_id: str
+    client: str
+    bank: str | None
+    number: str | None
+    name: str | None
+    stated_at: datetime | None
+    confirmed_by: str | None
+    confirmed_at: datetime | None
+    keep_cents: int | None
+    minimum_cents: int | None
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class DueSettlement:
+    """What a client is due: `amount_cents` to its confirmed bank account."""
+
+    client_id: str
+    client: str
+    bank: str
+    number: str
+    name: str
+    amount_cents: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProposeSettlements:
+    """Ask what each client is due at the end of a day in Kampala; None: now."""
+
+    date: date | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordSettlements:
+    """Record the lines of a file that have a bank reference. `by` and `second` name two different operators."""
+
+    source: BinaryIO
+    file_name: str
+    by: str
+    second: str
+
+
+@dataclass(frozen=True, slots=True)
+class SettlementLine:
+    """A settlement that the bank has made; `line` is its number in the file, from 1."""
+
+    line: int
+    client_id: str
+    bank: str
+    number: str
+    name: str
+    amount_cents: int
+    bank_reference: str
+
+
+@dataclass(frozen=True, slots=True)
+class SettlementView:
+    """A recorded settlement. `replayed`: an earlier file has recorded it."""
+
+    transaction_id: str
+    client_id: str
+    client: str
+    amount_cents: int
+    bank_reference: str
+    created_at: datetime
+    replayed: bool = False

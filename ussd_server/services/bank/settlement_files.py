@@ -1,0 +1,96 @@
+"""The CSV file of settlements: proposed here, completed with the bank's references, and recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from decimal import Decimal
+from itertools import islice
+from typing import BinaryIO
+
+from ussd_server.services.bank.messages import LARGEST_FILE_BYTES, DueSettlement, SettlementLine
+from ussd_server.spreadsheets.cells import csv_parts, neutralised, shillings_cell
+from ussd_server.spreadsheets.headings import Headings, find_columns
+from ussd_server.spreadsheets.reader import read_rows
+from ussd_server.spreadsheets.rows import FileBounds, Row, SpreadsheetError
+from ussd_server.status import Code, ServiceError
+from ussd_server.values import cents_of, is_id
+
+COLUMNS = ("client_id", "client", "bank", "number", "name", "amount", "currency", "bank_reference")
+
+_MOST_LINES = 5000
+_BELOW = Decimal(10) ** 13
+_LONGEST_REFERENCE = 59
+_BOUNDS = FileBounds(
+    most_bytes=LARGEST_FILE_BYTES,
+    most_unpacked_bytes=16 * LARGEST_FILE_BYTES,
+    most_elements=200_000,
+    most_columns=32,
+    most_cell_characters=1000,
+    most_characters=4 * LARGEST_FILE_BYTES,
+)
+
+
+def written_file(due: Iterable[DueSettlement]) -> Iterator[bytes]:
+    """The file of what clients are due, in parts; the last column is left for the bank's references."""
+    return csv_parts(
+        COLUMNS,
+        (
+            (
+                each.client_id,
+                each.client,
+                each.bank,
+                each.number,
+                each.name,
+                shillings_cell(each.amount_cents),
+                "UGX",
+                "",
+            )
+            for each in due
+        ),
+    )
+
+
+def read_settlements(source: BinaryIO) -> list[SettlementLine]:
+    """The lines that have a bank reference. INVALID_REQUEST, naming row and column, for the first bad one."""
+    try:
+        rows = read_rows(source, _BOUNDS)
+        headings = find_columns(rows, {name: (name,) for name in COLUMNS}, [(name,) for name in COLUMNS])
+        found = list(islice(rows, _MOST_LINES + 1))
+    except SpreadsheetError as error:
+        raise ServiceError(Code.INVALID_REQUEST, str(error)) from None
+    if len(found) > _MOST_LINES:
+        raise ServiceError(Code.INVALID_REQUEST, f"The file has more than {_MOST_LINES:,} rows; divide it.")
+    lines = [_read(row, headings) for row in found if row.cell(headings.columns["bank_reference"])]
+    named: dict[tuple[str, str], int] = {}
+    for each in lines:
+        earlier = named.setdefault((each.client_id, each.bank_reference), each.line)
+        if earlier != each.line:
+            raise bad_line(each.line, f"bank_reference: Row {earlier} has it for the same client.")
+    return lines
+
+
+def is_same_account(line: SettlementLine, bank: str, number: str, name: str) -> bool:
+    """Whether a line names a bank account, as `written_file` writes it."""
+    return (line.bank, line.number, line.name) == (neutralised(bank), neutralised(number), neutralised(name))
+
+
+def bad_line(line: int, problem: str) -> ServiceError:
+    """The refusal of a file for one of its lines."""
+    return ServiceError(Code.INVALID_REQUEST, f"Row {line}, {problem} Nothing was recorded.")
+
+
+def _read(row: Row, headings: Headings) -> SettlementLine:
+    cells = {name: row.cell(index) for name, index in headings.columns.items()}
+    if not is_id(cells["client_id"]):
+        raise bad_line(row.line, "client_id: Is not the id of a client.")
+    if cells["currency"] != "UGX":
+        raise bad_line(row.line, "currency: Must be UGX.")
+    amount_cents = cents_of(cells["amount"], below=_BELOW)
+    if amount_cents is None:
+        raise bad_line(row.line, "amount: Must be more than 0 shillings, with at most two decimals.")
+    reference = cells["bank_reference"]
+    if len(reference) > _LONGEST_REFERENCE or not reference.isprintable():
+        raise bad_line(row.line, f"bank_reference: Must be at most {_LONGEST_REFERENCE} characters.")
+    return SettlementLine(
+        row.line, cells["client_id"], cells["bank"], cells["number"], cells["name"], amount_cents, reference
+    )
