@@ -126,6 +126,7 @@ def play_money(player: Player) -> None:
     player.until(lambda: player.look(f"/api/transactions/{back['transaction_id']}")["data"]["completed_at"])
     player.data("POST", f"/api/transactions/{paid['transaction_id']}/refunds", refund)
     player.data("GET", "/api/balance")
+    player.data("GET", "/api/key")
     player.data("GET", "/api/statements?limit=2")
     player.data("GET", "/api/reports/daily?date=2020-01-01")
 
@@ -261,6 +262,8 @@ def play_refusals(player: Player) -> None:
     player.data("POST", "/api/transactions", _TOO_LARGE)
     _play_without_database(player, request)
     player.send("GET", "/api/balance", None, player.key | {"x-api-secret": "wrong"})
+    _take_key(player, daily_limit=1000)
+    player.data("POST", "/api/transactions", request | {"type": "disbursement", "reference": "wage-1"})
     _take_key(player, scopes="balance:read")
     player.data("GET", "/api/transactions")
     _take_key(player, allowed_addresses=["192.0.2.10"])

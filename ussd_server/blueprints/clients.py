@@ -12,7 +12,13 @@ from schemas.clients import (
     UpdateApiKeyBody,
 )
 from schemas.shared import RotateSecretBody
-from ussd_server.api.endpoints import ApiBlueprint, EndpointReply, allow_anyone, authenticate_access_token
+from ussd_server.api.endpoints import (
+    ApiBlueprint,
+    EndpointReply,
+    allow_anyone,
+    authenticate_access_token,
+    authenticate_api_key,
+)
 from ussd_server.api.requests import services
 from ussd_server.context import RequestContext
 from ussd_server.services.audit.messages import AuditEventView, ListAuditEvents
@@ -23,6 +29,7 @@ from ussd_server.services.clients.key_messages import (
     CreateApiKey,
     DeleteApiKey,
     DeleteApiKeys,
+    OwnKey,
     RotateApiKey,
     RotatedApiKeyView,
     ShowApiKey,
@@ -35,8 +42,15 @@ from ussd_server.wire import DeletionResult, Page
 _MAY_NOT_DELETE = "Insufficient permissions to delete this API key"
 _UNLESS_KNOWN = (Code.INVALID_CREDENTIALS, Code.RATE_LIMIT_EXCEEDED)
 
+own_key = ApiBlueprint("own_key", authenticate_api_key)
 logins = ApiBlueprint("logins", allow_anyone)
 clients = ApiBlueprint("clients", authenticate_access_token)
+
+
+@own_key.call("GET", "/api/key", message="API key")
+def get_own_key(context: RequestContext) -> OwnKey:
+    """Show a key what it may do, and what is left of its limits."""
+    return services().key_records.own(context)
 
 
 @logins.call(

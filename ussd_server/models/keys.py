@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from peewee import BigIntegerField, BlobField, BooleanField, TextField
+from peewee import BigIntegerField, BlobField, BooleanField, CompositeKey, TextField
 
 from ussd_server.database.columns import CentsField, IdField, MomentField, PeopleField, Table
 
@@ -53,6 +53,18 @@ class DeletedApiKey(Table):
 
     class Meta:
         table_name = "deleted_api_keys"
+
+
+class KeySpending(Table):
+    """What was paid with a key on a day of Kampala, such as `2026-11-20`, in cents."""
+
+    key_id = IdField()
+    day = TextField()
+    spent_cents = CentsField()
+
+    class Meta:
+        table_name = "key_spending"
+        primary_key = CompositeKey("key_id", "day")
 
 
 class UnseenChanges(Table):

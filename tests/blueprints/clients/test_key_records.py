@@ -114,3 +114,26 @@ def test_a_refused_call_names_the_scope_that_it_lacked(
     owner.ask("PATCH", f"{KEYS}/{record['id']}", {"scopes": "ussd:*"})
     lacking = "The API key does not have the scope balance:read, which this request needs"
     assert call(web, record) == (403, "INSUFFICIENT_SCOPE", lacking)
+
+
+def test_a_key_learns_what_it_may_do_and_what_is_left(owner: Browser, web: FlaskClient, record: dict[str, Any]) -> None:
+    owner.ask("PATCH", f"{KEYS}/{record['id']}", {"scopes": "ussd:read", "expires_at": "2099-01-01T00:00:00Z"})
+    headers = {"x-api-key": record["apikey"], "x-api-secret": record["apisecret"]}
+    reply = web.get("/api/key", headers=headers)
+    assert reply.status_code == 200
+    own = reply.json["data"]
+    limits = own.pop("limits")
+    assert own == {
+        "key_id": record["id"],
+        "name": "Till 4",
+        "scopes": "ussd:read",
+        "expires_at": "2099-01-01T00:00:00.000Z",
+        "daily_limit": 50000.5,
+        "daily_remaining": 50000.5,
+    }
+    assert {name: (each["limit"], each["remaining"]) for name, each in limits.items()} == {
+        "minute": (100, 99),
+        "hour": (1000, 999),
+    }
+    assert 0 < limits["minute"]["reset"] <= 60
+    assert web.get("/api/key").json["error"] == "INVALID_CREDENTIALS"

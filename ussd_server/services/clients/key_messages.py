@@ -204,6 +204,28 @@ class ApiKeySummary:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnWindow:
+    """What is left of one limit of a key."""
+
+    limit: Annotated[int, "The calls that fit into the window."]
+    remaining: Annotated[int, "The calls that would still be accepted now."]
+    reset: Annotated[int, "The seconds until more calls fit."]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnKey:
+    """What a key learns about itself."""
+
+    key_id: Annotated[str, "The identifier of the key, a UUID."]
+    name: Annotated[str | None, "What people call it."]
+    scopes: Annotated[str | None, "What it may do; null means everything but `payouts:approve`."]
+    expires_at: Annotated[datetime | None, "When it expires; null means never."]
+    limits: Annotated[dict[str, OwnWindow], "Its limits of calls, by `minute` and `hour`."]
+    daily_limit_cents: Annotated[Cents | None, "What it may pay in a Kampala day, in shillings; null means any sum."]
+    daily_remaining_cents: Annotated[Cents | None, "What it may still pay today; null means any sum."]
+
+
+@dataclass(frozen=True, slots=True)
 class CallWindow:
     """The calls that count against one limit of a key now."""
 

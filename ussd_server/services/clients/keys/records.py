@@ -6,13 +6,15 @@ from datetime import datetime
 from typing import Any
 
 from ussd_server.context import APPROVE, RequestContext
-from ussd_server.models.keys import ApiKey
+from ussd_server.models.keys import ApiKey, KeySpending
 from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.key_messages import (
     HIDDEN_SECRET,
     UNCHANGED,
     ApiKeyRecord,
+    OwnKey,
+    OwnWindow,
     ShowApiKey,
     UpdateApiKey,
     approves,
@@ -28,7 +30,7 @@ from ussd_server.services.clients.keys.values import (
     require_within_role,
 )
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import iso_milliseconds
+from ussd_server.values import iso_milliseconds, kampala_day
 
 
 class ApiKeyRecordService:
@@ -37,6 +39,7 @@ class ApiKeyRecordService:
     def __init__(self, runtime: Runtime, reader: ApiKeyReader) -> None:
         self._reader = reader
         self._key_cache = runtime.key_cache
+        self._limiter = runtime.limiter
         self._clock = runtime.clock
 
     def get(self, request: ShowApiKey, context: RequestContext) -> ApiKeyRecord:
@@ -73,6 +76,29 @@ class ApiKeyRecordService:
                 ApiKey.update(updated_at=now, **changed).where(ApiKey.id == row.id).execute()
                 _write_audit(row, changed, context, now)
         return self._record(ShowApiKey(row.id), context)
+
+    def own(self, context: RequestContext) -> OwnKey:
+        """What the calling key may do, and what is left of its limits."""
+        row, now = ApiKey.get_or_none(ApiKey.id == context.caller.key_id), self._clock.now()
+        if row is None:
+            # The key was deleted since the call was authenticated.
+            raise ServiceError(Code.INVALID_CREDENTIALS, "Invalid API key or secret")
+        windows = self._limiter.peek("api-key", row.id).windows
+        spent_cents = (
+            KeySpending.select(KeySpending.spent_cents)
+            .where(KeySpending.key_id == row.id, KeySpending.day == kampala_day(now))
+            .scalar()
+        )
+        limit_cents = row.daily_limit_cents
+        return OwnKey(
+            row.id,
+            row.name,
+            row.scopes,
+            row.expires_at,
+            {each.name: OwnWindow(each.limit, each.remaining, each.reset_seconds) for each in windows},
+            limit_cents,
+            None if limit_cents is None else max(0, limit_cents - (spent_cents or 0)),
+        )
 
     def _record(self, request: ShowApiKey, context: RequestContext) -> ApiKeyRecord:
         key = self._reader.show(request, context)
