@@ -38,7 +38,7 @@ class SeededClient:
         services.clients.create_user(CreateUser(self.client_id, f"owner@{name}.example", "owner", PASSWORD), OPERATOR)
         self._calls, self._key_id = 0, ""
         self.secrets: list[str] = []
-        self.ids = {"menu_id": self.shop.menu_id, "service_code": code.rstrip("#")}
+        self.ids = {"menu_id": self.shop.menu_id, "service_code": code.rstrip("#"), "phone_number": "+256770000000"}
         payment = {"type": "collection", "phone_number": PHONE, "amount": 5000, "reference": f"paid-{name}"}
         self.ids["transaction_id"] = self._make("/api/transactions", payment)["transaction_id"]
         work(services, clock)

@@ -40,6 +40,9 @@ def test_another_clients_thing_answers_to_the_byte_like_one_that_does_not_exist(
             continue
         assert rule.arguments <= mine.ids.keys(), f"{rule}: the tenant has nothing of this kind"
         (variable,) = rule.arguments
+        if variable == "phone_number":
+            # Both clients have the same subscriber, and each its own history with them.
+            continue
         body = example_of(rule) if route.takes else None
         if body is not None and "menu_id" in body:
             body["menu_id"] = mine.ids["menu_id"]
@@ -87,7 +90,7 @@ def test_binding_a_code_to_another_clients_menu_is_like_binding_it_to_none(
 
 
 def test_a_list_shows_nothing_of_another_client(mine: SeededClient, theirs: SeededClient) -> None:
-    foreign = [value.encode() for name, value in theirs.ids.items() if name != "service_code"]
+    foreign = [value.encode() for name, value in theirs.ids.items() if name not in ("service_code", "phone_number")]
     for path in (
         "/api/transactions", "/data/collection", "/api/ussd/sessions", "/api/ussd/menus", "/api/ussd/codes",
         "/api/webhooks", "/api/events", "/api/clients/api-keys", "/api/clients/audit-events",

@@ -35,6 +35,7 @@ VARIABLES = {
     "event_id": "The `id` of an event.",
     "menu_id": "The menu, by the `id` in its document.",
     "payout_id": "The payout that it belongs to; null for none.",
+    "phone_number": "The subscriber: `+256` and nine digits.",
     "provider": "The name of the provider.",
     "service_code": "What the phone dials, such as `*165#`.",
     "session_id": "The USSD session.",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from schemas.providers import GetSubscriberQuery
+from schemas.providers import GetHistoryQuery, GetSubscriberQuery
 from ussd_server.api.endpoints import ApiBlueprint, authenticate_api_key
 from ussd_server.api.requests import services
 from ussd_server.context import RequestContext
 from ussd_server.services.providers.messages import GetSubscriber, ProviderList, Subscriber
+from ussd_server.services.subscribers.messages import GetHistory, History
+from ussd_server.status import Code
 
 providers = ApiBlueprint("providers", authenticate_api_key)
 
@@ -33,3 +35,20 @@ def list_providers(context: RequestContext) -> ProviderList:
 def get_subscriber(request: GetSubscriber, context: RequestContext) -> Subscriber:
     """Return the name to which its provider has registered a phone number; kept for a day."""
     return services().subscribers.get(request, context)
+
+
+@providers.call(
+    "GET",
+    "/api/subscribers/<phone_number>/history",
+    needs="transactions:read",
+    query=GetHistoryQuery,
+    makes=GetHistory,
+    refuses=(Code.INVALID_PHONE_NUMBER,),
+    message="Subscriber history",
+)
+def get_subscriber_history(request: GetHistory, context: RequestContext) -> History:
+    """Payments, refunds and sessions of a phone number on one time line, newest first.
+
+    Sessions need the scope `ussd:read` as well.
+    """
+    return services().subscriber_history.get(request, context)

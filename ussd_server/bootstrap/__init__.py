@@ -47,6 +47,7 @@ from ussd_server.services.payouts.sending import PayoutSender
 from ussd_server.services.providers.floats import FloatService
 from ussd_server.services.providers.states import OutageWatch, ProviderStateService
 from ussd_server.services.providers.subscribers import SubscriberNames, SubscriberService
+from ussd_server.services.reconciliation.closed_days import DayService
 from ussd_server.services.reconciliation.differences import DifferenceService
 from ussd_server.services.reconciliation.statements import ProviderStatementService
 from ussd_server.services.reports.daily_reports import DailyReportService
@@ -57,6 +58,8 @@ from ussd_server.services.sessions.sessions import Sessions
 from ussd_server.services.settlement.provider_callbacks import CallbackService
 from ussd_server.services.settlement.review import ReviewService
 from ussd_server.services.settlement.settlement import Settlement
+from ussd_server.services.subscribers.history import SubscriberHistoryService
+from ussd_server.services.subscribers.personal_data import PersonalDataService
 from ussd_server.services.transactions.create import TransactionCreator
 from ussd_server.services.transactions.deposits import DepositService
 from ussd_server.services.transactions.refunds import RefundService
@@ -104,6 +107,8 @@ class Services:
         self.floats = FloatService(runtime)
         self.subscriber_names = SubscriberNames(runtime)
         self.subscribers = SubscriberService(runtime, self.subscriber_names)
+        self.subscriber_history = SubscriberHistoryService(runtime)
+        self.personal_data = PersonalDataService(runtime)
         self.balances = BalanceService(runtime)
         self.statements = StatementService(runtime)
 
@@ -124,6 +129,7 @@ class Services:
         self.report_files = ReportFiles(runtime, self.daily_reports, self.statements)
         self.provider_statements = ProviderStatementService(runtime)
         self.differences = DifferenceService(runtime, self.reviews)
+        self.days = DayService(runtime)
 
         # What phones show.
         self.menus = MenuService(runtime)

@@ -20,6 +20,7 @@ _PAGES = {
     "menu": ("show_menu", "menu_id"),
     "webhook": ("show_webhook", "webhook_id"),
     "person": ("show_person", "user_id"),
+    "subscriber": ("show_subscriber", "phone_number"),
 }
 _PAGES_OF_OPERATORS = {
     "transaction": ("show_any_transaction", "transaction_id"),

@@ -65,6 +65,7 @@ _OF_OPERATORS: Sequence[tuple[str, Sequence[NavigationItem]]] = (
             NavigationItem("Proposals", "list_proposals"),
             NavigationItem("Reconciliation", "list_reconciliations"),
             NavigationItem("Differences", "list_differences"),
+            NavigationItem("Days", "list_days"),
             NavigationItem("Settlements", "list_settlements"),
         ),
     ),

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 import orjson
-from peewee import SQL, IntegerField, TextField, fn
+from peewee import SQL, CompositeKey, IntegerField, TextField, fn
 
 from ussd_server.database.columns import CentsField, IdField, JsonField, MomentField, Table
 from ussd_server.database.unit_of_work import dialect, run_query
@@ -85,6 +85,23 @@ class DifferenceInStatement(Table):
 
     class Meta:
         table_name = "differences_in_statements"
+
+
+class ClosedDay(Table):
+    """A day in Kampala that an operator has closed for a provider. `bridge` has the steps from ours to theirs."""
+
+    provider = TextField()
+    day = TextField()
+    statement_id = IdField()
+    ours_cents = CentsField()
+    theirs_cents = CentsField()
+    bridge = JsonField()
+    closed_by = TextField()
+    closed_at = MomentField()
+
+    class Meta:
+        table_name = "closed_days"
+        primary_key = CompositeKey("provider", "day")
 
 
 def is_in_stored_statement() -> Any:

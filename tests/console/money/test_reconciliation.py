@@ -16,6 +16,7 @@ from tests.services.reconciliation.statement_files import csv_file, mtn_row
 from tests.support.money import a_client, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.models.transactions import Transaction
+from ussd_server.values import KAMPALA
 
 SILENT = "+256770000007"
 
@@ -165,3 +166,24 @@ def test_a_large_statement_goes_to_a_file(operator: Operators, services: Service
     reply = upload(operator("ann"), csv_file([row, *fees]), result="csv")
     assert reply.status_code == 200
     assert reply.text.count("\n") == 10_002
+
+
+def test_a_day_is_closed_on_its_page_once_its_differences_are_ended(
+    operator: Operators, visit: Visit, services: Services, clock: MovableClock
+) -> None:
+    paid = pay(services)
+    work(services, clock, 2.5)
+    paid = Transaction.get_by_id(paid.id)
+    day = f"{paid.completed_at.astimezone(KAMPALA).date()}"
+    ann = operator("ann")
+    assert upload(ann, csv_file([mtn_row(paid)])).status_code == 303
+    clock.advance(86_400)
+    ann = operator("bob")
+    assert visit("owner").get("/operator/days").status_code == 404
+    assert f"Close {day} of sandbox" in ann.get("/operator/days").text
+    refused = ann.post("/operator/days", date="2020-01-01", provider="sandbox")
+    assert (refused.status_code, "No statement of this day alone" in refused.text) == (400, True)
+    assert ann.post("/operator/days", date=day, provider="sandbox").status_code == 303
+    page = ann.get("/operator/days").text
+    assert "closed by bob@" in page
+    assert f"Close {day} of sandbox" not in page

@@ -218,9 +218,9 @@ SABOTAGE = [
     ("UPDATE transactions SET status = 'reversed' WHERE id = '{collection_04}'",
      {(_REVERSED, "collection_04"), (_HISTORY, "collection_04")}),
     ("UPDATE transactions SET refund_of = '{disbursement_00}' WHERE id = '{refund}'",
-     {(_NO_COLLECTION, "refund"), (_REVERSED, "collection_00"), (_REVERSED, "disbursement_00")}),
+     {(_FORGED, "refund"), (_NO_COLLECTION, "refund"), (_REVERSED, "collection_00"), (_REVERSED, "disbursement_00")}),
     ("UPDATE transactions SET refund_of = NULL WHERE id = '{refund}'",
-     {(_NO_COLLECTION, "refund"), (_REVERSED, "collection_00")}),
+     {(_FORGED, "refund"), (_NO_COLLECTION, "refund"), (_REVERSED, "collection_00")}),
     ("UPDATE transactions SET amount_cents = amount_cents - 1 WHERE id = '{collection_00}'",
      {(_TOO_MUCH, "collection_00"), (_STATE, "collection_00"), (_FORGED, "collection_00")}),
     # Leases and due times.
@@ -245,6 +245,13 @@ SABOTAGE = [
      {(_NO_REVIEW, "reviewed")}),
     ("DELETE FROM audit_events WHERE object_id = '{decided}'", {(_UNDECIDED, "decided")}),
     ("UPDATE transactions SET review_note = NULL WHERE id = '{decided}'", {(_UNDECIDED, "decided")}),
+    # The collection that a refund gives back, and a payout, as events show them.
+    ("UPDATE events SET payload = replace(payload, '{collection_00}', '{collection_04}') "
+     "WHERE object_id = '{refund}' AND sequence = 1",
+     {(_FORGED, "refund")}),
+    ("UPDATE events SET payload = replace(payload, '{{', '{{\"payout_id\":\"{draft}\",') "
+     "WHERE object_id = '{collection_04}' AND sequence = 1",
+     {(_FORGED, "collection_04")}),
     # What was refunded, as events show it.
     ("UPDATE events SET payload = replace(payload, '\"refunded_amount\":1000', '\"refunded_amount\":10') "
      "WHERE object_id = '{collection_00}' AND type = 'transaction.reversed'",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from datetime import UTC, datetime
 from threading import Event, Thread
 from typing import Any
@@ -22,7 +23,9 @@ from ussd_server.database.unit_of_work import database, is_postgres, release_con
 from ussd_server.models.clients import Client
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.webhooks import Delivery
+from ussd_server.services.operations.book_check import history as check_history
 from ussd_server.services.operations.book_check.check import MarkError, check_ranges
+from ussd_server.services.transactions.messages import TransactionView
 from ussd_server.settings import Settings
 
 
@@ -147,3 +150,8 @@ def test_the_command_says_what_is_wrong_by_its_exit_code_and_a_line(
         ("clients", scene["client"]),
         ("accounts", scene["main"]),
     }
+
+
+def test_the_check_compares_every_field_of_a_transaction_that_its_events_show() -> None:
+    columns = {each.name for each in fields(TransactionView)} & set(Transaction._meta.fields)
+    assert columns <= {*check_history._FIXED, *check_history._MOVING, "updated_at"}

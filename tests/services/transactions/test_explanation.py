@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from datetime import UTC, datetime
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -37,34 +36,25 @@ THEN, SOON = "at 14:03:12 on 22 November 2026 (Kampala)", "at 14:03:42 on 22 Nov
 def view(kind: str, status: str, **more: Any) -> TransactionView:
     code = more.pop("code", None)
     failure = Failure(code, FAILURES[code].message, FAILURES[code].fault, FAILURES[code].retry) if code else None
-    values = SimpleNamespace(
-        transaction_id="t",
-        reference="r",
-        type=TransactionType(kind),
-        phone_number="+256772123456",
-        to_phone_number="+256772000001",
-        amount_cents=500_000,
-        fee_cents=0,
-        currency="UGX",
-        account="main",
-        provider=None if kind in ("transfer", "deposit") else "mtn",
-        provider_reference=None,
-        provider_transaction_id=None,
-        status=TransactionStatus(status),
-        failure=failure,
-        late=False,
-        session_id=None,
-        description=None,
-        metadata=None,
-        created_at=AT,
-        updated_at=AT,
-        completed_at=None,
-        next_check_at=None,
-        refund_of=None,
-        refunded_amount_cents=0,
-        payout_id=None,
-    )
-    return TransactionView(**(vars(values) | more))
+    known = {
+        "transaction_id": "t",
+        "reference": "r",
+        "type": TransactionType(kind),
+        "phone_number": "+256772123456",
+        "to_phone_number": "+256772000001",
+        "amount_cents": 500_000,
+        "fee_cents": 0,
+        "currency": "UGX",
+        "account": "main",
+        "provider": None if kind in ("transfer", "deposit") else "mtn",
+        "status": TransactionStatus(status),
+        "failure": failure,
+        "late": False,
+        "created_at": AT,
+        "updated_at": AT,
+        "refunded_amount_cents": 0,
+    }
+    return TransactionView(**(dict.fromkeys(each.name for each in fields(TransactionView)) | known | more))
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ussd_server.database.partitions import add_partitions, ends_of_partitions
-from ussd_server.database.unit_of_work import unit_of_work
-from ussd_server.models.events import Event, PendingEvent
 from ussd_server.models.mail import Mail
-from ussd_server.models.ussd import ShownOutcome, UssdSession
+from ussd_server.models.ussd import UssdSession
 from ussd_server.models.webhooks import Delivery
 from ussd_server.runtime import Runtime
+from ussd_server.services.sessions.endings import remove_sessions
 from ussd_server.services.webhooks.messages import DeliveryStatus
 from ussd_server.values import new_id_floor
 
@@ -65,16 +64,7 @@ class Retention:
     def _clean_sessions(self, limit: int) -> int:
         is_old = UssdSession.id < self._floor(self._sessions_days)
         ids = _ids(UssdSession, is_old & (UssdSession.status != "active"), limit)
-        if not ids:
-            return 0
-        ended = Event.select(Event.id).where(Event.object_id.in_(ids))
-        with unit_of_work():
-            Delivery.delete().where(Delivery.event_id.in_(ended)).execute()
-            PendingEvent.delete().where(PendingEvent.event_id.in_(ended)).execute()
-            Event.delete().where(Event.object_id.in_(ids)).execute()
-            ShownOutcome.delete().where(ShownOutcome.session_id.in_(ids)).execute()
-            removed: int = UssdSession.delete().where(UssdSession.id.in_(ids)).execute()
-        return removed
+        return remove_sessions(ids)
 
     def _clean_mails(self, limit: int) -> int:
         """Remove mails after 30 days, also mails that were never sent because the mail server setting was removed."""

@@ -18,6 +18,7 @@ from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import advisory_lock, dialect, unit_of_work
 from ussd_server.models.statements import (
+    ClosedDay,
     DifferenceInStatement,
     ProviderStatement,
     StatementDifference,
@@ -105,6 +106,9 @@ class StatementImports:
                     if count > 1
                     else "The import stays: the review of one of its differences has ended",
                 )
+            closed = ClosedDay.get_or_none(ClosedDay.statement_id == statement.id)
+            if closed is not None:
+                raise ServiceError(Code.INVALID_REQUEST, f"The import stays: {closed.day} was closed with it")
             _remove(statement)
             write_audit_event(
                 "statement.undone",

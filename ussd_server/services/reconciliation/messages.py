@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from enum import StrEnum
 from typing import Annotated, BinaryIO
 
 from ussd_server.values import shillings
-from ussd_server.wire import Form
+from ussd_server.wire import Form, SignedCents
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,3 +187,49 @@ class ConcludeFromStatement:
     reason: str
     by: str
     second: str
+
+
+@dataclass(frozen=True, slots=True)
+class CloseDay:
+    """Request to close a day in Kampala for a provider; `by` is the name of the operator."""
+
+    date: date
+    provider: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class BridgeStep:
+    """One step from our sum of a day to theirs: what lines of this verdict add to ours and not to theirs.
+
+    Beside the verdicts of lines: `late_change`, what came on this day and changes the closed day `late_for`, and
+    `timing`, what the provider dated on a neighbouring day.
+    """
+
+    verdict: str
+    count: int
+    amount_cents: SignedCents
+    late_for: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedDayView:
+    """A closed day of a provider. The steps of the bridge add up to the difference, ours less theirs."""
+
+    date: str
+    provider: str
+    ours_cents: SignedCents
+    theirs_cents: SignedCents
+    difference_cents: SignedCents
+    bridge: tuple[BridgeStep, ...]
+    closed_by: str
+    closed_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class DayState:
+    """A past day of a provider that had payments on it; `closed` is None while it is open."""
+
+    date: str
+    provider: str
+    closed: ClosedDayView | None

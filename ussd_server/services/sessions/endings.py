@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.gateways.messages import Action
-from ussd_server.models.ussd import UssdSession
+from ussd_server.models.events import Event, PendingEvent
+from ussd_server.models.ussd import ShownOutcome, UssdSession
+from ussd_server.models.webhooks import Delivery
 from ussd_server.runtime import Runtime
 from ussd_server.services.sessions.messages import DROPPED_OFF, EndReason, SessionStatus
 from ussd_server.services.sessions.transcripts import write_end_event
@@ -85,6 +88,20 @@ def invalidate_sessions(key_id: str, now: datetime) -> None:
     for row in for_update(UssdSession.select().where(UssdSession.key_id == key_id, IS_ACTIVE)):
         UssdSession.update(ending).where(UssdSession.id == row.id).execute()
         _end_row(row, ending)
+
+
+def remove_sessions(ids: Sequence[str]) -> int:
+    """Remove sessions with their events and the deliveries of these; return their number."""
+    if not ids:
+        return 0
+    events = Event.select(Event.id).where(Event.object_id.in_(ids))
+    with unit_of_work():
+        Delivery.delete().where(Delivery.event_id.in_(events)).execute()
+        PendingEvent.delete().where(PendingEvent.event_id.in_(events)).execute()
+        Event.delete().where(Event.object_id.in_(ids)).execute()
+        ShownOutcome.delete().where(ShownOutcome.session_id.in_(ids)).execute()
+        removed: int = UssdSession.delete().where(UssdSession.id.in_(ids)).execute()
+    return removed
 
 
 def _ending(status: SessionStatus, reason: EndReason, now: datetime) -> dict[str, Any]:

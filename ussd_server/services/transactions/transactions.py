@@ -33,7 +33,8 @@ from ussd_server.values import is_id
 from ussd_server.wire import Page
 
 _LOOK_AGAIN_SECONDS = 0.1
-# The names are compared one by one, and how long a request waits changes nothing about it.
+# What is digested. The names are compared one by one, and how long a request waits changes nothing about it. A field
+# that is added later stays out of the digest where it is null: stored digests never change.
 _CONTENT = tuple(
     each.name
     for each in fields(CreateTransaction)

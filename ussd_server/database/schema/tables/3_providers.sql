@@ -136,3 +136,16 @@ CREATE TABLE differences_in_statements (
 );
 CREATE INDEX differences_in_statements_in_order ON differences_in_statements (statement_id, id);
 CREATE INDEX differences_in_statements_of_difference ON differences_in_statements (difference_id);
+
+-- Days of providers that an operator has closed: the figures of the moment, which never change.
+CREATE TABLE closed_days (
+    provider text NOT NULL,
+    day text NOT NULL,
+    statement_id uuid NOT NULL REFERENCES provider_statements (id),
+    ours_cents bigint NOT NULL,
+    theirs_cents bigint NOT NULL,
+    bridge text NOT NULL,
+    closed_by text NOT NULL,
+    closed_at timestamptz NOT NULL,
+    PRIMARY KEY (provider, day)
+); -- by key

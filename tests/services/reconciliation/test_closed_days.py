@@ -1,0 +1,141 @@
+"""Closing a day: both sums, the steps between them, and what comes later on the day on which it comes."""
+
+from __future__ import annotations
+
+import io
+from datetime import date, timedelta
+
+import pytest
+
+from tests.conftest import MovableClock
+from tests.services.reconciliation.statement_files import csv_file, mtn_row
+from tests.support.money import a_client, operator, request, work
+from ussd_server.bootstrap import Services
+from ussd_server.models.statements import ClosedDay
+from ussd_server.models.transactions import Transaction
+from ussd_server.services.reconciliation.messages import (
+    CloseDay,
+    ClosedDayView,
+    EndDifference,
+    ListDifferences,
+    ReconcileStatement,
+    UndoImport,
+)
+from ussd_server.services.settlement.messages import EndReview
+from ussd_server.services.settlement.outcomes import open_review
+from ussd_server.status import ServiceError
+from ussd_server.values import KAMPALA
+
+BY = "Mary Akello"
+
+
+def pay(
+    services: Services, clock: MovableClock, reference: str, shillings: int = 5000, number: str = "+256770000000"
+) -> Transaction:
+    made = services.transactions.create(request(number=number, shillings=shillings, reference=reference), a_client())
+    work(services, clock, 5)
+    return Transaction.get_by_id(made.transaction.transaction_id)
+
+
+def store(services: Services, *rows: list[str]) -> str:
+    file = io.BytesIO(csv_file(rows))
+    asked = ReconcileStatement("sandbox", "day.csv", file, is_confirmed=True)
+    return services.provider_statements.reconcile(asked, operator()).statement.statement_id
+
+
+def close(services: Services, day: date) -> ClosedDayView:
+    return services.days.close(CloseDay(day, "sandbox", BY), operator())
+
+
+def end_reviews(services: Services) -> None:
+    for each in services.differences.list(ListDifferences(), operator()).items:
+        services.differences.end(EndDifference(each.difference_id, "explained", BY), operator())
+
+
+@pytest.fixture
+def day(clock: MovableClock) -> date:
+    """Today, from nine in the morning in Kampala on."""
+    now = clock.now().astimezone(KAMPALA)
+    morning = now.replace(hour=9, minute=0) + timedelta(days=1)
+    clock.advance((morning - now).total_seconds())
+    return clock.now().astimezone(KAMPALA).date()
+
+
+def test_a_day_that_agrees_is_closed_with_both_sums(services: Services, clock: MovableClock, day: date) -> None:
+    store(services, mtn_row(pay(services, clock, "1")), mtn_row(pay(services, clock, "2", 700)))
+    with pytest.raises(ServiceError, match="The day is not over"):
+        close(services, day)
+    clock.advance(86_400)
+    closed = close(services, day)
+    assert (closed.ours_cents, closed.theirs_cents, closed.difference_cents) == (570_000, 570_000, 0)
+    assert [(step.verdict, step.count, step.amount_cents) for step in closed.bridge] == [("matched", 2, 0)]
+    assert (closed.date, closed.provider, closed.closed_by) == (day.isoformat(), "sandbox", BY)
+    with pytest.raises(ServiceError, match="closed already"):
+        close(services, day)
+    assert [each.date for each in services.days.list(operator()) if each.closed] == [day.isoformat()]
+
+
+def test_the_steps_of_the_bridge_add_up_to_the_difference(services: Services, clock: MovableClock, day: date) -> None:
+    good, other = pay(services, clock, "1"), pay(services, clock, "2", 700)
+    pay(services, clock, "missing there", 900)
+    store(
+        services,
+        mtn_row(good),
+        mtn_row(other, Amount="650.00"),
+        mtn_row(good, Id="X-1", **{"External id": "unknown"}, Amount="300.00"),
+        mtn_row(good, Date=f"{day} 23:59:00", Id="F", Type="Fee", Amount="10.00"),
+    )
+    clock.advance(86_400)
+    with pytest.raises(ServiceError, match="3 of its differences are open"):
+        close(services, day)
+    end_reviews(services)
+    closed = close(services, day)
+    assert (closed.ours_cents, closed.theirs_cents) == (660_000, 595_000)
+    steps = {step.verdict: (step.count, step.amount_cents) for step in closed.bridge}
+    assert steps == {
+        "matched": (1, 0),
+        "amount_differs": (1, 5_000),
+        "not_ours": (1, -30_000),
+        "not_theirs": (1, 90_000),
+        "fee": (1, 0),
+    }
+    assert sum(step.amount_cents for step in closed.bridge) == closed.difference_cents
+
+
+def test_what_changes_a_closed_day_is_a_marked_step_of_the_day_on_which_it_comes(
+    services: Services, clock: MovableClock, day: date
+) -> None:
+    silent = pay(services, clock, "silent", number="+256770000007")
+    store(services, mtn_row(pay(services, clock, "1", 700)), mtn_row(silent, Id="S-1"))
+    end_reviews(services)
+    clock.advance(86_400)
+    closed = close(services, day)
+    assert {step.verdict: step.amount_cents for step in closed.bridge} == {"matched": 0, "status_differs": -500_000}
+    row = Transaction.get_by_id(silent.id)
+    open_review(row, "nobody could confirm the outcome in time", clock.now())
+    row.save()
+    services.reviews.end(EndReview(silent.id, "the statement has it", BY, "John Okot", True), operator())
+    store(services, mtn_row(pay(services, clock, "of the next day", 400)))
+    clock.advance(86_400)
+    end_reviews(services)
+    next_day = close(services, day + timedelta(days=1))
+    marked = [step for step in next_day.bridge if step.late_for]
+    assert [(step.verdict, step.count, step.amount_cents, step.late_for) for step in marked] == [
+        ("late_change", 1, 500_000, day.isoformat())
+    ]
+    assert next_day.difference_cents == 500_000
+    kept = ClosedDay.get(ClosedDay.day == day.isoformat())
+    assert kept.ours_cents == 70_000
+
+
+def test_a_day_needs_a_statement_of_its_own_and_keeps_it(services: Services, clock: MovableClock, day: date) -> None:
+    first = mtn_row(pay(services, clock, "1"))
+    clock.advance(86_400)
+    store(services, first, mtn_row(pay(services, clock, "2")))
+    clock.advance(86_400)
+    with pytest.raises(ServiceError, match="No statement of this day alone"):
+        close(services, day)
+    statement_id = store(services, first)
+    close(services, day)
+    with pytest.raises(ServiceError, match="was closed with it"):
+        services.provider_statements.undo(UndoImport(statement_id, BY, "John Okot"), operator())

@@ -1,0 +1,149 @@
+"""What is known about one phone number: its time line, its export, and what an erasure removes and keeps."""
+
+from __future__ import annotations
+
+import pytest
+from flask.testing import FlaskClient
+
+from tests.conftest import MovableClock
+from tests.support.books import check_everything
+from tests.support.example_client import ExampleClient
+from tests.support.money import deposit, operator, request, work
+from tests.support.shop import CODE, Shop
+from ussd_server.bootstrap import Services
+from ussd_server.context import RequestContext, operator_context
+from ussd_server.models.clients import AuditEvent
+from ussd_server.models.transactions import Transaction
+from ussd_server.models.ussd import SubscriberLanguage, UssdSession
+from ussd_server.services.sessions.messages import BeginSession, NameSession
+from ussd_server.services.subscribers.messages import ErasePersonalData, ExportPersonalData, GetHistory, HistoryEntry
+from ussd_server.services.transactions.messages import CreateRefund
+from ussd_server.status import Code, ServiceError
+
+NUMBER = "+256770000000"
+BY = {"by": "Mary Akello", "second": "John Okot", "reason": "asked by letter of 20 November"}
+
+
+@pytest.fixture
+def client(services: Services) -> ExampleClient:
+    client = ExampleClient(services)
+    Shop(services, client_id=client.id)
+    deposit(services, operator_context(client.id), 100_000)
+    return client
+
+
+@pytest.fixture
+def call(client: ExampleClient) -> RequestContext:
+    return operator_context(client.id)
+
+
+def history(services: Services, call: RequestContext, limit: int = 50) -> list[HistoryEntry]:
+    entries, cursor = list[HistoryEntry](), None
+    while True:
+        page = services.subscriber_history.get(GetHistory(NUMBER, limit, cursor), call)
+        entries += page.items
+        if (cursor := page.next_cursor) is None:
+            return entries
+
+
+def pay(services: Services, call: RequestContext, reference: str, shillings: int = 5000, number: str = NUMBER) -> str:
+    made = services.transactions.create(request(number=number, shillings=shillings, reference=reference), call)
+    return made.transaction.transaction_id
+
+
+def test_payments_refunds_and_sessions_are_on_one_time_line(
+    services: Services, call: RequestContext, clock: MovableClock
+) -> None:
+    session = services.api_sessions.begin(BeginSession(NUMBER, CODE), call).session_id
+    clock.advance(1)
+    paid = pay(services, call, "R1")
+    pay(services, call, "of another number", number="+256770000001")
+    work(services, clock, 5)
+    refund = services.refunds.create(CreateRefund(paid, "back", 1000_00), call).transaction.transaction_id
+    for limit in (50, 1, 2):
+        entries = history(services, call, limit)
+        assert [(each.kind, each.id) for each in entries] == [
+            ("refund", refund),
+            ("payment", paid),
+            ("session", session),
+        ]
+    assert [each.amount_cents for each in entries] == [1000_00, 5000_00, None]
+    assert "UGX 5,000" in entries[1].sentence
+    assert [each.status for each in entries] == ["created", "succeeded", "active"]
+
+
+def test_payments_of_one_amount_within_ten_minutes_are_possible_doubles(
+    services: Services, call: RequestContext, clock: MovableClock
+) -> None:
+    pay(services, call, "first")
+    clock.advance(9 * 60)
+    pay(services, call, "second")
+    pay(services, call, "of another amount", 4000)
+    clock.advance(11 * 60)
+    pay(services, call, "later")
+    for limit in (50, 1):
+        assert [each.possible_double for each in history(services, call, limit)] == [False, False, True, True]
+    failed = Transaction.get(Transaction.reference == "first")
+    Transaction.update(status="failed", failure_code="CANCELLED", completed_at=clock.now()).where(
+        Transaction.id == failed.id
+    ).execute()
+    assert not any(each.possible_double for each in history(services, call)), "a failed payment doubles none"
+
+
+def test_the_history_is_the_clients_own_and_needs_a_number(
+    services: Services, call: RequestContext, client: ExampleClient, web: FlaskClient
+) -> None:
+    pay(services, operator_context(ExampleClient(services, "other").id), "R1")
+    assert history(services, call) == []
+    pay(services, call, "R2")
+    services.api_sessions.begin(BeginSession(NUMBER, CODE), call)
+    key = client.create_key("transactions:read")
+    headers = {"x-api-key": key.apikey, "x-api-secret": key.apisecret}
+    reply = web.get(f"/api/subscribers/{NUMBER}/history", headers=headers)
+    assert reply.status_code == 200
+    (item,) = reply.json["data"]["items"]
+    assert {name: item[name] for name in ("kind", "amount", "possible_double")} == {
+        "kind": "payment",
+        "amount": 5000,
+        "possible_double": False,
+    }
+    assert web.get("/api/subscribers/12345/history", headers=headers).json["error"] == "INVALID_PHONE_NUMBER"
+    assert web.get("/api/subscribers/0770000000/history", headers=headers).json["data"]["items"] == [item]
+
+
+def test_an_export_holds_all_rows_and_an_erasure_keeps_the_books(
+    services: Services, call: RequestContext, client: ExampleClient, clock: MovableClock
+) -> None:
+    pay(services, call, "R1")
+    work(services, clock, 5)
+    session = services.api_sessions.begin(BeginSession(NUMBER, CODE), call).session_id
+    other = services.api_sessions.begin(BeginSession("+256770000001", CODE), call).session_id
+    SubscriberLanguage.create(client_id=client.id, phone_number=NUMBER, language="lg")
+    held = services.personal_data.export(ExportPersonalData("0770000000"), operator()).held
+    assert {name: len(rows) for name, rows in held.items()} == {
+        "ussd_sessions": 1,
+        "subscriber_languages": 1,
+        "subscriber_names": 0,
+        "transactions": 1,
+        "payout_items": 0,
+        "audit_events": 0,
+    }
+    assert held["ussd_sessions"][0]["turns"]
+    with pytest.raises(ServiceError, match="is open"):
+        services.personal_data.erase(ErasePersonalData(NUMBER, **BY), operator())
+    services.api_sessions.end(NameSession(session), call)
+    erased = services.personal_data.erase(ErasePersonalData(NUMBER, **BY), operator())
+    assert erased.removed == {"ussd_sessions": 1, "subscriber_languages": 1, "subscriber_names": 0}
+    assert erased.kept["transactions"] == 1
+    assert [row.id for row in UssdSession.select()] == [other]
+    assert SubscriberLanguage.select().count() == 0
+    event = AuditEvent.get(AuditEvent.action == "subscriber.erased")
+    assert (event.phone_number, event.decided_by) == (NUMBER, "Mary Akello, John Okot")
+    assert check_everything() == []
+
+
+@pytest.mark.parametrize("change", [{"second": "MARY AKELLO"}, {"reason": " "}])
+def test_an_erasure_takes_two_people_and_a_reason(services: Services, change: dict[str, str]) -> None:
+    with pytest.raises(ServiceError) as refused:
+        services.personal_data.erase(ErasePersonalData(NUMBER, **{**BY, **change}), operator())
+    assert refused.value.code is Code.INVALID_REQUEST

@@ -1,0 +1,64 @@
+"""`subscribers`: what is known about one phone number."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from ussd_server.cli import open_services, show, with_json
+from ussd_server.cli.names import client_named, client_option
+from ussd_server.context import operator_context
+from ussd_server.services.subscribers.messages import ErasePersonalData, ExportPersonalData, GetHistory
+from ussd_server.values import iso_milliseconds
+
+_number = click.argument("number", metavar="NUMBER")
+
+
+@click.group()
+def subscribers() -> None:
+    """Show, export and erase what is known about a phone number."""
+
+
+@subscribers.command(name="show")
+@_number
+@client_option
+@click.option("--limit", type=click.IntRange(1, 100), default=50, help="The most entries. Default: 50.")
+@with_json
+def show_(number: str, client: str, limit: int, as_json: bool) -> None:
+    """Show what happened between CLIENT and NUMBER, newest first."""
+    with open_services() as services:
+        context = operator_context(client_named(services, client).client_id)
+        history = services.subscriber_history.get(GetHistory(number, limit), context)
+    lines = [
+        f"{iso_milliseconds(each.at)}  {'POSSIBLE DOUBLE  ' if each.possible_double else ''}"
+        f"{each.title}. {each.sentence}"
+        for each in history.items
+    ]
+    show(history, "\n".join(lines) or "Nothing is known about this number.", as_json=as_json)
+
+
+@subscribers.command()
+@_number
+def export(number: str) -> None:
+    """Print all that is held about NUMBER as JSON, for the person whose number it is. Secrets are left out."""
+    with open_services() as services:
+        data = services.personal_data.export(ExportPersonalData(number), operator_context())
+    document = {"phone_number": data.phone_number, **data.held}
+    click.echo(json.dumps(document, indent=2, ensure_ascii=False, default=str))
+
+
+@subscribers.command()
+@_number
+@click.option("--reason", required=True, help="Why, such as the request of the subscriber with its date.")
+@click.option("--by", required=True, help="Your name.")
+@click.option("--and", "second", required=True, help="The name of a second person.")
+@with_json
+def erase(number: str, reason: str, by: str, second: str, as_json: bool) -> None:
+    """Remove sessions, transcripts, names and the language of NUMBER; records of payments are kept."""
+    with open_services() as services:
+        request = ErasePersonalData(number, by, second, reason)
+        erased = services.personal_data.erase(request, operator_context())
+    counts = [f"{count} rows of {name} removed" for name, count in erased.removed.items()]
+    counts += [f"{count} rows of {name} kept" for name, count in erased.kept.items()]
+    show(erased, f"{', '.join(counts)}. {erased.why_kept}", as_json=as_json)

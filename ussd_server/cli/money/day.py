@@ -1,0 +1,67 @@
+"""`day`: close a day of a provider, with the bridge from our sum to theirs."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import click
+
+from ussd_server.cli import open_services, show, with_json
+from ussd_server.cli.names import KnownName, Moment
+from ussd_server.context import operator_context
+from ussd_server.providers.names import PROVIDER_NAMES
+from ussd_server.services.reconciliation.messages import BridgeStep, CloseDay, DayState
+from ussd_server.values import iso_milliseconds, written_amount
+
+
+@click.group()
+def day() -> None:
+    """Close the days of providers.
+
+    \b
+    ussd-server day close 2026-11-20 mtn --by 'Mary Akello'
+    ussd-server day list
+    """
+
+
+@day.command()
+@click.argument("date", type=Moment())
+@click.argument("provider", type=KnownName(PROVIDER_NAMES))
+@click.option("--by", required=True, help="Your name.")
+@with_json
+def close(date: datetime, provider: str, by: str, as_json: bool) -> None:
+    """Close DATE in Kampala for PROVIDER: keep both sums and what explains their difference.
+
+    The statement of this day alone must have been compared, and the reviews of its differences must have ended. What
+    changes later counts on the day on which it comes, and is marked there.
+    """
+    with open_services() as services:
+        closed = services.days.close(CloseDay(date.date(), provider, by), operator_context())
+    sums = (closed.ours_cents, closed.theirs_cents, closed.difference_cents)
+    ours, theirs, difference = map(written_amount, sums)
+    lines = [f"{closed.date} of {provider} is closed: ours {ours}, theirs {theirs}, difference {difference}."]
+    show(closed, "\n".join([*lines, *map(_line, closed.bridge)]), as_json=as_json)
+
+
+@day.command(name="list")
+@click.option("--open", "is_open", is_flag=True, help="Only days that are not closed.")
+@with_json
+def list_(is_open: bool, as_json: bool) -> None:
+    """Show the past 31 days of each provider, and which are closed."""
+    with open_services() as services:
+        found = services.days.list(operator_context())
+    shown = [each for each in found if not (is_open and each.closed)]
+    show(shown, "\n".join(map(_state, shown)) or "Every day is closed.", as_json=as_json)
+
+
+def _line(step: BridgeStep) -> str:
+    late = f"  changes {step.late_for}" if step.late_for else ""
+    return f"  {step.verdict:<16}{step.count:>8}  {written_amount(step.amount_cents):>20}{late}"
+
+
+def _state(each: DayState) -> str:
+    if each.closed is None:
+        return f"{each.date}  {each.provider:<10}  open"
+    difference = written_amount(each.closed.difference_cents)
+    closed = f"closed by {each.closed.closed_by} at {iso_milliseconds(each.closed.closed_at)}"
+    return f"{each.date}  {each.provider:<10}  {closed}, difference {difference}"

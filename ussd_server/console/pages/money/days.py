@@ -1,0 +1,49 @@
+"""Days of providers: which are closed, and closing one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Response, flash, redirect, render_template, request, url_for
+
+from ussd_server.api.requests import services
+from ussd_server.console import forms
+from ussd_server.console.blueprint import console
+from ussd_server.console.pages.money.reconciliation import VERDICTS
+from ussd_server.context import RequestContext
+from ussd_server.services.reconciliation.messages import CloseDay
+from ussd_server.status import Code, ServiceError
+
+_STEPS = {verdict.value: title for verdict, title in VERDICTS.items()} | {
+    "late_change": "Late change",
+    "timing": "Dated on a neighbouring day",
+}
+
+
+@console.page("GET", "/operator/days", who="operator")
+def list_days(context: RequestContext) -> str:
+    """The past days of each provider."""
+    return _page(context)
+
+
+@console.page("POST", "/operator/days", who="operator")
+def close_day(context: RequestContext) -> Any:
+    """Close a day."""
+    day = forms.date_of(request.form.get("date", ""))
+    try:
+        if day is None:
+            raise ServiceError(Code.INVALID_REQUEST, "Choose a day.")
+        wanted = CloseDay(day, request.form.get("provider", ""), context.caller.operator or "")
+        services().days.close(wanted, context)
+    except ServiceError as error:
+        if error.code is not Code.INVALID_REQUEST:
+            raise
+        return Response(_page(context, error), status=error.code.http_status)
+    flash(f"{day} is closed.", "good")
+    return redirect(url_for("console.list_days"), 303)
+
+
+def _page(context: RequestContext, error: ServiceError | None = None) -> str:
+    return render_template(
+        "console/reconciliation/days.html", days=services().days.list(context), steps=_STEPS, error=error
+    )

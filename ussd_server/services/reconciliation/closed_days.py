@@ -1,0 +1,203 @@
+"""Closing of days: the figures of a day in Kampala at a provider, kept with the bridge from ours to theirs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import date, datetime, timedelta
+from typing import Any
+
+from peewee import IntegrityError
+
+from ussd_server.context import RequestContext
+from ussd_server.database.unit_of_work import unit_of_work
+from ussd_server.models.clients import Client
+from ussd_server.models.statements import (
+    ClosedDay,
+    DifferenceInStatement,
+    ProviderStatement,
+    StatementDifference,
+    StatementState,
+)
+from ussd_server.models.transactions import Transaction
+from ussd_server.providers.statement_format import LineStatus
+from ussd_server.runtime import Runtime
+from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.operator_names import require_name
+from ussd_server.services.reconciliation.imports import lock_imports
+from ussd_server.services.reconciliation.messages import BridgeStep, CloseDay, ClosedDayView, DayState, Verdict
+from ussd_server.services.reports.messages import bounds_of_day
+from ussd_server.services.transactions.messages import SUCCESSFUL, TransactionType
+from ussd_server.status import Code, ServiceError
+from ussd_server.values import KAMPALA
+
+# A provider settles a payment within this time; what takes longer is a late change of the day on which it began.
+_LONGEST_PAYMENT = timedelta(hours=1)
+_DAYS_LISTED = 31
+_AT_PROVIDERS = (TransactionType.COLLECTION, TransactionType.DISBURSEMENT, TransactionType.REFUND)
+
+
+class DayService:
+    """Closes days, for operators. A closed day never changes: what comes later counts on the day on which it comes."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._providers = runtime.providers
+        self._clock = runtime.clock
+
+    def close(self, request: CloseDay, context: RequestContext) -> ClosedDayView:
+        """Close a day: compute both sums and the bridge between them, and keep them.
+
+        INVALID_REQUEST for a day that is not over or is closed, without a statement of this day alone, and while one of
+        its differences is open.
+        """
+        context.require_operator()
+        by, now = require_name(request.by), self._clock.now()
+        begin, end = bounds_of_day(request.date)
+        if end > now:
+            raise _refusal("The day is not over")
+        with unit_of_work():
+            lock_imports()
+            statement = _statement_of(request.provider, begin, end)
+            differences = _differences_of(statement)
+            if count := sum(each.ended_at is None for each in differences):
+                raise _refusal(
+                    f"{count} of its differences {'is' if count == 1 else 'are'} open; end their reviews first"
+                )
+            payments = _payments_of(request.provider, begin, end)
+            ours = sum(map(_signed_cents, payments))
+            bridge = _bridge(
+                ours - statement.theirs_cents, statement, differences, _late_changes(request.provider, payments)
+            )
+            row = {
+                "provider": request.provider,
+                "day": request.date.isoformat(),
+                "statement_id": statement.id,
+                "ours_cents": ours,
+                "theirs_cents": statement.theirs_cents,
+                "bridge": [asdict(step) for step in bridge],
+                "closed_by": by,
+                "closed_at": now,
+            }
+            try:
+                with unit_of_work():
+                    ClosedDay.insert(row).execute()
+            except IntegrityError:
+                raise _refusal("The day is closed already") from None
+            write_audit_event(
+                "day.closed", context, now, client_id=None, object_id=f"{request.provider} {request.date}"
+            )
+        return _view(ClosedDay(**row))
+
+    def list(self, context: RequestContext) -> tuple[DayState, ...]:
+        """The past 31 days of each provider that is switched on, newest first, and which of them are closed."""
+        context.require_operator()
+        today = self._clock.now().astimezone(KAMPALA).date()
+        days = [(today - timedelta(days=back)).isoformat() for back in range(1, _DAYS_LISTED + 1)]
+        closed = {(row.provider, row.day): _view(row) for row in ClosedDay.select().where(ClosedDay.day.in_(days))}
+        names = sorted({*(each.name for each in self._providers), *(provider for provider, _ in closed)})
+        return tuple(DayState(day, name, closed.get((name, day))) for day in days for name in names)
+
+
+def _statement_of(provider: str, begin: datetime, end: datetime) -> ProviderStatement:
+    """The newest stored statement whose lines are all of one day."""
+    is_of_day = (ProviderStatement.first_at >= begin) & (ProviderStatement.last_at < end)
+    stored = ProviderStatement.select().where(
+        ProviderStatement.provider == provider, ProviderStatement.state == StatementState.STORED, is_of_day
+    )
+    row: ProviderStatement | None = stored.order_by(ProviderStatement.id.desc()).first()
+    if row is None:
+        raise _refusal(
+            "No statement of this day alone was imported; download it from the provider and compare it first"
+        )
+    return row
+
+
+def _differences_of(statement: ProviderStatement) -> Sequence[Any]:
+    rows: Any = (
+        StatementDifference.select(StatementDifference, Transaction)
+        .join(DifferenceInStatement, on=(DifferenceInStatement.difference_id == StatementDifference.id))
+        .switch(StatementDifference)
+        .left_outer_join(Transaction, on=(Transaction.id == StatementDifference.transaction_id), attr="payment")
+        .where(DifferenceInStatement.statement_id == statement.id)
+    )
+    return list(rows)
+
+
+def _payments_of(provider: str, begin: datetime, end: datetime) -> Sequence[Transaction]:
+    """What succeeded at a provider on a day, by its end here."""
+    rows = Transaction.select().where(
+        Transaction.client_id.in_(Client.select(Client.id)),
+        Transaction.completed_at >= begin,
+        Transaction.completed_at < end,
+        Transaction.provider == provider,
+        Transaction.status.in_(SUCCESSFUL),
+        Transaction.type.in_(_AT_PROVIDERS),
+    )
+    return list(rows)
+
+
+def _late_changes(provider: str, payments: Sequence[Transaction]) -> Sequence[BridgeStep]:
+    """What ended on this day, long after it began on a day that is closed."""
+    found: dict[str, list[int]] = {}
+    for row in payments:
+        if row.late or row.completed_at - row.created_at > _LONGEST_PAYMENT:
+            found.setdefault(_day_of(row.created_at).isoformat(), []).append(_signed_cents(row))
+    closed = {
+        row.day for row in ClosedDay.select().where(ClosedDay.provider == provider, ClosedDay.day.in_(list(found)))
+    }
+    return [
+        BridgeStep("late_change", len(cents), sum(cents), day) for day, cents in sorted(found.items()) if day in closed
+    ]
+
+
+def _bridge(
+    difference: int, statement: ProviderStatement, differences: Sequence[Any], late: Sequence[BridgeStep]
+) -> list[BridgeStep]:
+    amounts, counts = Counter[str](), Counter(statement.counts)
+    for each in differences:
+        amounts[each.verdict] += _contribution(each)
+    steps = [
+        BridgeStep(verdict.value, counts[verdict.value], amounts[verdict.value])
+        for verdict in Verdict
+        if counts[verdict.value]
+    ]
+    steps += late
+    rest = difference - sum(step.amount_cents for step in steps)
+    return [*steps, BridgeStep("timing", 0, rest)] if rest else steps
+
+
+def _contribution(difference: Any) -> int:
+    """What a difference adds to our sum and not to theirs, as the payment is now."""
+    if difference.verdict != Verdict.STATUS_DIFFERS:
+        return (difference.ours or 0) - (difference.theirs or 0)
+    payment = difference.payment
+    ours = _signed_cents(payment) if payment.status in SUCCESSFUL else 0
+    theirs = _signed_cents(payment) if difference.theirs == LineStatus.SUCCEEDED else 0
+    return ours - theirs
+
+
+def _signed_cents(row: Transaction) -> int:
+    cents: int = row.amount_cents
+    return cents if row.type == TransactionType.COLLECTION else -cents
+
+
+def _day_of(moment: datetime) -> date:
+    return moment.astimezone(KAMPALA).date()
+
+
+def _view(row: ClosedDay) -> ClosedDayView:
+    return ClosedDayView(
+        row.day,
+        row.provider,
+        row.ours_cents,
+        row.theirs_cents,
+        row.ours_cents - row.theirs_cents,
+        tuple(BridgeStep(**step) for step in row.bridge),
+        row.closed_by,
+        row.closed_at,
+    )
+
+
+def _refusal(sentence: str) -> ServiceError:
+    return ServiceError(Code.INVALID_REQUEST, sentence)

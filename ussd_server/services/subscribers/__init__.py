@@ -1,0 +1,1 @@
+"""Everything about one phone number: its history, and what is held about a person."""

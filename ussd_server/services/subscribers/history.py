@@ -1,0 +1,94 @@
+"""The history of a phone number with one client: payments, refunds and sessions on one time line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from ussd_server.context import RequestContext
+from ussd_server.models.transactions import Transaction
+from ussd_server.models.ussd import UssdSession
+from ussd_server.runtime import Runtime
+from ussd_server.services.search.hits import session_hit, transaction_hit
+from ussd_server.services.subscribers.messages import GetHistory, History, HistoryEntry
+from ussd_server.services.transactions.messages import TransactionStatus, TransactionType
+from ussd_server.status import Code, ServiceError
+from ussd_server.values import new_id_floor, phone_number
+
+_DOUBLED_WITHIN = timedelta(minutes=10)
+_MOST_COMPARED = 1000
+
+
+class SubscriberHistoryService:
+    """Reads the history of a phone number."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._tokens = runtime.tokens
+
+    def get(self, request: GetHistory, context: RequestContext) -> History:
+        """A page of the history, newest first. INVALID_PHONE_NUMBER for what is none.
+
+        Ids begin with their time, so they order transactions and sessions together.
+        """
+        context.require("transactions:read")
+        number = phone_number(request.phone_number)
+        if number is None:
+            raise ServiceError(Code.INVALID_PHONE_NUMBER, "Invalid phone number")
+        kind = f"subscriber/{number}"
+        before = None if request.cursor is None else self._tokens.read_cursor(kind, request.cursor)
+        tables = [Transaction, *([UssdSession] if context.may("ussd:read") else [])]
+        found = [row for table in tables for row in _newest(table, number, before, request.limit + 1, context)]
+        found.sort(key=lambda row: str(row.id), reverse=True)
+        shown = found[: request.limit]
+        doubled = _doubled([row for row in shown if isinstance(row, Transaction)])
+        items = tuple(_entry(row, row.id in doubled) for row in shown)
+        is_last = len(found) <= request.limit
+        return History(items, None if is_last else self._tokens.cursor(kind, shown[-1].id))
+
+
+def _newest(table: Any, number: str, before: str | None, limit: int, context: RequestContext) -> Sequence[Any]:
+    rows = table.select().where(table.client_id == context.client_id, table.phone_number == number)
+    if before is not None:
+        rows = rows.where(table.id < before)
+    return list(rows.order_by(table.id.desc()).limit(limit))
+
+
+def _doubled(rows: Sequence[Transaction]) -> set[str]:
+    """The ids of those payments that another one of the same subscriber, type and amount is close to.
+
+    A failed payment moved nothing, so it doubles none.
+    """
+    paid = [row for row in rows if _may_double(row)]
+    if not paid:
+        return set()
+    near: Any = None
+    for row in paid:
+        low, high = (new_id_floor(row.created_at + side * _DOUBLED_WITHIN) for side in (-1, 1))
+        is_near = (Transaction.id >= low) & (Transaction.id < high) & (Transaction.amount_cents == row.amount_cents)
+        near = is_near if near is None else near | is_near
+    others = Transaction.select(
+        Transaction.id, Transaction.type, Transaction.status, Transaction.amount_cents, Transaction.created_at
+    ).where(Transaction.client_id == paid[0].client_id, Transaction.phone_number == paid[0].phone_number, near)
+    candidates = [other for other in others.limit(_MOST_COMPARED) if _may_double(other)]
+    return {row.id for row in paid if any(_is_double(row, other) for other in candidates)}
+
+
+def _may_double(row: Transaction) -> bool:
+    return row.status != TransactionStatus.FAILED and row.type != TransactionType.REFUND
+
+
+def _is_double(row: Transaction, other: Transaction) -> bool:
+    is_same = (row.type, row.amount_cents) == (other.type, other.amount_cents)
+    return other.id != row.id and is_same and abs(row.created_at - other.created_at) <= _DOUBLED_WITHIN
+
+
+def _entry(row: Any, possible_double: bool) -> HistoryEntry:
+    if isinstance(row, Transaction):
+        found, amount_cents = transaction_hit(row, None), row.amount_cents
+        kind = "refund" if row.type == TransactionType.REFUND else "payment"
+    else:
+        kind, found, amount_cents = "session", session_hit(row, None), None
+    return HistoryEntry(
+        kind, row.id, row.created_at, found.title, found.sentence, amount_cents, row.status, possible_double
+    )

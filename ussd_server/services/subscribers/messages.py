@@ -1,0 +1,79 @@
+"""Messages about subscribers: the history of a phone number, and what is held about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any
+
+from ussd_server.wire import Cents, one_of
+
+_Kind = Annotated[str, one_of("payment", "refund", "session")]
+
+
+@dataclass(frozen=True, slots=True)
+class GetHistory:
+    """Request for a page (1 to 100 entries) of the history of a phone number, newest first."""
+
+    phone_number: str
+    limit: int = 50
+    cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryEntry:
+    """One thing that happened with a phone number."""
+
+    kind: Annotated[_Kind, "What it was."]
+    id: Annotated[str, "The transaction or session."]
+    at: Annotated[datetime, "When it began."]
+    title: Annotated[str, "What it was, in a few words."]
+    sentence: Annotated[str, "One sentence about it, which can be told to the subscriber."]
+    amount_cents: Annotated[Cents | None, "Shillings; null for a session."]
+    status: Annotated[str, "The status of the transaction or session."]
+    possible_double: Annotated[
+        bool, "True for a payment that another of the same type and amount is within ten minutes of."
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """A page of the history of a phone number, newest first."""
+
+    items: Annotated[tuple[HistoryEntry, ...], "What happened, newest first."]
+    next_cursor: Annotated[str | None, "The `cursor` of the next page; null on the last."]
+
+
+@dataclass(frozen=True, slots=True)
+class ExportPersonalData:
+    """Request for all that is held about a phone number, of all clients."""
+
+    phone_number: str
+
+
+@dataclass(frozen=True, slots=True)
+class ErasePersonalData:
+    """Request of two operators to remove what the law does not keep; `reason` has 1 to 200 characters."""
+
+    phone_number: str
+    by: str
+    second: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PersonalData:
+    """All that is held about a phone number: rows by the names of their tables, without secrets."""
+
+    phone_number: str
+    held: dict[str, list[dict[str, Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class ErasedData:
+    """How many rows were removed and kept, by table, and why the law keeps them."""
+
+    phone_number: str
+    removed: dict[str, int]
+    kept: dict[str, int]
+    why_kept: str

@@ -1,0 +1,119 @@
+"""What is held about a person behind a phone number: exported, and erased as far as the law lets it go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ussd_server.context import RequestContext
+from ussd_server.database.unit_of_work import unit_of_work
+from ussd_server.models.clients import AuditEvent, Client
+from ussd_server.models.payouts import PayoutItem
+from ussd_server.models.providers import SubscriberName
+from ussd_server.models.transactions import Transaction
+from ussd_server.models.ussd import SubscriberLanguage, UssdSession
+from ussd_server.runtime import Runtime
+from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.sessions.endings import remove_sessions
+from ussd_server.services.sessions.messages import SessionStatus
+from ussd_server.services.subscribers.messages import (
+    ErasedData,
+    ErasePersonalData,
+    ExportPersonalData,
+    PersonalData,
+)
+from ussd_server.services.transactions.operators import require_two_people
+from ussd_server.status import Code, ServiceError
+from ussd_server.values import phone_number
+
+WHY_KEPT = (
+    "Records of payments and the audit trail are kept: the laws on payments, taxes and money laundering oblige the "
+    "operator to keep them for years."
+)
+_SESSIONS_AT_ONCE = 500
+
+_REMOVED: Mapping[str, Any] = {
+    "ussd_sessions": UssdSession,
+    "subscriber_languages": SubscriberLanguage,
+    "subscriber_names": SubscriberName,
+}
+_KEPT: Mapping[str, Any] = {"transactions": Transaction, "payout_items": PayoutItem, "audit_events": AuditEvent}
+# What only identifies or protects calls says nothing about the person.
+_NOT_EXPORTED = frozenset({"idempotency_key", "request_digest", "lease_token", "working_token", "state"})
+
+
+class PersonalDataService:
+    """Exports and erases what is held about a phone number, for operators."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._clock = runtime.clock
+
+    def export(self, request: ExportPersonalData, context: RequestContext) -> PersonalData:
+        """All rows about a phone number, of all clients. INVALID_PHONE_NUMBER for what is none.
+
+        Entries of sessions are shown as they are kept: secret ones as stars.
+        """
+        context.require_operator()
+        number = _number(request.phone_number)
+        now = self._clock.now()
+        held = {
+            name: [_shown(row) for row in _about(table, number).iterator()]
+            for name, table in {**_REMOVED, **_KEPT}.items()
+        }
+        write_audit_event("subscriber.exported", context, now, client_id=None, phone_number=number)
+        return PersonalData(number, held)
+
+    def erase(self, request: ErasePersonalData, context: RequestContext) -> ErasedData:
+        """Remove sessions with their transcripts, names and the language of a phone number; keep the books of money.
+
+        INVALID_PHONE_NUMBER for what is none, INVALID_REQUEST unless two people stand by it with a reason, and while a
+        session of the number is open.
+        """
+        context.require_operator()
+        number = _number(request.phone_number)
+        names = require_two_people(request.by, request.second, request.reason)
+        now = self._clock.now()
+        if _about(UssdSession, number).where(UssdSession.status == SessionStatus.ACTIVE).exists():
+            raise ServiceError(Code.INVALID_REQUEST, "A session of this number is open; try again when it has ended")
+        with unit_of_work():
+            removed = {"ussd_sessions": _remove_sessions(number)}
+            for name in ("subscriber_languages", "subscriber_names"):
+                table = _REMOVED[name]
+                removed[name] = table.delete().where(table.phone_number == number).execute()
+            write_audit_event(
+                "subscriber.erased",
+                context,
+                now,
+                client_id=None,
+                phone_number=number,
+                reason=request.reason.strip(),
+                decided_by=", ".join(names),
+            )
+        kept = {name: _about(table, number).count() for name, table in _KEPT.items()}
+        return ErasedData(number, removed, kept, WHY_KEPT)
+
+
+def _remove_sessions(number: str) -> int:
+    removed, step = 0, 1
+    while step:
+        rows = _about(UssdSession, number).limit(_SESSIONS_AT_ONCE)
+        step = remove_sessions([row.id for row in rows])
+        removed += step
+    return removed
+
+
+def _about(table: Any, number: str) -> Any:
+    """The rows of a table about a phone number: by client where an index begins with the client."""
+    rows = table.select().where(table.phone_number == number)
+    return rows.where(table.client_id.in_(Client.select(Client.id))) if table in (Transaction, UssdSession) else rows
+
+
+def _number(text: str) -> str:
+    number = phone_number(text)
+    if number is None:
+        raise ServiceError(Code.INVALID_PHONE_NUMBER, "Invalid phone number")
+    return number
+
+
+def _shown(row: Any) -> dict[str, Any]:
+    return {name: value for name, value in row.__data__.items() if name not in _NOT_EXPORTED and value is not None}
