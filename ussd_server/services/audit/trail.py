@@ -23,7 +23,7 @@ from ussd_server.wire import Page, view_of_row
 
 # The same text as in the partial index: parameters would hide it from the planner.
 _BY_OPERATORS = SQL("(actor = 'operator' OR client_id IS NULL)")
-# One look into the index for each action, however many events have it.
+# Reads one entry of the index for each action, however many events have it.
 _ACTIONS = """WITH RECURSIVE found(action) AS (
     SELECT min(action) FROM audit_events WHERE {which}
     UNION ALL

@@ -223,7 +223,8 @@ def _items(payout: Payout, request: ListPayoutItems, after: int, limit: int) -> 
     if request.state is not None:
         rows = rows.where(shown_state == request.state)
     if request.name_match is not None:
-        rows = rows.where(PayoutItem.name_match == request.name_match)
+        is_named = PayoutItem.name.is_null(False) & PayoutItem.is_ready
+        rows = rows.where(is_named, PayoutItem.name_match == request.name_match)
     return [item_view(row, ItemState(row.state)) for row in rows]
 
 
