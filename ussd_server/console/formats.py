@@ -16,6 +16,8 @@ from ussd_server.providers.registry import short_name
 from ussd_server.services.reports.messages import HourOfPayments
 from ussd_server.values import KAMPALA, iso_milliseconds, written_amount
 
+NETWORKS = {"64110": "MTN", "64101": "Airtel", "64111": "UTL", "64114": "Africell"}
+LANGUAGES = {"en": "English", "lg": "Luganda", "sw": "Swahili", "fr": "French", "rw": "Kinyarwanda"}
 _TONES = {
     "good": {
         "active", "available", "completed", "delivered", "published", "ready", "succeeded", "up", "enabled", "ok",
@@ -70,6 +72,16 @@ def provider_name(name: str | None) -> str:
     return f"{short[:1].upper()}{short[1:]}"
 
 
+def network_name(code: str | None) -> str:
+    """What people call the network of a code; the code where it has no name here."""
+    return NETWORKS.get(code or "", code or "")
+
+
+def language_name(code: str | None) -> str:
+    """The name of a language; its code where it has no name here."""
+    return LANGUAGES.get(code or "", code or "")
+
+
 def number(value: float | None) -> str:
     """A number with thousands separators."""
     return "" if value is None else f"{value:,}"
@@ -118,5 +130,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "iso": iso,
     "hourly": hourly,
     "provider_name": provider_name,
+    "network_name": network_name,
+    "language_name": language_name,
     "readable_json": readable_json,
 }
