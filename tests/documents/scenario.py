@@ -64,6 +64,11 @@ def play_key_management(player: Player) -> None:
     player.manage("GET", f"/api-keys/{keys[0]['id']}")
     player.manage("POST", f"/api-keys/{keys[0]['id']}/rotate", {"grace_period_seconds": 3600})
     player.manage("DELETE", f"/api-keys/{keys[0]['id']}")
+    patched = "/requests?path=/api/clients/api-keys/%7Bapi_key_id%7D&limit=1"
+    player.until(lambda: player.look_as_person(patched)["items"])
+    (request,) = player.manage("GET", patched)["items"]
+    player.manage("GET", f"/requests/{request['request_id']}")
+    player.manage("GET", f"/api-keys/{keys[1]['id']}/usage?days=7")
     # Listings are written to the audit trail a moment later.
     player.manage("GET", "/audit-events?limit=2")
     player.manage("GET", "/api-keys")
