@@ -39,6 +39,7 @@ from ussd_server.logs import logger, trace_of
 from ussd_server.metrics import end_request
 from ussd_server.services.request_log.messages import LoggedRequest
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import is_id
 
 log = logger(__name__)
 
@@ -150,7 +151,7 @@ def _log_request(current: CurrentRequest, route: EndpointSpec, response: Respons
     assert current.client_id is not None
     method, path = "GET" if given.method == "HEAD" else given.method, template_of(given.url_rule.rule)
     is_refused = status >= HTTPStatus.BAD_REQUEST
-    made = response.headers.get("Location", "").rpartition("/")[2] or next(iter((given.view_args or {}).values()), None)
+    made = response.headers.get("Location", "").rpartition("/")[2] or next(iter((given.view_args or {}).values()), "")
     logged = LoggedRequest(
         request_id=current.request_id,
         client_id=current.client_id,
@@ -160,16 +161,21 @@ def _log_request(current: CurrentRequest, route: EndpointSpec, response: Respons
         path=path,
         status=status,
         code=current.code,
-        message=current.message if is_refused else route.message,
+        message=_printable(current.message) if is_refused else route.message,
         took_ms=took_ms,
         address=current.address,
-        object_id=made,
+        # A path may hold anything until the request is accepted.
+        object_id=made if is_id(made) or (made and not is_refused) else None,
         body=loggable_body(given.get_data()) if is_refused else None,
     )
     recorder = services().runtime.request_recorder
     recorder.note_use(logged, route.needs or "")
     if is_refused or method != "GET":
         recorder.note(logged)
+
+
+def _printable(text: str) -> str:
+    return "".join(letter for letter in text if letter.isprintable())
 
 
 class _Stream(Iterator[bytes]):

@@ -51,9 +51,9 @@ def count_unshared_limit() -> None:
     _unshared_limits.inc()
 
 
-def count_dropped_requests() -> None:
-    """Count a request that the request log had no room for."""
-    _dropped_requests.inc()
+def count_dropped_requests(number: int = 1) -> None:
+    """Count requests that the request log had no room for."""
+    _dropped_requests.inc(number)
 
 
 def count_drop_off(code: str, menu: str, node: str, end_reason: str) -> None:

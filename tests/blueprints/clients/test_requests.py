@@ -141,7 +141,7 @@ def test_the_record_of_a_key_shows_the_scopes_that_its_calls_needed(caller: Call
     assert caller.look(f"api-keys/{caller.key.id}")["suggested_scopes"] is None
 
 
-def test_a_database_that_is_away_keeps_requests_as_far_as_there_is_room(
+def test_requests_that_cannot_be_written_are_kept_within_a_bound(
     caller: Caller, services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away(*_: object) -> None:

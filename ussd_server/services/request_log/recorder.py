@@ -67,16 +67,26 @@ class RequestRecorder:
                     for use in batch:
                         del uses[use]
                 while self._waiting:
-                    rows = [self._waiting[place] for place in range(min(_AT_ONCE, len(self._waiting)))]
-                    with unit_of_work():
-                        insert_rows(ApiRequest, list(map(_row, rows)))
-                    for _ in rows:
-                        self._waiting.popleft()
+                    self._write_some()
             except DATABASE_TROUBLE:
                 log.info("requests could not be written to the log")
                 self._uses.update(uses)
             finally:
                 release_connection()
+
+    def _write_some(self) -> None:
+        rows = [self._waiting[place] for place in range(min(_AT_ONCE, len(self._waiting)))]
+        try:
+            with unit_of_work():
+                insert_rows(ApiRequest, list(map(_row, rows)))
+        except DATABASE_TROUBLE:
+            raise
+        except Exception as error:
+            # Kept, they would hold up all later ones.
+            log.error("requests were lost by a mistake of ours", error=trace_of(error))
+            count_dropped_requests(len(rows))
+        for _ in rows:
+            self._waiting.popleft()
 
     def close(self) -> None:
         """Write the rest, and end the thread."""
