@@ -36,7 +36,7 @@ _HARMLESS = ("/check", "/replay")
 OTHER_LANGUAGES = ("/callbacks/<", "/ussd/<", "/metrics", "/openapi.json", "/menu.schema.json", "/docs")
 REDIRECTED = {"/"}
 # Every person may end their own login. A search shows only the kinds that its caller may read.
-WITHOUT_PERMISSION = {"/api/clients/logout", "/api/search"}
+WITHOUT_PERMISSION = {"/api/clients/logout", "/api/search", "/api/key"}
 WITHOUT_DATA = {"/api/clients/logout"}
 # For fault tests only; no operator should find it.
 UNDOCUMENTED = {"USSD_KILL_POINT"}

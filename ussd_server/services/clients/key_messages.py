@@ -260,6 +260,17 @@ class DeletedApiKeyView:
 
 
 @dataclass(frozen=True, slots=True)
+class ExpiringApiKeyView:
+    """A key that expires soon, as its event shows it."""
+
+    id: Annotated[str, "The identifier, a UUID."]
+    apikey: Annotated[str, "The value for the header `x-api-key`."]
+    name: Annotated[str | None, "What people call it."]
+    expires_at: Annotated[datetime, "When it expires; calls with it are refused from then on."]
+    days_left: Annotated[int, "Which notice this is: 7 or 1 days before, or less if the expiry was changed."]
+
+
+@dataclass(frozen=True, slots=True)
 class FailedDeletion:
     """A key that a bulk deletion did not find."""
 
