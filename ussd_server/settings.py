@@ -82,6 +82,7 @@ class Settings:
     machines: int
     console_idle_seconds: int
     console_phone_pays: bool
+    hold_money: bool
     operator_addresses: tuple[str, ...]
 
     @property
@@ -188,6 +189,7 @@ def _read_table(env: Env, data_dir: Path, providers: Mapping[str, ProviderAccess
         operator_addresses=tuple(map(str.strip, env.list("OPERATOR_ADDRESSES", list(OWN_NETWORKS)))),
         console_idle_seconds=env.int("CONSOLE_IDLE_SECONDS", 1800, validate=validate.Range(60, 43_200)),
         console_phone_pays=env.bool("CONSOLE_PHONE_PAYS", False),
+        hold_money=env.bool("HOLD_MONEY", False),
         reports_dir=env.path("REPORTS_DIR", None),
         statement_headings=env.path("STATEMENT_HEADINGS", None),
         ca_file=env.path("CA_FILE", None),

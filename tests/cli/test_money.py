@@ -16,6 +16,7 @@ from ussd_server.models.clients import AuditEvent
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.bank.messages import StateBankAccount
 from ussd_server.services.settlement.outcomes import open_review
+from ussd_server.services.transactions.messages import TransactionType
 
 
 def run(*words: Any) -> Result:
@@ -74,6 +75,22 @@ def test_what_the_bank_has_paid_is_recorded_once(client_id: str, tmp_path: Path)
     assert "1 recorded, UGX 4,000; 0 had been recorded before." in run(*recording).output
     assert [each["replayed"] for each in output_of(*recording)] == [True]
     assert [each["bank_reference"] for each in output_of("settlements", "list", "ACME")] == ["FT9"]
+
+
+def test_a_lost_payment_is_listed_and_booked_once(client_id: str, tmp_path: Path) -> None:
+    with open_services() as services:
+        name = services.runtime.references.of_reference(client_id, TransactionType.COLLECTION, "R1")
+    statement, lost = tmp_path / "statement.csv", tmp_path / "lost.csv"
+    headings = "Id,External id,Date,Status,Type,From,To,Amount,Currency,Fee,Balance"
+    payment = f"S-1,{name},2026-11-20 17:00:00,Successful,Payment,FRI:256770000000/MSISDN,FRI:41000001/MM,5000,UGX,0,0"
+    statement.write_text(f"{headings}\n{payment}\n")
+    command = ("recover", "--since", "2026-11-20T13:00:00Z", "--statement", f"sandbox={statement}")
+    assert [each["provider_id"] for each in output_of(*command, "--csv", lost)] == ["S-1"]
+    lost.write_text(lost.read_text().replace("+256770000000,,", "+256770000000,ACME,R1"))
+    booking = (*command, "--book", lost, "--by", "Mary Akello", "--and", "John Okot")
+    assert "1 booked, UGX 5,000; 0 had been booked before." in run(*booking).output
+    assert "No payment was lost." in run(*command).output
+    assert run(*command, "--book", lost).exit_code == 2
 
 
 def test_a_deposit_is_credited_once(client_id: str) -> None:

@@ -50,6 +50,7 @@ from ussd_server.services.providers.states import OutageWatch, ProviderStateServ
 from ussd_server.services.providers.subscribers import SubscriberNames, SubscriberService
 from ussd_server.services.reconciliation.closed_days import DayService
 from ussd_server.services.reconciliation.differences import DifferenceService
+from ussd_server.services.reconciliation.recovery import RecoveryService
 from ussd_server.services.reconciliation.statements import ProviderStatementService
 from ussd_server.services.reports.daily_reports import DailyReportService
 from ussd_server.services.reports.recent_payments import RecentPaymentsService
@@ -132,6 +133,7 @@ class Services:
         self.provider_statements = ProviderStatementService(runtime)
         self.differences = DifferenceService(runtime, self.reviews)
         self.days = DayService(runtime)
+        self.recovery = RecoveryService(runtime, creator, self.provider_statements)
 
         # What phones show.
         self.menus = MenuService(runtime)

@@ -46,6 +46,7 @@ _COMMANDS = {
     "reconcile": "ussd_server.cli.money.reconcile",
     "payouts": "ussd_server.cli.money.payouts",
     "providers": "ussd_server.cli.money.providers",
+    "recover": "ussd_server.cli.money.recover",
     "report": "ussd_server.cli.money.report",
     "run": "ussd_server.cli.service.run",
     "secrets": "ussd_server.cli.service.secrets",

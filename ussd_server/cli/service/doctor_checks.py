@@ -54,6 +54,12 @@ def check_installation(settings: Settings, running: list[RunningProcess]) -> Ite
     processes = f"{settings.workers} web processes of {settings.threads} threads"
     yield DoctorFinding("settings", f"{settings.environment}, machines: {settings.machines}, on each {processes}")
     yield from _running(settings, running)
+    if settings.hold_money:
+        yield DoctorFinding(
+            "money",
+            "no payment is created or sent (USSD_HOLD_MONEY)",
+            "Unset it once the recovery is done, and restart.",
+        )
     yield _privacy("data folder", settings.data_dir, "`ussd-server run` makes it")
     yield _privacy("secrets", settings.secrets_file, "`ussd-server run` makes them in a sandbox")
     keyring = _keyring(settings)

@@ -70,6 +70,7 @@ class PayoutApproval:
         approver = caller_id(context)
         if not _must_be_approved(payout, approver, context):
             return payout
+        self._creator.require_open()
         fees, fee = self._creator.fees, (payout.client_id, TransactionType.DISBURSEMENT)
         fees.forget(*fee)
         try:

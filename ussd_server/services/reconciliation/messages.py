@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from enum import StrEnum
@@ -233,3 +233,61 @@ class DayState:
     date: str
     provider: str
     closed: ClosedDayView | None
+
+
+@dataclass(frozen=True, slots=True)
+class FindLost:
+    """Request for the payments since a moment that statements have and we do not: statements by their providers."""
+
+    since: datetime
+    statements: Sequence[tuple[str, BinaryIO]]
+
+
+@dataclass(frozen=True, slots=True)
+class LostPayment:
+    """A success in a provider's statement that we do not know: its commit was lost, or it was never ours.
+
+    `reference` is our name for the payment at the provider, empty for a payment that was never ours. `type` is
+    `collection` or `disbursement`.
+    """
+
+    provider: str
+    provider_id: str
+    reference: str
+    at: datetime
+    type: str
+    amount_cents: int
+    phone_number: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A client's name for a lost payment: the reference under which it had requested it."""
+
+    provider: str
+    provider_id: str
+    client: str
+    reference: str
+
+
+@dataclass(frozen=True, slots=True)
+class BookLost:
+    """Request of two operators to book lost payments under the references that clients named."""
+
+    lost: Sequence[LostPayment]
+    claims: Sequence[Claim]
+    by: str
+    second: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveredPayment:
+    """A lost payment that is booked. `replayed`: it was booked before."""
+
+    transaction_id: str
+    provider: str
+    provider_id: str
+    client_id: str
+    reference: str
+    amount_cents: int
+    replayed: bool

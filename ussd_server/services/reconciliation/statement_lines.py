@@ -128,6 +128,12 @@ class StatementReader:
             )
         return Period(min(period.first, shift.first or period.first), max(period.last, shift.last or period.last))
 
+    def moment_of(self, line: ProviderLine) -> datetime:
+        """The date of a line (UTC), in the order of all dates. Call after the last line was read."""
+        moment = line.moments[self._order()]
+        assert moment is not None, "the order is possible for every line"
+        return moment
+
     def _order(self) -> int:
         """0 when the day comes first in a date, 1 when the month does."""
         day_first, month_first = self._ends

@@ -62,10 +62,9 @@ class ProviderStatementService:
         statement format, and with one sentence for a file that cannot be read; nothing is stored then.
         """
         context.require_operator()
-        known = self._format_of(request.provider)
-        digest = _digest_of(request.source)
         shifts = DateShift(), DateShift()
-        reader = StatementReader(known, self._currencies.get(request.provider, "UGX"), shifts)
+        reader = self.reader_of(request.provider, shifts)
+        digest = _digest_of(request.source)
         matcher = Matcher(request.provider, shifts)
         found = ResultsFile()
         counts: Counter[Verdict] = Counter()
@@ -143,6 +142,10 @@ class ProviderStatementService:
         """The names of the providers whose statements can be compared."""
         context.require_operator()
         return tuple(_FORMATS)
+
+    def reader_of(self, provider: str, shifts: tuple[DateShift, DateShift]) -> StatementReader:
+        """A reader for a statement of a provider. INVALID_REQUEST for one whose statements have no known form."""
+        return StatementReader(self._format_of(provider), self._currencies.get(provider, "UGX"), shifts)
 
     def _format_of(self, provider: str) -> StatementFormat:
         known = _FORMATS.get(provider)

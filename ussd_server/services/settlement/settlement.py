@@ -57,6 +57,7 @@ class Settlement:
         self._count_call = runtime.heartbeat.count_call
         self._at_kill_point = runtime.at_kill_point
         self._leases = runtime.leases
+        self._is_held = runtime.settings.hold_money
         self._paused_until: dict[str, datetime] = {}
 
     def claim(self, limit: int) -> list[Transaction]:
@@ -65,6 +66,9 @@ class Settlement:
         due = is_due(Transaction, now)
         if paused := [name for name, until in self._paused_until.items() if now < until]:
             due &= Transaction.provider.not_in(paused)
+        if self._is_held:
+            # Payments that may have been sent are enquired; nothing is sent.
+            due &= Transaction.asked_at.is_null(False)
         rows = Transaction.select().where(due).order_by(Transaction.due_at).limit(limit)
         return self._leases.claim(rows, _LEASE_SECONDS)
 

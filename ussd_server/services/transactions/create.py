@@ -94,6 +94,7 @@ class TransactionCreator:
         self._wake_worker = runtime.wake_up.send
         self._references = runtime.references
         self._clock = runtime.clock
+        self._is_held = runtime.settings.hold_money
         self._group_commit = GroupCommit(_write_batches)
 
     def create(
@@ -107,10 +108,13 @@ class TransactionCreator:
 
         Names are looked up only after a refusal: few requests are repeats, and the database refuses every repeat by
         its names. Raises IDEMPOTENCY_KEY_REUSED when a name was used for something else, INSUFFICIENT_BALANCE when an
-        account has too little available, DAILY_LIMIT_REACHED when the key may not pay that much more today, and what
-        `prepare` and `within` raise; nothing is inserted then.
+        account has too little available, DAILY_LIMIT_REACHED when the key may not pay that much more today,
+        SERVICE_UNAVAILABLE for clients while money is held, and what `prepare` and `within` raise; nothing is inserted
+        then.
         """
         try:
+            if source is not Source.OPERATOR:
+                self.require_open()
             view = self.fees.with_agreed_fee(
                 identity.client_id, identity.type, lambda: self._insert(*prepare(identity), source, within)
             )
@@ -131,6 +135,15 @@ class TransactionCreator:
                 raise AssertionError("a constraint refused a transaction that has no twin") from refusal
             return self.create(numbered, prepare, source, within)
         return CreatedTransaction(view, replayed=False)
+
+    def require_open(self) -> None:
+        """Raise SERVICE_UNAVAILABLE while the operator holds new money (`USSD_HOLD_MONEY`)."""
+        if self._is_held:
+            raise ServiceError(
+                Code.SERVICE_UNAVAILABLE,
+                "No payment is created while the operator restores the service; nothing was recorded, retry later",
+                retry_after_seconds=60,
+            )
 
     def draft(
         self,

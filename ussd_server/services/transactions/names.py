@@ -30,6 +30,9 @@ OPERATOR_REFUND = "operator-refund-"
 SETTLEMENT = "bank/"
 """Begins the references of settlements to the bank; what follows is the bank's own reference."""
 
+RECOVERED = "recovered"
+"""The digest of a transaction that operators booked after its commit was lost: what its request said is not known."""
+
 _OPERATORS = (OPERATOR_REFUND, SETTLEMENT, "in/")
 
 WRONG_REFERENCE_KEY = (
@@ -95,7 +98,7 @@ def find_repeated(identity: RequestIdentity, now: datetime) -> Transaction | Non
     )
     if not found:
         return None
-    if len(found) > 1 or found[0].request_digest != identity.digest:
+    if len(found) > 1 or not _is_same_request(found[0], identity):
         raise ServiceError(Code.IDEMPOTENCY_KEY_REUSED, _why_refused(found, identity))
     row: Transaction = found[0]
     if key is not None and bound is None and row.idempotency_key != key:
@@ -107,6 +110,13 @@ def find_repeated(identity: RequestIdentity, now: datetime) -> Transaction | Non
             # Another call has bound the key since the look-up, to this transaction or to another one.
             return find_repeated(identity, now)
     return row
+
+
+def _is_same_request(row: Transaction, identity: RequestIdentity) -> bool:
+    if row.request_digest != RECOVERED:
+        return bool(row.request_digest == identity.digest)
+    known = {name: identity.content.get(name) for name in ("amount_cents", "phone_number")}
+    return row.type == identity.type and all(getattr(row, name) == value for name, value in known.items())
 
 
 def _why_refused(found: Sequence[Transaction], identity: RequestIdentity) -> str:

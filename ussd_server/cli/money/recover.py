@@ -1,0 +1,115 @@
+"""`recover`: after a restore, list the payments that providers have and we lost, and book them."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from ussd_server.bootstrap import Services
+from ussd_server.cli import open_services, show, with_json
+from ussd_server.cli.names import KnownFile, Moment, client_named
+from ussd_server.context import operator_context
+from ussd_server.services.reconciliation.messages import BookLost, Claim, FindLost, LostPayment
+from ussd_server.spreadsheets.cells import csv_parts, shillings_cell
+from ussd_server.spreadsheets.headings import find_columns
+from ussd_server.spreadsheets.reader import read_rows
+from ussd_server.spreadsheets.rows import FileBounds, SpreadsheetError
+from ussd_server.values import iso_milliseconds, written_amount
+
+_COLUMNS = (
+    "provider", "provider_id", "provider_reference", "at", "type", "amount", "currency", "phone_number", "client",
+    "reference",
+)  # fmt: skip
+_CLAIMED = ("provider", "provider_id", "client", "reference")
+_BOUNDS = FileBounds(most_bytes=10 * 1024 * 1024, most_unpacked_bytes=100 * 1024 * 1024, most_elements=1_000_000)
+
+
+@click.command()
+@click.option("--since", required=True, type=Moment(or_time=True), help="The moment that the restored database has.")
+@click.option(
+    "--statement",
+    "statements",
+    required=True,
+    multiple=True,
+    metavar="PROVIDER=FILE",
+    help="A provider's statement since.",
+)
+@click.option("--csv", "csv_path", type=click.Path(dir_okay=False, path_type=Path), help="Write the list as a file.")
+@click.option(
+    "--book", "claims_file", type=KnownFile(), help="Book the rows of this file that name client and reference."
+)
+@click.option("--by", help="Your name, with --book.")
+@click.option("--and", "second", help="The name of a second person, with --book.")
+@with_json
+def recover(
+    since: datetime,
+    statements: tuple[str, ...],
+    csv_path: Path | None,
+    claims_file: Path | None,
+    by: str | None,
+    second: str | None,
+    as_json: bool,
+) -> None:
+    """List the payments that providers have and we do not, after a restore of the database; book them by two.
+
+    \b
+    ussd-server recover --since 2026-11-20T14:00:00Z --statement mtn=statement.csv --csv lost.csv
+    ussd-server recover --since 2026-11-20T14:00:00Z --statement mtn=statement.csv --book lost.csv --by NAME --and NAME
+
+    Write into the columns client and reference what each client says; the provider's name for the payment proves it.
+    Rows without them are left out. A repeat of the client's own request finds the booked payment.
+    """
+    if claims_file is not None and not (by and second):
+        raise click.UsageError("--book needs --by and --and.")
+    with open_services() as services, ExitStack() as files:
+        opened = [(provider, files.enter_context(path.open("rb"))) for provider, path in map(_statement, statements)]
+        request = FindLost(since.replace(tzinfo=UTC), opened)
+        lost = services.recovery.find(request, operator_context())
+        if claims_file is not None:
+            claims = _claims(services, claims_file)
+            booked = services.recovery.book(BookLost(lost, claims, by or "", second or ""), operator_context())
+            new = [each for each in booked if not each.replayed]
+            total = written_amount(sum(each.amount_cents for each in new))
+            show(
+                booked, f"{len(new)} booked, {total}; {len(booked) - len(new)} had been booked before.", as_json=as_json
+            )
+            return
+    if csv_path is not None:
+        csv_path.write_bytes(b"".join(csv_parts(_COLUMNS, map(_cells, lost))))
+    lines = [
+        f"{iso_milliseconds(each.at)}  {each.provider}  {each.type:<12}  {written_amount(each.amount_cents):>20}  "
+        f"{each.phone_number or 'no number':<13}  {each.provider_id}  {each.reference}"
+        for each in lost
+    ]
+    show(lost, "\n".join(lines) or "No payment was lost.", as_json=as_json)
+
+
+def _statement(given: str) -> tuple[str, Path]:
+    provider, is_given, name = given.partition("=")
+    path = Path(name)
+    if not is_given or not path.is_file():
+        raise click.BadParameter(f"{given!r} must be PROVIDER=FILE with a file that exists.", param_hint="--statement")
+    return provider, path
+
+
+def _claims(services: Services, path: Path) -> list[Claim]:
+    try:
+        with path.open("rb") as file:
+            rows = read_rows(file, _BOUNDS)
+            columns = find_columns(rows, {name: (name,) for name in _CLAIMED}, [(name,) for name in _CLAIMED]).columns
+            named = [[row.cell(columns[name]) for name in _CLAIMED] for row in rows]
+    except SpreadsheetError as error:
+        raise click.ClickException(f"{path.name}: {error}") from None
+    return [
+        Claim(provider, provider_id, client_named(services, client).client_id, reference)
+        for provider, provider_id, client, reference in named
+        if client and reference
+    ]
+
+
+def _cells(lost: LostPayment) -> tuple[object, ...]:
+    at, amount = iso_milliseconds(lost.at), shillings_cell(lost.amount_cents)
+    return lost.provider, lost.provider_id, lost.reference, at, lost.type, amount, "UGX", lost.phone_number, "", ""
