@@ -194,6 +194,12 @@ class ApiKeySummary:
     allowed_addresses: tuple[str, ...] | None
     daily_limit_cents: int | None
     last_used_address: str | None
+    paid_today_cents: int
+
+    @property
+    def title(self) -> str:
+        """Its name, or its value where it has none."""
+        return self.name or self.apikey
 
     @property
     def state(self) -> str:
