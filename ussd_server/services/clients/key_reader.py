@@ -63,6 +63,15 @@ class ApiKeyReader:
         context.require("api_keys:list", _MAY_NOT)
         return self._summaries([self._find(request, context)])[0]
 
+    def find_any(self, id_or_apikey: str, context: RequestContext) -> ApiKeySummary:
+        """One key of any client, for the operator. NOT_FOUND for an unknown one."""
+        context.require_operator()
+        column = ApiKey.id if is_id(id_or_apikey) else ApiKey.apikey
+        row = ApiKey.get_or_none(column == id_or_apikey)
+        if row is None:
+            raise ServiceError(Code.NOT_FOUND, "API Key not found")
+        return self._summaries([row])[0]
+
     def calls(self, request: ShowApiKey, context: RequestContext) -> tuple[CallWindow, ...]:
         """The key's calls of the last minute and hour. NOT_FOUND for a key that is not the client's."""
         context.require("api_keys:list", _MAY_NOT)

@@ -49,7 +49,6 @@ _COLUMNS = (
     ),
     Column("id", "Id", "id"),
 )
-_LONGEST_NAME = 100
 _STATES = {"active": "Active", "disabled": "Disabled", "expired": "Expired"}
 _GRACE = {"86400": "1 day", "3600": "1 hour", "604800": "7 days", "0": "not at all: refuse it now"}
 
@@ -237,11 +236,8 @@ def _given_fields() -> dict[str, Any]:
     scopes = tuple(form.getlist("scopes")) if form.get("access") == "some" else None
     if scopes == ():
         raise ServiceError(Code.INVALID_REQUEST, "Choose at least one scope.")
-    name = form.get("name", "").strip()
-    if len(name) > _LONGEST_NAME or not name.isprintable():
-        raise ServiceError(Code.INVALID_REQUEST, f"Give a name of at most {_LONGEST_NAME} characters.")
     return {
-        "name": name or None,
+        "name": form.get("name", "").strip() or None,
         "scopes": scopes,
         "expires_at": day(form.get("expires_at", ""), is_last=True),
         "allowed_addresses": tuple(re.findall(r"[^\s,;]+", form.get("allowed_addresses", ""))) or None,
