@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from datetime import date, datetime, timedelta
+from decimal import Decimal
 
 from ussd_server import values
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import KAMPALA
 
+_ANY_SUM = Decimal(10_000_000_000_000)
+_SUM = re.compile(r"(?:[0-9]{1,12}|[0-9]{1,3}(?:,[0-9]{3}){1,3})(?:\.[0-9]{1,2})?", re.ASCII)
 _AMOUNT = re.compile(r"(?:[0-9]{1,6}|[0-9]{1,3}(?:,[0-9]{3})+)(?:\.[0-9]{1,2})?", re.ASCII)
 
 
@@ -22,6 +25,16 @@ def cents(text: str) -> int | None:
     amount = values.cents_of(text.replace(",", "")) if _AMOUNT.fullmatch(text) else None
     if amount is None:
         raise ServiceError(Code.INVALID_AMOUNT, "Give the amount in shillings, such as 5000, or leave it empty.")
+    return amount
+
+
+def any_sum(text: str) -> int | None:
+    """As `cents`, without the upper bound of an amount."""
+    if not (text := text.strip()):
+        return None
+    amount = values.cents_of(text.replace(",", ""), below=_ANY_SUM) if _SUM.fullmatch(text) else None
+    if amount is None:
+        raise ServiceError(Code.INVALID_AMOUNT, "Give the sum in shillings, such as 2000000, or leave it empty.")
     return amount
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from flask import Response, request, url_for
 
 from ussd_server.api.requests import services
@@ -18,16 +20,6 @@ _DETAILS = (
     Column("reason", "Reason", where="files"),
     Column("decided_by", "Decided by", where="files"),
 )
-_COLUMNS = (
-    Column("created_at", "When", "moment"),
-    Column("who", "Who", value=lambda event: _who(event)),
-    Column("action", "Action", "code"),
-    *_DETAILS,
-    Column("object_id", "Object", "id"),
-    Column("address", "Address", "code"),
-    Column("request_id", "Request id", "id"),
-)
-
 _COLUMNS_OF_OPERATORS = (
     Column("created_at", "When", "moment"),
     Column("operator", "Who", value=lambda event: event.operator or _who_without_account(event)),
@@ -44,7 +36,8 @@ _COLUMNS_OF_OPERATORS = (
 def list_audit_events(context: RequestContext) -> Response:
     """Who did what, and every login."""
     page = services().audit.list(ListAuditEvents(cursor=request.args.get("cursor")), context)
-    table = DataTable("Audit trail, newest first", _COLUMNS, page.items, page.next_cursor)
+    names = services().team.names([each for event in page.items for each in (event.key_id, event.object_id)], context)
+    table = DataTable("Audit trail, newest first", _columns(names), page.items, page.next_cursor)
     return show_table("console/audit.html", table)
 
 
@@ -67,16 +60,32 @@ def list_operator_actions(context: RequestContext) -> Response:
     return show_table("console/operator/audit.html", table)
 
 
+def _columns(names: Mapping[str, str]) -> tuple[Column, ...]:
+    """The columns of the trail; `names` are those of people and keys by their ids."""
+    return (
+        Column("created_at", "When", "moment"),
+        Column("who", "Who", value=lambda event: _who(event, names)),
+        Column("action", "Action", "code"),
+        *_DETAILS,
+        Column("object", "Object", value=lambda event: names.get(event.object_id or "")),
+        Column("object_id", "Object id", "id"),
+        Column("address", "Address", "code"),
+        Column("request_id", "Request id", "id"),
+    )
+
+
 def _details(event: AuditEventView) -> str:
     """The reason, behind the amount and the number of a payment."""
     amount = None if event.amount_cents is None else written_amount(event.amount_cents)
     return ", ".join(filter(None, (amount, event.phone_number, event.reason)))
 
 
-def _who(event: AuditEventView) -> str:
+def _who(event: AuditEventView, names: Mapping[str, str]) -> str:
     if event.actor == "operator":
         return f"Operators {event.decided_by}" if event.decided_by else "Operator"
-    return f"API key {event.key_id}" if event.key_id else event.email or "Unknown person"
+    if event.key_id:
+        return names.get(event.key_id, f"API key {event.key_id}, deleted")
+    return event.email or "Unknown person"
 
 
 def _who_without_account(event: AuditEventView) -> str:

@@ -54,6 +54,11 @@ class ApiKeyRecordService:
         return self._record(request, context)
 
     def update(self, request: UpdateApiKey, context: RequestContext) -> ApiKeyRecord:
+        """Change a key and show it with its secret, as `change` and `get` do."""
+        self.change(request, context)
+        return self._record(ShowApiKey(request.api_key_id), context)
+
+    def change(self, request: UpdateApiKey, context: RequestContext) -> None:
         """Change a key. On return no process acts on its old values.
 
         INVALID_REQUEST for a malformed id, bad values, and for a key that would gain `payouts:approve`; NOT_FOUND for a
@@ -77,7 +82,6 @@ class ApiKeyRecordService:
             if changed:
                 ApiKey.update(updated_at=now, **changed).where(ApiKey.id == row.id).execute()
                 _write_audit(row, changed, context, now)
-        return self._record(ShowApiKey(row.id), context)
 
     def own(self, context: RequestContext) -> OwnKey:
         """What the calling key may do, and what is left of its limits."""
