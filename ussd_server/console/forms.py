@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import date, datetime, timedelta
+from decimal import Decimal
 
 from ussd_server import values
 from ussd_server.status import Code, ServiceError
@@ -11,6 +12,8 @@ from ussd_server.values import KAMPALA
 
 # Before the nine digits: the country's code in any spelling, a zero, or nothing.
 _NUMBER_START = re.compile(r"^(?:(?:\+|00)?256|0)?(?=[0-9]{9}$)", re.ASCII)
+_ANY_SUM = Decimal(10_000_000_000_000)
+_SUM = re.compile(r"(?:[0-9]{1,12}|[0-9]{1,3}(?:,[0-9]{3}){1,3})(?:\.[0-9]{1,2})?", re.ASCII)
 _AMOUNT = re.compile(r"(?:[0-9]{1,6}|[0-9]{1,3}(?:,[0-9]{3})+)(?:\.[0-9]{1,2})?", re.ASCII)
 
 
@@ -24,6 +27,16 @@ def cents(text: str) -> int | None:
     amount = values.cents_of(text.replace(",", "")) if _AMOUNT.fullmatch(text) else None
     if amount is None:
         raise ServiceError(Code.INVALID_AMOUNT, "Give the amount in shillings, such as 5000, or leave it empty.")
+    return amount
+
+
+def any_sum(text: str) -> int | None:
+    """As `cents`, without the upper bound of an amount."""
+    if not (text := text.strip()):
+        return None
+    amount = values.cents_of(text.replace(",", ""), below=_ANY_SUM) if _SUM.fullmatch(text) else None
+    if amount is None:
+        raise ServiceError(Code.INVALID_AMOUNT, "Give the sum in shillings, such as 2000000, or leave it empty.")
     return amount
 
 

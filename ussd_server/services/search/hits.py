@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 
 from ussd_server.models.clients import AuditEvent, User
 from ussd_server.models.events import Event
@@ -74,9 +75,12 @@ def event_hit(row: Event, client: str | None) -> SearchHit:
 def key_hit(row: ApiKey, client: str | None) -> SearchHit:
     """An API key, without its secret."""
     state = "is accepted" if row.is_active else "is disabled"
-    until = f" until {iso_milliseconds(row.expires_at)}" if row.is_active and row.expires_at else ""
-    sentence = f"The key {state}{until}; its scopes are {row.scopes or 'everything'}."
-    return SearchHit("key", row.id, client, f"API key {row.apikey}", sentence, row.created_at)
+    if row.is_active and row.expires_at:
+        verb = "expired at" if row.expires_at <= datetime.now(UTC) else "is accepted until"
+        state = f"{verb} {iso_milliseconds(row.expires_at)}"
+    title = f"API key {row.name} ({row.apikey})" if row.name else f"API key {row.apikey}"
+    sentence = f"The key {state}; its scopes are {row.scopes or 'everything'}."
+    return SearchHit("key", row.id, client, title, sentence, row.created_at)
 
 
 def menu_hit(row: Menu, client: str | None) -> SearchHit:
