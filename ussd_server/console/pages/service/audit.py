@@ -13,8 +13,7 @@ from ussd_server.context import RequestContext
 from ussd_server.services.audit.messages import AuditEventView, ListAuditEvents, ListOperatorActions
 from ussd_server.values import written_amount
 
-_DETAILS = (
-    Column("details", "Reason", value=lambda event: _details(event), where="page"),
+_FILES = (
     Column("amount", "Amount", "money", value=lambda event: event.amount_cents, where="files"),
     Column("phone_number", "Phone number", where="files"),
     Column("reason", "Reason", where="files"),
@@ -24,7 +23,8 @@ _COLUMNS_OF_OPERATORS = (
     Column("created_at", "When", "moment"),
     Column("operator", "Who", value=lambda event: event.operator or _who_without_account(event)),
     Column("action", "Action", "code"),
-    *_DETAILS,
+    Column("details", "Details", value=lambda event: _details(event, {}), where="page"),
+    *_FILES,
     Column("client", "Client", link=lambda event: _client_page(event.client_id)),
     Column("object_id", "Object", "id"),
     Column("address", "Address", "code"),
@@ -66,18 +66,18 @@ def _columns(names: Mapping[str, str]) -> tuple[Column, ...]:
         Column("created_at", "When", "moment"),
         Column("who", "Who", value=lambda event: _who(event, names)),
         Column("action", "Action", "code"),
-        *_DETAILS,
-        Column("object", "Object", value=lambda event: names.get(event.object_id or "")),
-        Column("object_id", "Object id", "id"),
+        Column("details", "Details", value=lambda event: _details(event, names), where="page"),
+        *_FILES,
+        Column("object_id", "Object", "id"),
         Column("address", "Address", "code"),
         Column("request_id", "Request id", "id"),
     )
 
 
-def _details(event: AuditEventView) -> str:
-    """The reason, behind the amount and the number of a payment."""
+def _details(event: AuditEventView, names: Mapping[str, str]) -> str:
+    """The name of the key or person that was changed, the amount and the number of a payment, and the reason."""
     amount = None if event.amount_cents is None else written_amount(event.amount_cents)
-    return ", ".join(filter(None, (amount, event.phone_number, event.reason)))
+    return ", ".join(filter(None, (names.get(event.object_id or ""), amount, event.phone_number, event.reason)))
 
 
 def _who(event: AuditEventView, names: Mapping[str, str]) -> str:
