@@ -35,6 +35,15 @@ def output_of(result: Result) -> Any:
     return json.loads(result.stdout)
 
 
+def test_what_a_key_called_is_shown_by_its_id_and_by_its_apikey(command: Command) -> None:
+    output_of(command("clients", "create", "Acme", "--json"))
+    key = output_of(command("keys", "create", "--client", "Acme", "--json"))
+    for name in (key["id"], key["apikey"]):
+        assert output_of(command("keys", "requests", name, "--json")) == []
+        assert output_of(command("keys", "usage", name, "--json")) == []
+    assert command("keys", "usage", "unknown0").exit_code == 1
+
+
 def test_clients_people_and_keys_are_made_listed_disabled_and_enabled(command: Command) -> None:
     client = output_of(command("clients", "create", "Acme", "--json"))
     user = output_of(

@@ -55,6 +55,7 @@ from ussd_server.services.reconciliation.statements import ProviderStatementServ
 from ussd_server.services.reports.daily_reports import DailyReportService
 from ussd_server.services.reports.recent_payments import RecentPaymentsService
 from ussd_server.services.reports.report_files import ReportFiles
+from ussd_server.services.request_log.requests import RequestLogService
 from ussd_server.services.search.search import SearchService
 from ussd_server.services.sessions.sessions import Sessions
 from ussd_server.services.settlement.provider_callbacks import CallbackService
@@ -95,7 +96,8 @@ class Services:
         self.clients = ClientService(runtime)
         self.api_keys = ApiKeyService(runtime)
         self.key_reader = ApiKeyReader(runtime)
-        self.key_records = ApiKeyRecordService(runtime, self.key_reader)
+        self.request_log = RequestLogService(runtime)
+        self.key_records = ApiKeyRecordService(runtime, self.key_reader, self.request_log)
         self.key_expiry_notices = KeyExpiryNotices(runtime)
         self.key_explanations = KeyExplanationService(runtime)
         self.team = TeamService(runtime)

@@ -15,7 +15,7 @@ from ussd_server.bootstrap import Services
 from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.clients.seeds import Row, SeededRow, read_rows, seed_file, sow, text_of
 from ussd_server.cli.names import Moment, client_named, client_option, nearest
-from ussd_server.context import operator_context
+from ussd_server.context import RequestContext, operator_context
 from ussd_server.database.schema import migrate
 from ussd_server.services.clients.key_messages import (
     ACTIONS,
@@ -27,8 +27,10 @@ from ussd_server.services.clients.key_messages import (
     UpdateApiKey,
     joined_scopes,
 )
+from ussd_server.services.request_log.messages import GetKeyUsage, ListRequests
+from ussd_server.services.search.messages import Search
 from ussd_server.settings import read_settings
-from ussd_server.values import cents_of, moment_of, shillings
+from ussd_server.values import cents_of, iso_milliseconds, moment_of, shillings
 
 _ANY_SUM = Decimal(10_000_000_000_000)
 _CLEARED = {"allow": "allowed_addresses", "daily-limit": "daily_limit_cents"}
@@ -167,6 +169,45 @@ def explain(key: str, as_json: bool) -> None:
         found = services.key_explanations.explain(key, operator_context())
     facts = asdict(found)
     show({"verdict": facts.pop("answer"), **facts}, f"{found.answer}: {found.sentence}", as_json=as_json)
+
+
+@keys.command()
+@click.argument("key")
+@click.option("--limit", type=click.IntRange(1, 100), default=50, help="The most requests. Default: 50.")
+@with_json
+def requests(key: str, limit: int, as_json: bool) -> None:
+    """Show what KEY (its id or apikey) called: refused calls and calls that changed something, newest first."""
+    with open_services() as services:
+        key_id, context = _key(services, key)
+        found = services.request_log.list(ListRequests(key_id=key_id, limit=limit), context).items
+    lines = [
+        f"{iso_milliseconds(each.at)}  {each.status} {each.code}  {each.method} {each.path}  {each.address}  "
+        f"{each.took_ms} ms  {each.request_id}"
+        for each in found
+    ]
+    show(found, "\n".join(lines) or "No request of this key was refused or changed something.", as_json=as_json)
+
+
+@keys.command()
+@click.argument("key")
+@click.option("--days", type=click.IntRange(1, 90), default=30, help="The last days, with today. Default: 30.")
+@with_json
+def usage(key: str, days: int, as_json: bool) -> None:
+    """Show how often KEY (its id or apikey) called what, by day in Kampala."""
+    with open_services() as services:
+        key_id, context = _key(services, key)
+        found = services.request_log.usage(GetKeyUsage(key_id, days), context).items
+    lines = [f"{each.date}  {each.count:>8}  {each.status} {each.code}  {each.endpoint}" for each in found]
+    show(found, "\n".join(lines) or "The key was not used.", as_json=as_json)
+
+
+def _key(services: Services, key: str) -> tuple[str, RequestContext]:
+    """The id of a key and the context of its client. Raises ClickException for an unknown one."""
+    hits = services.search.find(Search(key), operator_context()).items
+    found = next((hit.id for hit in hits if hit.kind == "key"), None)
+    if found is None:
+        raise click.ClickException(f"There is no key {key!r}.")
+    return found, operator_context(services.search.owner_of("key", found, operator_context()))
 
 
 @keys.command()

@@ -165,6 +165,8 @@ class ApiKeyRecord(ApiKeyView):
     last_used_address: Annotated[
         str | None, "The address of its last accepted call, at most some minutes old; null means never used."
     ]
+    used_scopes: Annotated[tuple[str, ...], "What its accepted calls of the last 90 days needed."]
+    suggested_scopes: Annotated[str | None, "The smallest scopes that cover these calls; null when unused."]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
@@ -11,6 +12,7 @@ from flask import Response, flash, redirect, render_template, request, url_for
 
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
+from ussd_server.console.charts import Point
 from ussd_server.console.forms import any_sum, day
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
@@ -25,6 +27,7 @@ from ussd_server.services.clients.key_messages import (
     ShowApiKey,
     UpdateApiKey,
 )
+from ussd_server.services.request_log.messages import GetKeyUsage
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import kampala_day, shillings
 
@@ -196,7 +199,24 @@ def _key_page(api_key_id: str, context: RequestContext, secret: str | None = Non
         calls=reader.calls(wanted, context),
         api_key_id=key.id,
         grace_periods=_GRACE,
+        used=_calls_by_day(key.id, context),
+        is_unused=_is_unused(key),
     )
+
+
+def _calls_by_day(api_key_id: str, context: RequestContext) -> list[Point]:
+    """The calls of each of the last 30 days, the oldest first; empty without a call."""
+    counts = Counter[str]()
+    for each in services().request_log.usage(GetKeyUsage(api_key_id, 30), context).items:
+        counts[each.date] += each.count
+    today = services().clock.now().astimezone(KAMPALA).date()
+    days = [(today - timedelta(days=back)).isoformat() for back in reversed(range(30))]
+    return [(day[5:], counts[day]) for day in days] if counts else []
+
+
+def _is_unused(key: ApiKeySummary) -> bool:
+    """Whether a key has not been used for 90 days."""
+    return services().clock.now() - (key.last_used_at or key.created_at) > timedelta(days=90)
 
 
 def _new_form(given: dict[str, Any], error: ServiceError | None) -> str:

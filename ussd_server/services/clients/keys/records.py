@@ -29,6 +29,7 @@ from ussd_server.services.clients.keys.values import (
     require_well_formed,
     require_within_role,
 )
+from ussd_server.services.request_log.requests import RequestLogService
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import iso_milliseconds, kampala_day
 
@@ -36,8 +37,9 @@ from ussd_server.values import iso_milliseconds, kampala_day
 class ApiKeyRecordService:
     """Shows and changes whole records of keys."""
 
-    def __init__(self, runtime: Runtime, reader: ApiKeyReader) -> None:
+    def __init__(self, runtime: Runtime, reader: ApiKeyReader, requests: RequestLogService) -> None:
         self._reader = reader
+        self._requests = requests
         self._key_cache = runtime.key_cache
         self._limiter = runtime.limiter
         self._clock = runtime.clock
@@ -107,6 +109,7 @@ class ApiKeyRecordService:
     def _record(self, request: ShowApiKey, context: RequestContext) -> ApiKeyRecord:
         key = self._reader.show(request, context)
         is_hidden = approves(key.scopes) and not context.may(APPROVE)
+        used = self._requests.used_scopes(key.id)
         return ApiKeyRecord(
             id=key.id,
             client_id=key.client_id,
@@ -123,6 +126,8 @@ class ApiKeyRecordService:
             allowed_addresses=key.allowed_addresses,
             daily_limit_cents=key.daily_limit_cents,
             last_used_address=key.last_used_address,
+            used_scopes=used,
+            suggested_scopes=" ".join(used) or None,
         )
 
 
