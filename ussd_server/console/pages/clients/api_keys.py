@@ -42,7 +42,7 @@ _COLUMNS = (
     Column("last_used_at", "Last use", "moment", missing="never used"),
     Column("last_used_address", "From", "code", where="files"),
     Column("created_by", "Created by", missing="the operator", where="files"),
-    Column("created_at", "Created", "moment"),
+    Column("created_at", "Created", "moment", where="files"),
     Column("updated_at", "Changed", "moment", where="files"),
     Column("expires_at", "Expires", "moment", missing="never"),
     Column(
