@@ -7,7 +7,7 @@ from typing import Any
 from marshmallow import ValidationError, fields, validate
 
 from schemas.envelopes import Body, Query
-from schemas.fields import Flag, Text, Timestamp
+from schemas.fields import AnySum, Flag, Text, Timestamp, Whole
 from schemas.shared import PAGE_CURSOR, PAGE_LIMIT
 
 
@@ -60,17 +60,58 @@ class LogOutBody(Body):
     )
 
 
-class CreateApiKeyBody(Body):
-    """The scopes and the expiry of a new key."""
+class Addresses(fields.Field[tuple[str, ...]]):
+    """IPv4 and IPv6 addresses and networks, as an array of 1 to 20 strings."""
 
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> tuple[str, ...]:
+        if not isinstance(value, list) or not all(isinstance(address, str) for address in value):
+            raise ValidationError("Must be an array of strings.")
+        return tuple(value)
+
+    @property
+    def json_schema(self) -> dict[str, Any]:
+        """The JSON Schema of the field. The service checks that each is an address or a network."""
+        one = {"type": "string", "pattern": r"^[0-9A-Fa-f:./]{2,50}$"}
+        return {
+            "type": "array",
+            "minItems": 1,
+            "maxItems": 20,
+            "items": one,
+            "examples": [["192.0.2.10", "2001:db8::/32"]],
+        }
+
+
+class UpdateApiKeyBody(Body):
+    """The fields of a key that change; what is left out stays."""
+
+    name = Text(longest=100, allow_none=True, metadata={"description": "What people call the key."})
     scopes = Scopes(
-        load_default=None,
         allow_none=True,
         metadata={"description": "One string with single spaces, or an array; null means everything."},
     )
-    expires_at = Timestamp(
-        load_default=None, allow_none=True, metadata={"description": "A future time; null means never."}
+    expires_at = Timestamp(allow_none=True, metadata={"description": "A future time; null means never."})
+    allowed_addresses = Addresses(
+        allow_none=True,
+        metadata={"description": "The addresses and networks from which it may be used; null means any."},
     )
+    daily_limit_cents = AnySum(
+        data_key="daily_limit",
+        allow_none=True,
+        metadata={
+            "description": "What disbursements, refunds and approved payouts with the key may sum to in a Kampala "
+            "day, in shillings, fees included; null means any sum."
+        },
+    )
+    is_active = Whole(
+        lowest=0, highest=0, metadata={"description": "0 disables the key. The provider's support enables it again."}
+    )
+
+
+class CreateApiKeyBody(UpdateApiKeyBody):
+    """What a new key is called, and its bounds; what is left out is null."""
+
+    class Meta(Body.Meta):
+        exclude = ("is_active",)
 
 
 class DeleteApiKeysBody(Body):

@@ -91,6 +91,23 @@ class FeeSum(Amount):
         return {"anyOf": [number, text], "examples": [1500]}
 
 
+class AnySum(Amount):
+    """A sum of money without an upper bound, greater than 0: shillings in JSON, whole cents in Python."""
+
+    upper_bound: ClassVar[Decimal] = Decimal(10_000_000_000_000)
+    default_error_messages = {
+        "invalid": "Must be greater than 0, with at most two decimals.",
+        "null": "Must be greater than 0, with at most two decimals.",
+    }
+
+    @property
+    def json_schema(self) -> dict[str, Any]:
+        """The JSON Schema of the field."""
+        number = {"type": "number", "exclusiveMinimum": 0, "multipleOf": 0.01}
+        text = {"type": "string", "pattern": r"^[0-9]{1,12}(\.[0-9]{1,2})?$"}
+        return {"anyOf": [number, text], "examples": [2000000]}
+
+
 class Text(fields.Field[str]):
     """A string of `shortest` to `longest` characters without control characters."""
 

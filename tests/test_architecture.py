@@ -35,8 +35,8 @@ OPEN_TO_ANYBODY = {"/api/clients/login", "/api/clients/token/refresh", "/health/
 _HARMLESS = ("/check", "/replay")
 OTHER_LANGUAGES = ("/callbacks/<", "/ussd/<", "/metrics", "/openapi.json", "/menu.schema.json", "/docs")
 REDIRECTED = {"/"}
-# Every person may end their own login. A search shows only the kinds that its caller may read.
-WITHOUT_PERMISSION = {"/api/clients/logout", "/api/search"}
+# Everyone may end their own login, and a key sees itself. A search shows only the kinds that its caller may read.
+WITHOUT_PERMISSION = {"/api/clients/logout", "/api/key", "/api/search"}
 WITHOUT_DATA = {"/api/clients/logout"}
 # For fault tests only; no operator should find it.
 UNDOCUMENTED = {"USSD_KILL_POINT"}

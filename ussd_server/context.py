@@ -87,10 +87,11 @@ class RequestContext:
             return grant != APPROVE or self.caller.kind is not CallerKind.KEY
         return grant in grants or f"{grant.partition(':')[0]}:*" in grants
 
-    def require(self, grant: str, refusal: str = "The API key does not have the scope this request needs") -> None:
-        """Refuse with INSUFFICIENT_SCOPE (403) and the sentence `refusal` unless the caller holds `grant`."""
+    def require(self, grant: str, refusal: str | None = None) -> None:
+        """Refuse with INSUFFICIENT_SCOPE (403) unless the caller holds `grant`; the default `refusal` names it."""
         if not self.may(grant):
-            raise ServiceError(Code.INSUFFICIENT_SCOPE, refusal)
+            named = f"The API key does not have the scope {grant}, which this request needs"
+            raise ServiceError(Code.INSUFFICIENT_SCOPE, refusal or named)
 
     def require_operator(self) -> None:
         """Refuse every caller but the operator with INSUFFICIENT_SCOPE (403)."""

@@ -73,6 +73,11 @@ def iso_milliseconds(moment: datetime) -> str:
     return f"{in_utc.isoformat(timespec='milliseconds')[:-6]}Z"
 
 
+def kampala_day(moment: datetime) -> str:
+    """The day of a moment in Kampala: `2026-11-20`."""
+    return moment.astimezone(KAMPALA).date().isoformat()
+
+
 def moment_of(text: str) -> datetime | None:
     """Return the moment that an ISO 8601 text with an offset names; None for any other text."""
     try:

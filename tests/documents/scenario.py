@@ -59,6 +59,9 @@ def play_key_management(player: Player) -> None:
     player.manage("GET", "/service-identifier")
     wanted = {"scopes": "transactions:* balance:read", "expires_at": None}
     keys = [player.manage("POST", "/api-keys", wanted) for _ in range(5)]
+    bounds = {"name": "Till 4", "allowed_addresses": ["192.0.2.10", "2001:db8::/32"], "daily_limit": 2_000_000}
+    player.manage("PATCH", f"/api-keys/{keys[0]['id']}", bounds)
+    player.manage("GET", f"/api-keys/{keys[0]['id']}")
     player.manage("POST", f"/api-keys/{keys[0]['id']}/rotate", {"grace_period_seconds": 3600})
     player.manage("DELETE", f"/api-keys/{keys[0]['id']}")
     # Listings are written to the audit trail a moment later.
@@ -81,6 +84,9 @@ def _play_management_refusals(player: Player, login: dict[str, str], missing: st
     player.manage("POST", "/api-keys", _TOO_LARGE)
     player.manage("GET", "/api-keys?page=1")
     player.manage("POST", f"/api-keys/{missing}/rotate", {})
+    player.manage("PATCH", f"/api-keys/{missing}", {"colour": "red"})
+    player.manage("PATCH", f"/api-keys/{missing}", {})
+    player.manage("GET", f"/api-keys/{missing}")
     player.manage("DELETE", "/api-keys/not-an-id")
     player.manage("DELETE", f"/api-keys/{missing}")
     player.manage("GET", f"/payouts/{missing}")
@@ -121,6 +127,7 @@ def play_money(player: Player) -> None:
     player.until(lambda: player.look(f"/api/transactions/{back['transaction_id']}")["data"]["completed_at"])
     player.data("POST", f"/api/transactions/{paid['transaction_id']}/refunds", refund)
     player.data("GET", "/api/balance")
+    player.data("GET", "/api/key")
     player.data("GET", "/api/statements?limit=2")
     player.data("GET", "/api/reports/daily?date=2020-01-01")
 
@@ -256,8 +263,12 @@ def play_refusals(player: Player) -> None:
     player.data("POST", "/api/transactions", _TOO_LARGE)
     _play_without_database(player, request)
     player.send("GET", "/api/balance", None, player.key | {"x-api-secret": "wrong"})
+    _take_key(player, daily_limit=1000)
+    player.data("POST", "/api/transactions", request | {"type": "disbursement", "reference": "wage-1"})
     _take_key(player, scopes="balance:read")
     player.data("GET", "/api/transactions")
+    _take_key(player, allowed_addresses=["192.0.2.10"])
+    player.data("GET", "/api/balance")
     _take_key(player, expires_at=(datetime.now(UTC) + timedelta(seconds=3)).isoformat())
     player.until_refused(Code.API_KEY_DISABLED, "GET", "/api/balance", 0.2)
     _take_key(player)
@@ -265,7 +276,7 @@ def play_refusals(player: Player) -> None:
     player.manage("POST", "/logout", {"all": True})
 
 
-def _take_key(player: Player, **wanted: str) -> None:
+def _take_key(player: Player, **wanted: Any) -> None:
     """Make a key and use it from now on."""
     made = player.manage("POST", "/api-keys", wanted)
     player.key = {"x-api-key": made["apikey"], "x-api-secret": made["apisecret"]}

@@ -25,6 +25,10 @@ _MOST_DIGITS = 30
 _ESCAPED_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
+class FieldError(ServiceError):
+    """A refusal of one field of a body or a query; the message begins with its name."""
+
+
 def has_body(request: Request) -> bool:
     """Whether the request has a body."""
     length = request.environ.get("CONTENT_LENGTH", "")
@@ -150,7 +154,7 @@ def _loaded_from_nothing(schema: Schema) -> dict[str, Any]:
 
 
 def load(schema: Schema, document: Mapping[str, Any]) -> dict[str, Any]:
-    """Load a document with `schema`. Raises ServiceError with the code of the first field that is wrong."""
+    """Load a document with `schema`. Raises FieldError with the code of the first field that is wrong."""
     try:
         loaded: dict[str, Any] = schema.load(document)
     except ValidationError as error:
@@ -201,13 +205,13 @@ def _fitting_nowhere(_: str) -> Decimal:
     return Decimal("Infinity")
 
 
-def _refusal(schema: Schema, problems: Mapping[str, Any], document: Mapping[str, Any]) -> ServiceError:
+def _refusal(schema: Schema, problems: Mapping[str, Any], document: Mapping[str, Any]) -> FieldError:
     """The refusal for the first field, in the order of the schema, that has a problem."""
     declared = {field.data_key or name: field for name, field in schema.fields.items()}
     name = next((name for name in declared if name in problems), next(iter(problems)))
     # A missing field is an incomplete request, also where its own code is another one.
     code = getattr(declared.get(name), "refusal", "INVALID_REQUEST") if name in document else "INVALID_REQUEST"
-    return ServiceError(Code[code], f"{_shown(name)}: {_first_sentence(problems[name])}")
+    return FieldError(Code[code], f"{_shown(name)}: {_first_sentence(problems[name])}")
 
 
 def _first_sentence(problem: Any) -> str:

@@ -19,7 +19,12 @@ from ussd_server.status import Code
 _Json = dict[str, Any]
 EVERY_CALL = (Code.INVALID_REQUEST, Code.REQUEST_TOO_LARGE, Code.INTERNAL_ERROR, Code.SERVICE_UNAVAILABLE)
 _AUTHENTICATION_CODES: dict[Any, tuple[Code, ...]] = {
-    authenticate_api_key: (Code.INVALID_CREDENTIALS, Code.API_KEY_DISABLED, Code.RATE_LIMIT_EXCEEDED),
+    authenticate_api_key: (
+        Code.INVALID_CREDENTIALS,
+        Code.API_KEY_DISABLED,
+        Code.ADDRESS_NOT_ALLOWED,
+        Code.RATE_LIMIT_EXCEEDED,
+    ),
     authenticate_access_token: (Code.INVALID_CREDENTIALS, Code.RATE_LIMIT_EXCEEDED),
     allow_anyone: (),
 }

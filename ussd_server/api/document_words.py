@@ -12,6 +12,7 @@ TAGS = {
     "payouts": ("Payouts", "Many disbursements at once: from a file, approved by another person."),
     "statements": ("Statements and reports", "Every movement of an account, and the totals of a day."),
     "search": ("Search", "Find an object by its id, reference, receipt or phone number."),
+    "own_key": ("The calling key", "What the key of a call may do, and what is left of its limits."),
     "providers": ("Providers and subscribers", "The state of each provider, and the names of subscribers."),
     "webhooks": ("Webhooks and events", "Events, and the addresses that receive them."),
     "ussd": ("USSD sessions", "Conversations with phones, for a client that talks to a gateway itself."),

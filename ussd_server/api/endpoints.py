@@ -18,6 +18,7 @@ from flask import Blueprint, Request, Response
 from schemas.envelopes import Body, Query, error_envelope, management_envelope, success_envelope
 from ussd_server.api.bodies import (
     MAX_BODY_BYTES,
+    FieldError,
     load,
     load_query,
     parse_object,
@@ -36,6 +37,7 @@ Authenticator = Callable[[CurrentRequest], Caller]
 
 _View = TypeVar("_View", bound=Callable[..., Any])
 _Data = TypeVar("_Data")
+_MAY_NOT = "Insufficient permissions"
 _NOBODY = Caller(CallerKind.NOBODY)
 _STATUS_LINES = {status.value: f"{status.value} {status.phrase}" for status in HTTPStatus}
 
@@ -63,11 +65,12 @@ class EndpointSpec:
     write: Callable[[Any], Any]
     needs: str | None
     refuses: tuple[Code, ...]
-    refusal: str
+    refusal: str | None
     status: int
     message: str
     summary: str
     idempotent: bool
+    names_fault: bool
     also: Mapping[str, Callable[..., Response]]
     max_body_bytes: int
 
@@ -90,10 +93,11 @@ class ApiBlueprint(Blueprint):
         query: type[Query] | None = None,
         needs: str | None = None,
         refuses: tuple[Code, ...] = (),
-        refusal: str = "Insufficient permissions",
+        refusal: str | None = None,
         status: int = 200,
         message: str = "OK",
         idempotent: bool = False,
+        names_fault: bool = False,
         also: Mapping[str, Callable[..., Response]] | None = None,
         max_body_bytes: int = MAX_BODY_BYTES,
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -103,7 +107,8 @@ class ApiBlueprint(Blueprint):
         message from the variables of the path, the checked query and the checked body. The reply is what the view is
         annotated to return: a view with meanings (`wire.py`), or an `EndpointReply` of one.
         An `idempotent` route takes an `Idempotency-Key` header. `refuses` lists the error codes of the service method,
-        beside those of authentication, permission and schemas.
+        beside those of authentication, permission and schemas. With `names_fault` a management path names the field
+        that it refuses.
         `also` has other media types that a client may prefer by its `Accept` header, and what is called then instead
         of the view.
         """
@@ -124,6 +129,7 @@ class ApiBlueprint(Blueprint):
                 message,
                 (view.__doc__ or "").strip().partition("\n")[0],
                 idempotent,
+                names_fault,
                 also or {},
                 max_body_bytes,
             )
@@ -202,7 +208,7 @@ def _check(route: EndpointSpec, current: CurrentRequest, variables: Mapping[str,
     current.client_id = caller.client_id
     context = RequestContext(caller, current.request_id, current.address)
     if route.needs:
-        context.require(route.needs, route.refusal)
+        context.require(route.needs, route.refusal or (_MAY_NOT if current.is_management else None))
     message = _message(route, current, variables)
     return (context,) if message is None else (message, context)
 
@@ -239,9 +245,11 @@ def _message(route: EndpointSpec, current: CurrentRequest, variables: Mapping[st
         if route.takes is not None:
             parts |= _body_parts(route.takes, current.request)
     except ServiceError as error:
-        # Management paths have one message for every fault of a body or a query (wire contract 2).
+        # Management paths have one message for every fault of a body or a query (wire contract 2). Those of keys name
+        # the field.
         if current.is_management and error.code.http_status == 400:
-            raise ServiceError(Code.INVALID_REQUEST, f"Invalid {part}") from None
+            named = f": {error.message}" if route.names_fault and isinstance(error, FieldError) else ""
+            raise ServiceError(Code.INVALID_REQUEST, f"Invalid {part}{named}") from None
         raise
     if route.idempotent:
         parts["idempotency_key"] = read_idempotency_key(current.request)

@@ -9,20 +9,31 @@ from schemas.clients import (
     LogInBody,
     LogOutBody,
     RefreshLoginBody,
+    UpdateApiKeyBody,
 )
 from schemas.shared import RotateSecretBody
-from ussd_server.api.endpoints import ApiBlueprint, EndpointReply, allow_anyone, authenticate_access_token
+from ussd_server.api.endpoints import (
+    ApiBlueprint,
+    EndpointReply,
+    allow_anyone,
+    authenticate_access_token,
+    authenticate_api_key,
+)
 from ussd_server.api.requests import services
 from ussd_server.context import RequestContext
 from ussd_server.services.audit.messages import AuditEventView, ListAuditEvents
 from ussd_server.services.clients.key_messages import (
+    ApiKeyRecord,
     ApiKeyView,
     BulkDeletion,
     CreateApiKey,
     DeleteApiKey,
     DeleteApiKeys,
+    OwnKey,
     RotateApiKey,
     RotatedApiKeyView,
+    ShowApiKey,
+    UpdateApiKey,
 )
 from ussd_server.services.clients.messages import LogIn, LoginView, LogOut, RefreshLogin, ServiceIdentifier
 from ussd_server.status import Code
@@ -31,8 +42,15 @@ from ussd_server.wire import DeletionResult, Page
 _MAY_NOT_DELETE = "Insufficient permissions to delete this API key"
 _UNLESS_KNOWN = (Code.INVALID_CREDENTIALS, Code.RATE_LIMIT_EXCEEDED)
 
+own_key = ApiBlueprint("own_key", authenticate_api_key)
 logins = ApiBlueprint("logins", allow_anyone)
 clients = ApiBlueprint("clients", authenticate_access_token)
+
+
+@own_key.call("GET", "/api/key", message="API key")
+def get_own_key(context: RequestContext) -> OwnKey:
+    """Show a key what it may do, and what is left of its limits."""
+    return services().key_records.own(context)
 
 
 @logins.call(
@@ -94,6 +112,7 @@ def list_api_keys(context: RequestContext) -> tuple[ApiKeyView, ...]:
     "/api/clients/api-keys",
     makes=CreateApiKey,
     takes=CreateApiKeyBody,
+    names_fault=True,
     needs="api_keys:create",
     status=201,
     message="API Key created successfully",
@@ -105,10 +124,37 @@ def create_api_key(request: CreateApiKey, context: RequestContext) -> EndpointRe
 
 
 @clients.call(
+    "GET",
+    "/api/clients/api-keys/<api_key_id>",
+    makes=ShowApiKey,
+    needs="api_keys:list",
+    message="API Key",
+)
+def get_api_key(request: ShowApiKey, context: RequestContext) -> ApiKeyRecord:
+    """Show one API key, with everything that is known about it."""
+    return services().key_records.get(request, context)
+
+
+@clients.call(
+    "PATCH",
+    "/api/clients/api-keys/<api_key_id>",
+    makes=UpdateApiKey,
+    takes=UpdateApiKeyBody,
+    needs="api_keys:rotate",
+    names_fault=True,
+    message="API Key updated successfully",
+)
+def update_api_key(request: UpdateApiKey, context: RequestContext) -> ApiKeyRecord:
+    """Change an API key without a new secret, in every process from the reply on."""
+    return services().key_records.update(request, context)
+
+
+@clients.call(
     "POST",
     "/api/clients/api-keys/<api_key_id>/rotate",
     makes=RotateApiKey,
     takes=RotateSecretBody,
+    names_fault=True,
     needs="api_keys:rotate",
     message="API Key rotated successfully",
 )

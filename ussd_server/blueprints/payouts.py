@@ -127,7 +127,7 @@ def list_payout_items(request: ListPayoutItems, context: RequestContext) -> Page
     needs="payouts:approve",
     takes=ApprovePayoutBody,
     makes=ApprovePayout,
-    refuses=(Code.NOT_FOUND, Code.INSUFFICIENT_BALANCE),
+    refuses=(Code.NOT_FOUND, Code.INSUFFICIENT_BALANCE, Code.DAILY_LIMIT_REACHED),
     message="Payout approved",
 )
 def approve_payout(request: ApprovePayout, context: RequestContext) -> PayoutView:

@@ -36,7 +36,7 @@ transactions = ApiBlueprint("transactions", authenticate_api_key)
     takes=CreateTransactionBody,
     query=WaitQuery,
     makes=CreateTransaction,
-    refuses=(Code.INSUFFICIENT_BALANCE, Code.TRANSACTION_FAILED),
+    refuses=(Code.INSUFFICIENT_BALANCE, Code.DAILY_LIMIT_REACHED, Code.TRANSACTION_FAILED),
     status=201,
     message="Transaction accepted",
 )
@@ -52,7 +52,12 @@ def create_transaction(request: CreateTransaction, context: RequestContext) -> E
     idempotent=True,
     takes=CreateRefundBody,
     makes=CreateRefund,
-    refuses=(Code.TRANSACTION_NOT_FOUND, Code.INSUFFICIENT_BALANCE, Code.TRANSACTION_FAILED),
+    refuses=(
+        Code.TRANSACTION_NOT_FOUND,
+        Code.INSUFFICIENT_BALANCE,
+        Code.DAILY_LIMIT_REACHED,
+        Code.TRANSACTION_FAILED,
+    ),
     status=201,
     message="Refund accepted",
 )

@@ -18,6 +18,7 @@ from ussd_server.services.clients.api_keys import ApiKeyService
 from ussd_server.services.clients.auth import AuthService
 from ussd_server.services.clients.clients import ClientService
 from ussd_server.services.clients.key_reader import ApiKeyReader, KeyExplanationService
+from ussd_server.services.clients.keys.records import ApiKeyRecordService
 from ussd_server.services.clients.logins import LoginService
 from ussd_server.services.clients.password_links import ForgottenPasswordService, PasswordLinkService
 from ussd_server.services.clients.second_factors import SecondFactorService
@@ -93,6 +94,7 @@ class Services:
         self.clients = ClientService(runtime)
         self.api_keys = ApiKeyService(runtime)
         self.key_reader = ApiKeyReader(runtime)
+        self.key_records = ApiKeyRecordService(runtime, self.key_reader)
         self.key_explanations = KeyExplanationService(runtime)
         self.team = TeamService(runtime)
         self.logins = LoginService(runtime)

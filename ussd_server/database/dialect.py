@@ -149,6 +149,10 @@ class Dialect(ABC):
         """The microseconds of a moment since 1970; on SQLite in whole seconds."""
 
     @abstractmethod
+    def kampala_day(self, moment: str) -> str:
+        """The day of a moment in Kampala as text: `2026-11-20`."""
+
+    @abstractmethod
     def json_value(self, document: str, key: str, kind: str) -> str:
         """The value of a key of a JSON object, in the type that PostgreSQL calls `kind`."""
 

@@ -186,6 +186,9 @@ class Postgres(Dialect):
     def microseconds(self, moment: str) -> str:
         return f"CAST(date_part('epoch', {moment}) * 1000000 AS bigint)"
 
+    def kampala_day(self, moment: str) -> str:
+        return f"to_char({moment} AT TIME ZONE 'UTC' + interval '3 hours', 'YYYY-MM-DD')"
+
     def json_value(self, document: str, key: str, kind: str) -> str:
         return f"({document}::jsonb ->> ({key}))::{kind}"
 

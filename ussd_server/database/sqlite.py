@@ -38,6 +38,13 @@ _POST = (
         value ->> 'hold_id', value ->> 'created_at'
     FROM json_each(?, '$.legs') ORDER BY key""",
 )
+_SPEND = """INSERT INTO key_spending (key_id, day, spent_cents)
+    SELECT value ->> 'key_id', value ->> 'day', sum(value ->> 'cents') FROM json_each(?, '$.spending')
+    WHERE true GROUP BY 1, 2
+    ON CONFLICT (key_id, day) DO UPDATE SET spent_cents = spent_cents + excluded.spent_cents"""
+_OVERSPENT = """SELECT 1 FROM json_each(?, '$.spending')
+    JOIN key_spending ON key_id = value ->> 'key_id' AND day = value ->> 'day'
+    JOIN api_keys ON api_keys.id = key_id WHERE spent_cents > daily_limit_cents"""
 _TERMS = "coalesce((SELECT {0} FROM fees WHERE client_id = value ->> 'client_id' AND type = value ->> 'type'), 0)"
 _OTHER_TERMS = f"""SELECT 1 FROM json_each(?, '$.fees')
     WHERE value ->> 'fixed_cents' <> {_TERMS.format("fixed_cents")}
@@ -188,6 +195,9 @@ class Sqlite(Dialect):
     def microseconds(self, moment: str) -> str:
         return f"CAST(strftime('%s', {moment}) AS integer) * 1000000"
 
+    def kampala_day(self, moment: str) -> str:
+        return f"date({moment}, '+3 hours')"
+
     def json_value(self, document: str, key: str, kind: str) -> str:
         return f"{document} ->> ({key})"
 
@@ -201,6 +211,9 @@ class Sqlite(Dialect):
         return None
 
     def post(self, document: str) -> None:
+        is_counted = self.pool.execute_sql(_SPEND, (document,)).rowcount > 0
+        if is_counted and self.pool.execute_sql(_OVERSPENT, (document,)).fetchone() is not None:
+            raise IntegrityError("daily_limit_reached")
         for statement in _POST:
             self.pool.execute_sql(statement, (document,))
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from peewee import BigIntegerField, BlobField, BooleanField, TextField
+from peewee import BigIntegerField, BlobField, BooleanField, CompositeKey, TextField
 
-from ussd_server.database.columns import IdField, MomentField, PeopleField, Table
+from ussd_server.database.columns import CentsField, IdField, MomentField, PeopleField, Table
 
 
 class ApiKey(Table):
@@ -12,7 +12,8 @@ class ApiKey(Table):
 
     The secret is stored encrypted (`secret_sealed`, to show it again) and as an HMAC (`secret_digest`, to authenticate
     with). Both name their master key. The `previous_` columns hold the secret that a rotation replaced, valid until
-    `previous_secret_expires_at`.
+    `previous_secret_expires_at`. `created_by` is the id of a person, null for a key of the operator's;
+    `allowed_addresses` are networks with spaces between, null for any.
     """
 
     id = IdField(primary_key=True)
@@ -32,6 +33,11 @@ class ApiKey(Table):
     last_used_at = MomentField(null=True)
     people = PeopleField(null=True)
     previous_people = PeopleField(null=True)
+    name = TextField(null=True)
+    created_by = IdField(null=True)
+    allowed_addresses = TextField(null=True)
+    daily_limit_cents = CentsField(null=True)
+    last_used_address = TextField(null=True)
 
     class Meta:
         table_name = "api_keys"
@@ -47,6 +53,18 @@ class DeletedApiKey(Table):
 
     class Meta:
         table_name = "deleted_api_keys"
+
+
+class KeySpending(Table):
+    """What was paid with a key on a day of Kampala, such as `2026-11-20`, in cents."""
+
+    key_id = IdField()
+    day = TextField()
+    spent_cents = CentsField()
+
+    class Meta:
+        table_name = "key_spending"
+        primary_key = CompositeKey("key_id", "day")
 
 
 class UnseenChanges(Table):

@@ -195,6 +195,8 @@ def test_what_each_role_may_do(example_client: ExampleClient, web: FlaskClient) 
             for method, path in [
                 ("GET", KEYS),
                 ("POST", KEYS),
+                ("GET", f"{KEYS}/{key}"),
+                ("PATCH", f"{KEYS}/{key}"),
                 ("POST", f"{KEYS}/{key}/rotate"),
                 ("DELETE", f"{KEYS}/{key}"),
                 ("GET", "audit-events"),
@@ -202,10 +204,10 @@ def test_what_each_role_may_do(example_client: ExampleClient, web: FlaskClient) 
             ]
         ]
 
-    assert statuses("owner") == [200, 201, 200, 200, 200, 200]
-    assert statuses("admin") == [200, 201, 200, 200, 200, 200]
-    assert statuses("developer") == [200, 201, 200, 403, 403, 200]
-    assert statuses("viewer") == [403, 403, 403, 403, 403, 200]
+    assert statuses("owner") == [200, 201, 200, 200, 200, 200, 200, 200]
+    assert statuses("admin") == [200, 201, 200, 200, 200, 200, 200, 200]
+    assert statuses("developer") == [200, 201, 200, 200, 200, 403, 403, 200]
+    assert statuses("viewer") == [403, 403, 403, 403, 403, 403, 403, 200]
 
 
 def test_the_service_identifier_names_the_client(owner: Browser, example_client: ExampleClient) -> None:

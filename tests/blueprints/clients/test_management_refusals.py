@@ -38,6 +38,8 @@ def test_a_malformed_id_is_refused_in_the_documents_words(owner: Browser) -> Non
     for key_id in MALFORMED_IDS:
         assert answer(owner.ask("DELETE", f"{KEYS}/{key_id}")) == (400, "Invalid API key ID format")
         assert answer(owner.ask("POST", f"{KEYS}/{key_id}/rotate")) == (400, "Invalid API key ID format")
+        assert answer(owner.ask("GET", f"{KEYS}/{key_id}")) == (400, "Invalid API key ID format")
+        assert answer(owner.ask("PATCH", f"{KEYS}/{key_id}")) == (400, "Invalid API key ID format")
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
@@ -46,11 +48,19 @@ def test_a_key_is_not_created_from_a_bad_body(owner: Browser) -> None:
         {"scopes": ""}, {"scopes": []}, {"scopes": "ussd:read  ussd:write"},
         {"scopes": [None]}, {"scopes": " ussd:read"}, {"scopes": "ussd:read\nussd:write"},
         {"scopes": 5}, {"scopes": {"ussd": "read"}},
-        {"scopes": "ussd:*", "name": "x"}, {"expires_at": "tomorrow"},
+        {"scopes": "ussd:*", "colour": "x"}, {"expires_at": "tomorrow"}, {"name": ""}, {"name": "x" * 101},
+        {"allowed_addresses": []}, {"allowed_addresses": ["10.0.0.1"] * 21}, {"allowed_addresses": ["10.0.0.1/8"]},
+        {"allowed_addresses": "10.0.0.1"}, {"allowed_addresses": ["fe80::1%eth0"]},
+        {"allowed_addresses": ["010.1.1.1"]},
+        {"allowed_addresses": ["1" * 9999]}, {"daily_limit": 0}, {"daily_limit": 1.001}, {"daily_limit": "x"},
         {"expires_at": "2020-01-01T00:00:00Z"}, {"expires_at": 4102444800}, {"expires_at": "2099-01-01"},
         {"expires_at": "2099-01-01T00:00:00"}, {"expires_at": ""}, {"expires_at": True}, {"is_active": 1},
     ]:  # fmt: skip
-        assert answer(owner.ask("POST", KEYS, body)) == (400, "Invalid request body")
+        status, message = answer(owner.ask("POST", KEYS, body))
+        wrong = list(body)[-1]
+        assert status == 400
+        if wrong != "scopes":
+            assert message.startswith(f"Invalid request body: {wrong}: ")
         assert owner.ask("GET", KEYS).json["data"] == []
     for scope in ("everything", "USSD:READ", "ussd:read ussd:write"):
         refused = answer(owner.ask("POST", KEYS, {"scopes": [scope]}))
@@ -62,14 +72,15 @@ def test_a_grace_period_is_a_whole_number_of_seconds_up_to_a_week(owner: Browser
     record = owner.ask("POST", KEYS).json["data"]
     for grace in (-1, 604_801, 1.5, True, "60", None, [], 10**30):
         reply = owner.ask("POST", f"{KEYS}/{record['id']}/rotate", {"grace_period_seconds": grace})
-        assert answer(reply) == (400, "Invalid request body")
+        assert reply.json["message"].startswith("Invalid request body: grace_period_seconds: ")
+        assert answer(reply)[0] == 400
     assert owner.ask("GET", KEYS).json["data"] == [record]
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_malformed_json_is_an_invalid_body_and_nothing_worse(owner: Browser, web: FlaskClient) -> None:
     for text in [
-        b"[]", b"null", b"{", b"\xff", b'{"a":1,"a":1}', b'{"scopes":NaN}', b"[" * 30_000,
+        b"[]", b"null", b"{", b"\xff", b'{"a":1,"a":1}', b'{"api_key_ids":NaN,}', b"[" * 30_000,
         b'{"scopes":"\\u0000"}', b'"x"', b'{"scopes":"\\ud800"}', "{}".encode("utf-16"), b"{} {}",
     ]:  # fmt: skip
         for method, path in [("POST", KEYS), ("DELETE", f"{KEYS}/bulk"), ("POST", "logout")]:
@@ -108,6 +119,8 @@ def test_a_viewer_cannot_find_out_which_keys_exist(example_client: ExampleClient
     for method, path, message in [
         ("DELETE", "{}", "Insufficient permissions to delete this API key"),
         ("POST", "{}/rotate", "Insufficient permissions"),
+        ("GET", "{}", "Insufficient permissions"),
+        ("PATCH", "{}", "Insufficient permissions"),
     ]:
         replies = [viewer.ask(method, f"{KEYS}/{path.format(key_id)}") for key_id in ids]
         assert {answer(reply) for reply in replies} == {(403, message)}
@@ -128,6 +141,8 @@ def test_another_clients_key_answers_like_one_that_does_not_exist(
     for method, path, body in [
         ("DELETE", f"{KEYS}/{{}}", None),
         ("POST", f"{KEYS}/{{}}/rotate", {}),
+        ("GET", f"{KEYS}/{{}}", None),
+        ("PATCH", f"{KEYS}/{{}}", {}),
         ("DELETE", f"{KEYS}/bulk", {"api_key_ids": ["{}"], "atomic": True}),
     ]:
 
@@ -146,7 +161,7 @@ def test_another_clients_key_answers_like_one_that_does_not_exist(
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_a_wrong_method_names_the_right_ones(owner: Browser) -> None:
-    reply = owner.ask("GET", f"{KEYS}/bulk-delete")
+    reply = owner.ask("PUT", f"{KEYS}/bulk-delete")
     assert answer(reply) == (405, "Method not allowed")
     assert set(reply.headers["Allow"].split(", ")) >= {"DELETE", "POST"}
 

@@ -80,10 +80,10 @@ def test_each_kind_of_authentication_has_its_security_scheme_and_statuses(app: F
 
 
 def test_every_program_needs_a_permission_for_everything(app: Flask) -> None:
-    # A search shows only the kinds that its caller may read.
+    # A search shows only the kinds that its caller may read, and a key may always look at itself.
     assert [
         path for path, _, route in routes(app) if route.authenticate is authenticate_api_key and not route.needs
-    ] == ["/api/search"]
+    ] == ["/api/search", "/api/key"]
 
 
 def test_what_is_made_says_where_it_is(document: dict[str, Any]) -> None:

@@ -45,6 +45,7 @@ def scene(services: Services, clock: MovableClock) -> Scene:
     names |= _drafts(services, call)
     names |= _reviews(services, clock, call)
     names["row"] = Transaction.get(Transaction.payout_id == names["payout"]).id
+    names["key"] = Transaction.get_by_id(names["row"]).key_id
     names["deposit"] = Transaction.get(Transaction.client_id == call.client_id, Transaction.type == "deposit").id
     names["session"] = _ended_session(services, clock)
     keyed = services.transactions.create(request(shillings=1, idempotency_key="mine"), call)

@@ -50,6 +50,7 @@ _NO_REVIEW = check_history.UNREPORTED_REVIEW
 _OTHER_TIME = "has a movement in its statement at another time than it was made"
 _OTHER_KIND = "has a kind that is not that of its name"
 _NEVER_SENT = "was answered by its provider and never sent"
+_SPENT = "has spent another sum on a day than its payments"
 _UNBOUND = "has an idempotency key that is bound to none"
 
 
@@ -130,6 +131,11 @@ SABOTAGE = [
       (_BALANCE, "provider"),
       (_TWICE, "collection_00"),
       (_STATE, "collection_00")}),
+    # What keys paid.
+    ("UPDATE key_spending SET spent_cents = spent_cents - 1", {(_SPENT, "key")}),
+    ("UPDATE key_spending SET day = '2020-01-01'", {(_SPENT, "key")}),
+    ("DELETE FROM key_spending", {(_SPENT, "key")}),
+    ("UPDATE transactions SET key_id = NULL WHERE id = '{row}'", {(_SPENT, "key")}),
     # Statements.
     ("UPDATE ledger_entries SET balance_cents = balance_cents + 1 WHERE posted_us = "
      "(SELECT min(posted_us) FROM ledger_entries WHERE account_id = '{main}')",

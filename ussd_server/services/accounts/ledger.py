@@ -46,15 +46,21 @@ class Postings:
     """Money to be moved or held.
 
     `accounts` are all accounts of the legs (`id`, `client_id`, `name`, `kind`, `created_at`); missing ones are opened.
-    `legs` are transfers that name their accounts as `debit` and `credit`.
+    `legs` are transfers that name their accounts as `debit` and `credit`. `spending` are sums that count towards the
+    daily limits of keys (`key_id`, `day`, `cents`).
     """
 
     accounts: Rows
     legs: Rows
+    spending: Rows = ()
 
 
 class AnotherFeeError(Exception):
     """The terms of a fee are not those that are agreed now."""
+
+
+class DailyLimitError(Exception):
+    """More than an API key may pay in a day."""
 
 
 class OverdraftError(Exception):
@@ -168,7 +174,10 @@ def postings_of(client_id: str, transaction_id: str, legs: Collection[Leg], now:
 
 
 def write_postings(postings: Postings) -> None:
-    """Write legs, all or none; call inside the unit of work that makes the change. Raises OverdraftError."""
+    """Write legs, all or none; call inside the unit of work that makes the change.
+
+    Raises OverdraftError and DailyLimitError.
+    """
     document = orjson.dumps(postings).decode()
     with named_refusals():
         dialect().post(document)
@@ -176,13 +185,15 @@ def write_postings(postings: Postings) -> None:
 
 @contextmanager
 def named_refusals() -> Iterator[None]:
-    """Raise OverdraftError and AnotherFeeError for the constraints that mean them."""
+    """Raise OverdraftError, DailyLimitError and AnotherFeeError for the constraints that mean them."""
     try:
         yield
     except IntegrityError as error:
         match dialect().broken_rule(error):
             case "no_overdraft":
                 raise OverdraftError from None
+            case "daily_limit_reached":
+                raise DailyLimitError from None
             case "another_fee_was_agreed":
                 raise AnotherFeeError from None
         raise

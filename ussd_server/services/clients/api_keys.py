@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,12 +12,10 @@ from ussd_server.context import APPROVE, RequestContext
 from ussd_server.database.columns import written_moment
 from ussd_server.database.compiled_queries import CompiledQuery, param
 from ussd_server.database.unit_of_work import for_update, unit_of_work
-from ussd_server.models.clients import Client, User
 from ussd_server.models.keys import ApiKey, DeletedApiKey
 from ussd_server.runtime import Runtime
 from ussd_server.security.credentials import may_be_apikey, may_be_apisecret, new_apikey, new_apisecret
 from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.clients.auth import GIVES_SCOPES
 from ussd_server.services.clients.key_messages import (
     HIDDEN_SECRET,
     ApiKeyView,
@@ -34,6 +32,14 @@ from ussd_server.services.clients.key_messages import (
     approves,
     joined_scopes,
 )
+from ussd_server.services.clients.keys.values import (
+    MAY_NOT,
+    NOT_FOUND,
+    columns_of,
+    lock_client,
+    require_well_formed,
+    require_within_role,
+)
 from ussd_server.services.clients.secret_readers import add_reader, unread_keys
 from ussd_server.services.people import people_behind
 from ussd_server.services.sessions.endings import invalidate_sessions
@@ -44,9 +50,7 @@ from ussd_server.wire import DeletionResult, writer
 
 MOST_KEYS_OF_A_CLIENT = 50
 
-_MAY_NOT = "Insufficient permissions"
 _MAY_NOT_DELETE = "Insufficient permissions to delete this API key"
-_NOT_FOUND = "API Key not found"
 
 _WRITE_DELETED = writer(DeletedApiKeyView)
 
@@ -78,7 +82,7 @@ class ApiKeyService:
 
     def list(self, context: RequestContext) -> tuple[ApiKeyView, ...]:
         """All keys of the client with their secrets, oldest first. Their reader counts as a person behind each."""
-        context.require("api_keys:list", _MAY_NOT)
+        context.require("api_keys:list", MAY_NOT)
         write_audit_event("api_key.listed", context, self._clock.now(), client_id=context.client_id)
         rows = _OF_CLIENT.tuples(client_id=context.client_id)
         while unread := _unread(rows, context):
@@ -95,16 +99,20 @@ class ApiKeyService:
         return keys
 
     def create(self, request: CreateApiKey, context: RequestContext) -> ApiKeyView:
-        """Make a key with a fresh secret. INVALID_REQUEST for bad scopes, a past expiry, or a client with 50 keys."""
-        context.require("api_keys:create", _MAY_NOT)
+        """Make a key with a fresh secret. INVALID_REQUEST names the field that is wrong, or a client with 50 keys."""
+        context.require("api_keys:create", MAY_NOT)
         now = self._clock.now()
-        scopes = _scopes(request.scopes, "Invalid request body")
-        _require_within_role(scopes, context)
-        if request.expires_at is not None and request.expires_at <= now:
-            raise ServiceError(Code.INVALID_REQUEST, "Invalid request body")
+        columns = columns_of(request, now)
+        require_within_role(columns["scopes"], context)
         with unit_of_work():
             row = self._insert(
-                context.client_id, new_apikey(), new_apisecret(), scopes, request.expires_at, now, _people(context)
+                context.client_id,
+                new_apikey(),
+                new_apisecret(),
+                now,
+                people=_people(context),
+                created_by=context.caller.user_id,
+                **columns,
             )
             write_audit_event("api_key.created", context, now, client_id=row.client_id, object_id=row.id)
         return self._view(row)
@@ -114,16 +122,16 @@ class ApiKeyService:
 
         INVALID_REQUEST for a malformed id, NOT_FOUND for a key that is not the client's.
         """
-        context.require("api_keys:rotate", _MAY_NOT)
-        _require_well_formed([request.api_key_id])
+        context.require("api_keys:rotate", MAY_NOT)
+        require_well_formed([request.api_key_id])
         now = self._clock.now()
         grace_ends_at = now + timedelta(seconds=request.grace_period_seconds)
         with self._key_cache.invalidate(context.client_id):
-            _lock_client(context.client_id)
+            lock_client(context.client_id)
             row = ApiKey.get_or_none(ApiKey.id == request.api_key_id, ApiKey.client_id == context.client_id)
             if row is None:
-                raise ServiceError(Code.NOT_FOUND, _NOT_FOUND)
-            _require_within_role(row.scopes, context)
+                raise ServiceError(Code.NOT_FOUND, NOT_FOUND)
+            require_within_role(row.scopes, context)
             previous_secret = (
                 self._vault.decrypt(row.secret_sealed, row.client_id, row.id) if request.grace_period_seconds else None
             )
@@ -165,7 +173,7 @@ class ApiKeyService:
         with self._key_cache.invalidate(_client_of(chosen)):
             row = for_update(chosen).first()
             if row is None:
-                raise ServiceError(Code.NOT_FOUND, _NOT_FOUND)
+                raise ServiceError(Code.NOT_FOUND, NOT_FOUND)
             row.is_active, row.updated_at = is_active, now
             row.save(only=[ApiKey.is_active, ApiKey.updated_at])
             action = "api_key.enabled" if is_active else "api_key.disabled"
@@ -187,14 +195,20 @@ class ApiKeyService:
             raise ServiceError(
                 Code.INVALID_REQUEST, "apisecret: Must be 16 to 128 printable ASCII characters without spaces."
             )
-        scopes = _scopes(request.scopes, "scopes: Must be resource:action, as the API document lists them")
+        scopes = _imported_scopes(request.scopes)
         now = self._clock.now()
         if present := ApiKey.get_or_none(ApiKey.apikey == request.apikey):
             return self._reimport(present, request, scopes, context, now)
         try:
             with unit_of_work():
                 row = self._insert(
-                    request.client_id, request.apikey, request.apisecret, scopes, request.expires_at, now, frozenset()
+                    request.client_id,
+                    request.apikey,
+                    request.apisecret,
+                    now,
+                    people=frozenset(),
+                    scopes=scopes,
+                    expires_at=request.expires_at,
                 )
                 # Checked after the insert, because the insert waits for a deletion of the same key that is in progress.
                 if DeletedApiKey.select().where(DeletedApiKey.apikey == request.apikey).exists():
@@ -204,17 +218,8 @@ class ApiKeyService:
             raise ServiceError(Code.INVALID_REQUEST, "apikey: Another import of it is under way.") from None
         return ImportedApiKey(row.id, row.apikey, "created")
 
-    def _insert(
-        self,
-        client_id: str,
-        apikey: str,
-        secret: str,
-        scopes: str | None,
-        expires_at: datetime | None,
-        now: datetime,
-        people: frozenset[str],
-    ) -> ApiKey:
-        _lock_client(client_id)
+    def _insert(self, client_id: str, apikey: str, secret: str, now: datetime, **columns: Any) -> ApiKey:
+        lock_client(client_id)
         if ApiKey.select().where(ApiKey.client_id == client_id).count() >= MOST_KEYS_OF_A_CLIENT:
             raise ServiceError(Code.INVALID_REQUEST, "API Key limit reached")
         key_id = new_id(now)
@@ -223,12 +228,10 @@ class ApiKeyService:
             client_id=client_id,
             apikey=apikey,
             **self._vault.keep(secret, None, client_id, key_id),
-            scopes=scopes,
             is_active=True,
             created_at=now,
             updated_at=now,
-            expires_at=expires_at,
-            people=people,
+            **columns,
         )
 
     def _reimport(
@@ -248,10 +251,10 @@ class ApiKeyService:
         return ImportedApiKey(row.id, row.apikey, "updated")
 
     def _delete(self, key_ids: Sequence[str], all_or_none: bool, context: RequestContext) -> BulkDeletion:
-        _require_well_formed(key_ids)
+        require_well_formed(key_ids)
         now = self._clock.now()
         with self._key_cache.invalidate(context.client_id):
-            _lock_client(context.client_id)
+            lock_client(context.client_id)
             rows = {
                 row.id: row
                 for row in ApiKey.select(ApiKey.id, ApiKey.client_id, ApiKey.apikey)
@@ -259,12 +262,12 @@ class ApiKeyService:
                 .order_by(ApiKey.id)
             }
             if all_or_none and len(rows) < len(key_ids):
-                raise ServiceError(Code.NOT_FOUND, _NOT_FOUND)
+                raise ServiceError(Code.NOT_FOUND, NOT_FOUND)
             for row in rows.values():
                 _remove(row, context, now)
         deleted = tuple(DeletionResult(key_id, now) for key_id in key_ids if key_id in rows)
         status = Code.NOT_FOUND.http_status
-        failed = tuple(FailedDeletion(key_id, status, _NOT_FOUND) for key_id in key_ids if key_id not in rows)
+        failed = tuple(FailedDeletion(key_id, status, NOT_FOUND) for key_id in key_ids if key_id not in rows)
         return BulkDeletion(deleted, failed, len(key_ids), len(deleted), len(failed))
 
     def _view(self, row: ApiKey) -> ApiKeyView:
@@ -296,15 +299,9 @@ def _client_of(chosen: Any) -> str:
     """The client of the one key that a query chooses. NOT_FOUND for none."""
     row: ApiKey | None = chosen.first()
     if row is None:
-        raise ServiceError(Code.NOT_FOUND, _NOT_FOUND)
+        raise ServiceError(Code.NOT_FOUND, NOT_FOUND)
     client_id: str = row.client_id
     return client_id
-
-
-def _lock_client(client_id: str) -> None:
-    """Lock the client's row until the unit of work ends. NOT_FOUND for a client that does not exist."""
-    if for_update(Client.select(Client.id).where(Client.id == client_id)).first() is None:
-        raise ServiceError(Code.NOT_FOUND, "Client not found")
 
 
 def _remove(row: ApiKey, context: RequestContext, now: datetime) -> None:
@@ -317,29 +314,16 @@ def _remove(row: ApiKey, context: RequestContext, now: datetime) -> None:
     write_audit_event("api_key.deleted", context, now, client_id=row.client_id, object_id=row.id)
 
 
-def _require_well_formed(key_ids: Iterable[str]) -> None:
-    if not all(is_id(key_id) for key_id in key_ids):
-        raise ServiceError(Code.INVALID_REQUEST, "Invalid API key ID format")
-
-
-def _require_within_role(scopes: str | None, context: RequestContext) -> None:
-    """Refuse people to make or rotate a key that may do more than their role gives, as it is in the database now."""
-    if context.caller.user_id is None or scopes is None:
-        return
-    role = User.get(User.id == context.caller.user_id, User.client_id == context.client_id).role
-    if not GIVES_SCOPES[role].issuperset(scopes.split()):
-        raise ServiceError(Code.INSUFFICIENT_SCOPE, _MAY_NOT)
-
-
 def _people(context: RequestContext) -> frozenset[str]:
     """The people behind a key that this caller makes or rotates; none behind the operator's."""
     user_id = context.caller.user_id
     return frozenset() if user_id is None else people_behind(context.client_id, [user_id])
 
 
-def _scopes(scopes: tuple[str, ...] | None, refusal: str) -> str | None:
+def _imported_scopes(scopes: tuple[str, ...] | None) -> str | None:
     try:
         return None if scopes is None else joined_scopes(scopes)
     except ValueError as fault:
         named = f": {fault}" if fault.args else ""
-        raise ServiceError(Code.INVALID_REQUEST, f"{refusal}{named}") from None
+        sentence = f"scopes: Must be resource:action, as the API document lists them{named}"
+        raise ServiceError(Code.INVALID_REQUEST, sentence) from None

@@ -11,7 +11,7 @@ from peewee import JOIN
 from ussd_server.context import APPROVE, Caller, CallerKind, SignedInPerson
 from ussd_server.database.compiled_queries import CompiledQuery, param
 from ussd_server.limits.decisions import DATA_CALL_REFUSED, RateLimitDecision
-from ussd_server.limits.networks import network_of
+from ussd_server.limits.networks import is_within, network_of
 from ussd_server.models.clients import Client, Login, User, UserFactor
 from ussd_server.runtime import Runtime
 from ussd_server.security.credentials import may_be_apikey
@@ -109,7 +109,7 @@ class AuthService:
         INVALID_CREDENTIALS (401) for a missing or wrong key or secret, in the same words for every cause. A well-formed
         attempt counts against `address`; an address with too many gets RATE_LIMIT_EXCEEDED (429) instead, and the key's
         limits are not touched. API_KEY_DISABLED (403) when both are right but the key is disabled or expired, or its
-        client is disabled.
+        client is disabled; ADDRESS_NOT_ALLOWED (403), which counts, when the key may not be used from `address`.
         """
         apikey, secret = apikey or "", secret or ""
         is_well_formed = 0 < len(secret) <= _LONGEST_HEADER
@@ -176,7 +176,7 @@ class AuthService:
         if proof and not self._vault.knows(key.digest_key_id):
             return None
         is_present = self._vault.matches(secret, key.key_id, key.secret_digest, key.digest_key_id)
-        fault = self._fault_of(key, secret, is_present)
+        fault = self._fault_of(key, secret, is_present, address)
         is_wrong, counts = fault is Code.INVALID_CREDENTIALS, fault is not Code.API_KEY_DISABLED
         account = ("wrong-secret", network_of(address)) if is_wrong else ("api-key", key.key_id)
         if proof:
@@ -186,14 +186,14 @@ class AuthService:
         else:
             decision = (self._limiter.hit if counts else self._limiter.peek)(*account)
         if fault is not None:
-            raise _refusal_of_key(key, fault, decision)
+            raise _refusal_of_key(key, fault, decision, address)
         if decision.accepted:
-            self._uses.note(key.key_id, self._clock.now())
+            self._uses.note(key.key_id, self._clock.now(), address)
         caller = key.caller if is_present else replace(key.caller, people=key.previous_people)
         return AuthenticatedKey(caller, decision)
 
-    def _fault_of(self, key: CachedKey, secret: str, is_present: bool) -> Code | None:
-        """Why this secret is refused; None when it is the present one, or the previous one within its grace period."""
+    def _fault_of(self, key: CachedKey, secret: str, is_present: bool, address: str) -> Code | None:
+        """Why this call is refused; None for the present secret, or the previous one within its grace period."""
         if not is_present:
             previous, ends_at = key.previous_secret_digest, key.previous_secret_expires_at
             if previous is None or ends_at is None or ends_at <= self._clock.now():
@@ -201,12 +201,17 @@ class AuthService:
             if not self._vault.matches(secret, key.key_id, previous, key.digest_key_id):
                 return Code.INVALID_CREDENTIALS
         is_expired = key.expires_at is not None and key.expires_at <= self._clock.now()
-        return Code.API_KEY_DISABLED if is_expired or not key.is_enabled else None
+        if is_expired or not key.is_enabled:
+            return Code.API_KEY_DISABLED
+        is_elsewhere = key.allowed_networks is not None and not is_within(address, key.allowed_networks)
+        return Code.ADDRESS_NOT_ALLOWED if is_elsewhere else None
 
 
-def _refusal_of_key(key: CachedKey, fault: Code, decision: RateLimitDecision) -> ServiceError:
+def _refusal_of_key(key: CachedKey, fault: Code, decision: RateLimitDecision, address: str) -> ServiceError:
     if fault is Code.INVALID_CREDENTIALS:
         refusal = _wrong_secret(decision)
+    elif fault is Code.ADDRESS_NOT_ALLOWED:
+        refusal = ServiceError(fault, f"The API key may not be used from the address {address}")
     else:
         refusal = ServiceError(fault, "The API key is disabled or expired")
     refusal.key_id, refusal.client_id = key.key_id, key.client_id

@@ -28,6 +28,7 @@ from ussd_server.context import Caller, CallerKind
 from ussd_server.database.compiled_queries import CompiledQuery, param
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.limits.decisions import Proof
+from ussd_server.limits.networks import Network, read_network
 from ussd_server.models.clients import Client
 from ussd_server.models.keys import ApiKey, UnseenChanges
 from ussd_server.redis.pipeline import Circuit, RedisAwayError, RedisPipeline
@@ -154,6 +155,7 @@ _FIND = CompiledQuery(
             ApiKey.expires_at,
             ApiKey.people,
             ApiKey.previous_people,
+            ApiKey.allowed_addresses,
             Client.is_active.alias("is_client_active"),
         )
         .join(Client, JOIN.INNER, on=(Client.id == ApiKey.client_id))
@@ -176,6 +178,7 @@ class CachedKey:
     is_enabled: bool
     expires_at: datetime | None
     previous_people: frozenset[str]
+    allowed_networks: tuple[Network, ...] | None  # None: any
 
 
 class FoundKey(NamedTuple):
@@ -277,4 +280,5 @@ def _key_of(row: Any) -> CachedKey:
         is_enabled=bool(row.is_active and row.is_client_active),
         expires_at=row.expires_at,
         previous_people=row.previous_people or frozenset(),
+        allowed_networks=row.allowed_addresses and tuple(map(read_network, row.allowed_addresses.split())),
     )

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import StrEnum
-from typing import Annotated
+from enum import Enum, StrEnum
+from typing import Annotated, Final
 
-from ussd_server.wire import DeletionResult, WrittenMoment
+from ussd_server.limits.networks import read_network, written_network
+from ussd_server.wire import Cents, DeletionResult, WrittenMoment
 
 RESOURCES = ("ussd", "menus", "transactions", "balance", "collection", "webhooks", "payouts", "statements")
 ACTIONS = ("read", "write", "*")
 SCOPES = frozenset(f"{resource}:{action}" for resource in RESOURCES for action in ACTIONS) | {"payouts:approve"}
 HIDDEN_SECRET = "********"  # noqa: S105 - what stands in place of a secret
 _LONGEST_NAMED = 40
+MOST_ADDRESSES = 20
 DEFAULT_GRACE_SECONDS = 86_400
 
 
@@ -32,6 +34,26 @@ def joined_scopes(scopes: Iterable[str]) -> str:
     return " ".join(wanted)
 
 
+def joined_addresses(addresses: Iterable[str]) -> str:
+    """Addresses and networks as they are stored: each once, in the given order, with single spaces.
+
+    Raises ValueError with a sentence unless they are 1 to 20 IPv4 or IPv6 addresses or networks.
+    """
+    given = list(addresses)
+    if not 0 < len(given) <= MOST_ADDRESSES:
+        raise ValueError(f"Must be 1 to {MOST_ADDRESSES} addresses or networks, or null for any.")
+    written: dict[str, None] = {}
+    for address in given:
+        try:
+            written[written_network(read_network(address))] = None
+        except ValueError:
+            named = f" '{address[:_LONGEST_NAMED]}'" if address.isprintable() else ""
+            raise ValueError(
+                f"Not an address or a network{named}. Examples: 192.0.2.1, 192.0.2.0/24, 2001:db8::/32"
+            ) from None
+    return " ".join(written)
+
+
 def approves(scopes: str | None) -> bool:
     """Whether a key with these scopes may approve payouts."""
     return not {"payouts:approve", "payouts:*"}.isdisjoint((scopes or "").split())
@@ -39,10 +61,38 @@ def approves(scopes: str | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CreateApiKey:
-    """Create a key. `scopes` None: everything the client may do; `expires_at` None: no expiration."""
+    """Create a key. None of `scopes`: everything the client may do; of the others: no name, no end, no bound.
+
+    `allowed_addresses` are IPv4 or IPv6 addresses or networks; `daily_limit_cents` bounds what a key pays in a day.
+    """
 
     scopes: tuple[str, ...] | None = None
     expires_at: datetime | None = None
+    name: str | None = None
+    allowed_addresses: tuple[str, ...] | None = None
+    daily_limit_cents: int | None = None
+
+
+class Unchanged(Enum):
+    """The value of a field that a change leaves as it is."""
+
+    UNCHANGED = "unchanged"
+
+
+UNCHANGED: Final = Unchanged.UNCHANGED
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateApiKey:
+    """Change a key without a new secret; None as in `CreateApiKey`. `is_active` 0 disables it."""
+
+    api_key_id: str
+    name: str | Unchanged | None = UNCHANGED
+    scopes: tuple[str, ...] | Unchanged | None = UNCHANGED
+    expires_at: datetime | Unchanged | None = UNCHANGED
+    allowed_addresses: tuple[str, ...] | Unchanged | None = UNCHANGED
+    daily_limit_cents: int | Unchanged | None = UNCHANGED
+    is_active: int | Unchanged = UNCHANGED
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +150,23 @@ class ApiKeyView:
     last_used_at: Annotated[WrittenMoment | None, "When the key was last used; null means never."]
 
 
+@dataclass
+class ApiKeyRecord(ApiKeyView):
+    """Everything that is known about a key."""
+
+    name: Annotated[str | None, "What people call it."]
+    created_by: Annotated[str | None, "The e-mail address of the person who made it; null for the operator."]
+    allowed_addresses: Annotated[tuple[str, ...] | None, "The networks from which it may be used; null means any."]
+    daily_limit_cents: Annotated[
+        Cents | None,
+        "What disbursements, refunds and approved payouts with it may sum to in a Kampala day, fees included; null "
+        "means any sum.",
+    ]
+    last_used_address: Annotated[
+        str | None, "The address of its last accepted call, at most some minutes old; null means never used."
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class ShowApiKey:
     """Ask for one key."""
@@ -122,6 +189,11 @@ class ApiKeySummary:
     expires_at: datetime | None
     last_used_at: datetime | None
     previous_secret_expires_at: datetime | None
+    name: str | None
+    created_by: str | None
+    allowed_addresses: tuple[str, ...] | None
+    daily_limit_cents: int | None
+    last_used_address: str | None
 
     @property
     def state(self) -> str:
@@ -129,6 +201,28 @@ class ApiKeySummary:
         if not self.is_active:
             return "disabled"
         return "expired" if self.is_expired else "active"
+
+
+@dataclass(frozen=True, slots=True)
+class OwnWindow:
+    """What is left of one limit of a key."""
+
+    limit: Annotated[int, "The calls that fit into the window."]
+    remaining: Annotated[int, "The calls that would still be accepted now."]
+    reset: Annotated[int, "The seconds until more calls fit."]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnKey:
+    """What a key learns about itself."""
+
+    key_id: Annotated[str, "The identifier of the key, a UUID."]
+    name: Annotated[str | None, "What people call it."]
+    scopes: Annotated[str | None, "What it may do; null means everything but `payouts:approve`."]
+    expires_at: Annotated[datetime | None, "When it expires; null means never."]
+    limits: Annotated[dict[str, OwnWindow], "Its limits of calls, by `minute` and `hour`."]
+    daily_limit_cents: Annotated[Cents | None, "What it may pay in a Kampala day, in shillings; null means any sum."]
+    daily_remaining_cents: Annotated[Cents | None, "What it may still pay today; null means any sum."]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from ussd_server.context import APPROVE, RequestContext
@@ -40,15 +41,12 @@ class ApiKeyReader:
         """All keys of the client (50 at most), newest first."""
         context.require("api_keys:list", _MAY_NOT)
         rows = list(ApiKey.select().where(ApiKey.client_id == context.client_id).order_by(ApiKey.id.desc()))
-        last_hits = self._limiter.last_hits("api-key", [row.id for row in rows])
-        return tuple(self._summary(row, last_hit) for row, last_hit in zip(rows, last_hits, strict=True))
+        return self._summaries(rows)
 
     def show(self, request: ShowApiKey, context: RequestContext) -> ApiKeySummary:
         """One key. NOT_FOUND for a key that is not the client's."""
         context.require("api_keys:list", _MAY_NOT)
-        row = self._find(request, context)
-        (last_hit,) = self._limiter.last_hits("api-key", [row.id])
-        return self._summary(row, last_hit)
+        return self._summaries([self._find(request, context)])[0]
 
     def calls(self, request: ShowApiKey, context: RequestContext) -> tuple[CallWindow, ...]:
         """The key's calls of the last minute and hour. NOT_FOUND for a key that is not the client's."""
@@ -82,7 +80,13 @@ class ApiKeyReader:
             raise ServiceError(Code.NOT_FOUND, "API Key not found")
         return row
 
-    def _summary(self, row: ApiKey, last_hit: datetime | None) -> ApiKeySummary:
+    def _summaries(self, rows: Sequence[ApiKey]) -> tuple[ApiKeySummary, ...]:
+        last_hits = self._limiter.last_hits("api-key", [row.id for row in rows])
+        people = User.select(User.id, User.email).where(User.id.in_({row.created_by for row in rows if row.created_by}))
+        makers = {person.id: person.email for person in people}
+        return tuple(self._summary(row, hit, makers) for row, hit in zip(rows, last_hits, strict=True))
+
+    def _summary(self, row: ApiKey, last_hit: datetime | None, makers: Mapping[str, str]) -> ApiKeySummary:
         now = self._clock.now()
         used = [moment for moment in (row.last_used_at, last_hit) if moment]
         grace_ends = row.previous_secret_expires_at
@@ -98,6 +102,11 @@ class ApiKeyReader:
             expires_at=row.expires_at,
             last_used_at=max(used, default=None),
             previous_secret_expires_at=grace_ends if grace_ends and grace_ends > now else None,
+            name=row.name,
+            created_by=makers.get(row.created_by or ""),
+            allowed_addresses=tuple(row.allowed_addresses.split()) if row.allowed_addresses else None,
+            daily_limit_cents=row.daily_limit_cents,
+            last_used_address=row.last_used_address,
         )
 
 

@@ -18,7 +18,9 @@ _WRITE_SECONDS = 60
 _AT_ONCE = 200
 
 _NOTE = CompiledQuery(
-    lambda: ApiKey.update(last_used_at=param(ApiKey.last_used_at)).where(
+    lambda: ApiKey.update(
+        last_used_at=param(ApiKey.last_used_at), last_used_address=param(ApiKey.last_used_address)
+    ).where(
         ApiKey.id == param(ApiKey.id),
         ApiKey.last_used_at.is_null() | (ApiKey.last_used_at <= param(ApiKey.last_used_at, "a_minute_before")),
     )
@@ -26,20 +28,20 @@ _NOTE = CompiledQuery(
 
 
 class LastUses:
-    """Keeps `last_used_at` correct to the minute, with at most one write a minute for each key.
+    """Keeps `last_used_at` and its address correct to the minute, with at most one write a minute for each key.
 
     Noted uses are written every minute, and when the process ends.
     """
 
     def __init__(self) -> None:
-        self._latest: dict[str, datetime] = {}
+        self._latest: dict[str, tuple[datetime, str]] = {}
         self._closed = threading.Event()
         self._writer: threading.Thread | None = None
         self._starting = threading.Lock()
 
-    def note(self, key_id: str, moment: datetime) -> None:
-        """Note that a key was used; `write` stores it."""
-        self._latest[key_id] = moment
+    def note(self, key_id: str, moment: datetime, address: str) -> None:
+        """Note that a key was used, and from which address; `write` stores it."""
+        self._latest[key_id] = (moment, address)
         if self._writer is None:
             self._start_writer()
 
@@ -54,8 +56,13 @@ class LastUses:
             for start in range(0, len(due), _AT_ONCE):
                 with unit_of_work():
                     for key_id in due[start : start + _AT_ONCE]:
-                        moment = noted[key_id]
-                        _NOTE.run(id=key_id, last_used_at=moment, a_minute_before=moment - timedelta(minutes=1))
+                        moment, address = noted[key_id]
+                        _NOTE.run(
+                            id=key_id,
+                            last_used_at=moment,
+                            last_used_address=address,
+                            a_minute_before=moment - timedelta(minutes=1),
+                        )
         except DATABASE_TROUBLE:
             log.info("the last uses of keys could not be written")
             self._latest = noted | self._latest

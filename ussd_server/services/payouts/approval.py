@@ -18,7 +18,7 @@ from ussd_server.models.ledger import Holding, read_holdings
 from ussd_server.models.payouts import Payout
 from ussd_server.models.transactions import QUEUED_UNTIL
 from ussd_server.runtime import Runtime
-from ussd_server.services.accounts.ledger import OverdraftError, Postings
+from ussd_server.services.accounts.ledger import DailyLimitError, OverdraftError, Postings
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.payouts.digests import ItemsDigest, PayoutDigests, judged_rows
 from ussd_server.services.payouts.drafts import caller_id, caller_people, used_lines
@@ -26,7 +26,7 @@ from ussd_server.services.payouts.messages import PayoutStatus
 from ussd_server.services.payouts.queue import insert_queued, long_unit_of_work, queued_batch
 from ussd_server.services.payouts.rows import transaction_reference
 from ussd_server.services.people import people_behind
-from ussd_server.services.transactions.create import Batch, TransactionCreator
+from ussd_server.services.transactions.create import Batch, TransactionCreator, daily_limit_reached
 from ussd_server.services.transactions.messages import MAIN_ACCOUNT, TransactionType
 from ussd_server.services.transactions.names import RequestIdentity, digest_of
 from ussd_server.status import Code, ServiceError
@@ -64,7 +64,8 @@ class PayoutApproval:
 
         `shown_fee_cents` are the fees that the approver saw. Raises INSUFFICIENT_SCOPE for the maker and for people who
         count as one person with the maker, INVALID_REQUEST for a payout that cannot be approved, was changed since it
-        was judged, or costs other fees, and INSUFFICIENT_BALANCE; nothing is reserved then.
+        was judged, or costs other fees, INSUFFICIENT_BALANCE, and DAILY_LIMIT_REACHED of the approving key;
+        nothing is reserved then.
         """
         approver = caller_id(context)
         if not _must_be_approved(payout, approver, context):
@@ -76,6 +77,8 @@ class PayoutApproval:
             return fees.with_agreed_fee(*fee, lambda: self._approve(payout, approver, context, shown_fee_cents))
         except OverdraftError:
             raise _too_little() from None
+        except DailyLimitError:
+            raise daily_limit_reached() from None
         except IntegrityError:
             lines = used_lines(payout)
             if not lines:
@@ -142,6 +145,7 @@ class PayoutApproval:
                 account=MAIN_ACCOUNT,
                 payout_id=payout.id,
                 request_id=context.request_id,
+                key_id=context.caller.key_id,
                 description=item.description or payout.description,
                 due_at=QUEUED_UNTIL,
             )

@@ -22,7 +22,7 @@ from ussd_server.models.ledger import Account, Transfer
 from ussd_server.models.transactions import QUEUED_UNTIL, StatusChange, Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.services.accounts.ledger import Leg, Postings, Rows, end_holds, hold_legs, postings_of, write_postings
-from ussd_server.services.transactions.create import Batch, Draft, batch_of, merged, write_batch
+from ussd_server.services.transactions.create import Batch, Draft, batch_of, merged, spending_of, write_batch
 from ussd_server.services.transactions.history import later_payload, view_of
 from ussd_server.services.transactions.messages import UNFINISHED, Source, TransactionStatus
 from ussd_server.values import iso_milliseconds, new_id
@@ -47,14 +47,15 @@ def queued_batch(draft: Draft) -> tuple[Batch, Postings]:
     """What is written for a draft that is due at `QUEUED_UNTIL`, and its reservation."""
     batch, _ = batch_of(draft, (), Source.SUBMIT)
     row = draft.row
-    return batch, postings_of(row.client_id, row.id, hold_legs(row), row.created_at)
+    postings = postings_of(row.client_id, row.id, hold_legs(row), row.created_at)
+    return batch, replace(postings, spending=spending_of(row))
 
 
 def insert_queued(drafts: Sequence[tuple[Batch, Postings]]) -> None:
     """Insert what `queued_batch` made, and then reserve all of it. Call inside a `long_unit_of_work`.
 
     The account is locked by the last statement only, so other payments of the client hardly wait for it.
-    Raises OverdraftError, AnotherFeeError, and IntegrityError for a reference that is taken.
+    Raises OverdraftError, DailyLimitError, AnotherFeeError, and IntegrityError for a reference that is taken.
     """
     for start in range(0, len(drafts), _ROWS_AT_ONCE):
         batch = merged([batch for batch, _ in drafts[start : start + _ROWS_AT_ONCE]])
@@ -191,7 +192,8 @@ def _releases(rows: Sequence[Transaction], now: datetime) -> list[Postings]:
 
 
 def _joined(parts: Sequence[Postings]) -> Postings:
-    """All legs, and each account once."""
+    """All legs and sums, and each account once."""
     accounts = {(row["client_id"], row["name"]): row for part in parts for row in part.accounts}
     legs: Rows = [leg for part in parts for leg in part.legs]
-    return Postings(accounts=list(accounts.values()), legs=legs)
+    spending: Rows = [paid for part in parts for paid in part.spending]
+    return Postings(accounts=list(accounts.values()), legs=legs, spending=spending)

@@ -18,13 +18,27 @@ from ussd_server.models.events import Event
 from ussd_server.models.transactions import StatusChange, Transaction
 from ussd_server.runtime import Runtime
 from ussd_server.services.accounts.fees import FeeBook, fee_cents
-from ussd_server.services.accounts.ledger import Leg, OverdraftError, Postings, Rows, named_refusals, postings_of
+from ussd_server.services.accounts.ledger import (
+    DailyLimitError,
+    Leg,
+    OverdraftError,
+    Postings,
+    Rows,
+    named_refusals,
+    postings_of,
+)
 from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.transactions.history import first_rows, view_of, views_of
-from ussd_server.services.transactions.messages import CreatedTransaction, Source, TransactionStatus, TransactionView
+from ussd_server.services.transactions.messages import (
+    CreatedTransaction,
+    Source,
+    TransactionStatus,
+    TransactionType,
+    TransactionView,
+)
 from ussd_server.services.transactions.names import RequestIdentity, find_repeated
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import new_id
+from ussd_server.values import kampala_day, new_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +63,7 @@ class DraftColumns(TypedDict, total=False):
     request_id: str | None
     refund_of: str
     payout_id: str
+    key_id: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,8 +108,9 @@ class TransactionCreator:
 
         Names are looked up only after a refusal: few requests are repeats, and the database refuses every repeat by
         its names. Raises IDEMPOTENCY_KEY_REUSED when a name was used for something else, INSUFFICIENT_BALANCE when an
-        account has too little available, SERVICE_UNAVAILABLE for clients while money is held, and what `prepare` and
-        `within` raise; nothing is inserted then.
+        account has too little available, DAILY_LIMIT_REACHED when the key may not pay that much more today,
+        SERVICE_UNAVAILABLE for clients while money is held, and what `prepare` and `within` raise; nothing is inserted
+        then.
         """
         try:
             if source is not Source.OPERATOR:
@@ -102,12 +118,14 @@ class TransactionCreator:
             view = self.fees.with_agreed_fee(
                 identity.client_id, identity.type, lambda: self._insert(*prepare(identity), source, within)
             )
-        except (ServiceError, IntegrityError, OverdraftError) as refusal:
+        except (ServiceError, IntegrityError, OverdraftError, DailyLimitError) as refusal:
             repeated = find_repeated(identity, self._clock.now())
             if repeated is not None:
                 return CreatedTransaction(views_of([repeated])[0], replayed=True)
             if isinstance(refusal, ServiceError):
                 raise
+            if isinstance(refusal, DailyLimitError):
+                raise daily_limit_reached() from None
             if isinstance(refusal, OverdraftError):
                 raise ServiceError(
                     Code.INSUFFICIENT_BALANCE, "Insufficient balance to complete the transaction"
@@ -197,6 +215,7 @@ def batch_of(draft: Draft, legs: Collection[Leg], source: Source) -> tuple[Batch
         transactions=[transaction],
         changes=[change for change, _ in changes],
         events=[event for _, event in changes],
+        spending=spending_of(row) if legs else (),
         settled=settled,
         fees=[
             {
@@ -210,6 +229,20 @@ def batch_of(draft: Draft, legs: Collection[Leg], source: Source) -> tuple[Batch
     return batch, view
 
 
+def spending_of(row: Transaction) -> Rows:
+    """What a transaction that leaves counts towards the daily limit of the key that pays it."""
+    if row.key_id is None or row.type not in (TransactionType.DISBURSEMENT, TransactionType.REFUND):
+        return ()
+    return [{"key_id": row.key_id, "day": kampala_day(row.created_at), "cents": row.amount_cents + row.fee_cents}]
+
+
+def daily_limit_reached() -> ServiceError:
+    """The refusal of a payment beyond the daily limit of its key."""
+    return ServiceError(
+        Code.DAILY_LIMIT_REACHED, "More than the API key may still pay today; GET /api/key shows what is left"
+    )
+
+
 def merged(batches: Sequence[Batch]) -> Batch:
     """One batch of several, in their order."""
     parts = (part.name for part in fields(Batch))
@@ -220,7 +253,7 @@ def write_batch(batch: Batch) -> None:
     """Write a batch, all of it or nothing, as a transaction of its own or in the unit of work that is open.
 
     The database takes it as one document (`database/schema/postgres/batches.sql`): one round trip to PostgreSQL.
-    Raises OverdraftError, AnotherFeeError, and IntegrityError for a name that is taken.
+    Raises OverdraftError, DailyLimitError, AnotherFeeError, and IntegrityError for a name that is taken.
     """
     with named_refusals():
         dialect().record_transactions(orjson.dumps(batch).decode(), _COLUMNS)

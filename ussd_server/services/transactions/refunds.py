@@ -165,6 +165,7 @@ class RefundService:
                 account=original.account,
                 refund_of=original.id,
                 request_id=context.request_id,
+                key_id=context.caller.key_id,
                 description=details.reason,
                 metadata=details.metadata,
             )

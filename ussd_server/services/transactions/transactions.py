@@ -63,8 +63,9 @@ class TransactionService:
 
         Waits for its outcome where the request says so. A refusal inserts nothing.
         Raises IDEMPOTENCY_KEY_REUSED when a name was used for something else, INSUFFICIENT_BALANCE when the account
-        here is too low, INVALID_AMOUNT for what the provider cannot move, INVALID_REQUEST for a `callback_url` that may
-        not be called and for a reference of the operators, TRANSACTION_FAILED when the provider is away.
+        here is too low, DAILY_LIMIT_REACHED when the key may not pay that much more today, INVALID_AMOUNT for what the
+        provider cannot move, INVALID_REQUEST for a `callback_url` that may not be called and for a reference of the
+        operators, TRANSACTION_FAILED when the provider is away.
         """
         context.require("transactions:write")
         _refuse_contradictions(request)
@@ -135,6 +136,7 @@ class TransactionService:
             metadata=request.metadata,
             callback_url=request.callback_url,
             request_id=context.request_id,
+            key_id=context.caller.key_id,
         )
         if request.to_phone_number is not None:
             return draft, legs_of(draft.row, "move", account, request.to_phone_number, fee_from=account)

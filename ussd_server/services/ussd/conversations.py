@@ -120,7 +120,9 @@ class Conversations:
 
     def action_context(self, row: UssdSession, request_id: str) -> ActionContext:
         """Return the context for the actions of a step. A menu acts for its client, with all the client's rights."""
-        caller = Caller(CallerKind.GATEWAY, client_id=row.client_id, grants=None, channel_id=row.channel_id)
+        caller = Caller(
+            CallerKind.GATEWAY, client_id=row.client_id, grants=None, channel_id=row.channel_id, key_id=row.key_id
+        )
         return ActionContext(
             RequestContext(caller, request_id),
             facts_of(row),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from tests.support.example_client import OPERATOR, ExampleClient
 from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import release_connection
 from ussd_server.services.clients.key_cache import Generations
-from ussd_server.services.clients.key_messages import ApiKeyView, DeleteApiKey, RotateApiKey
+from ussd_server.services.clients.key_messages import ApiKeyView, DeleteApiKey, RotateApiKey, UpdateApiKey
 from ussd_server.status import Code, ServiceError
 
 ADDRESS = "192.0.2.1"
@@ -54,6 +55,18 @@ CHANGES: dict[str, tuple[Code, Callable[[Services, ExampleClient, ApiKeyView], o
         Code.API_KEY_DISABLED,
         lambda office, example_client, key: office.clients.set_active(example_client.id, False, OPERATOR),
     ),
+}
+
+
+def _patch(**fields: Any) -> Callable[[Services, ExampleClient, ApiKeyView], object]:
+    return lambda office, example_client, key: office.key_records.update(
+        UpdateApiKey(key.id, **fields), example_client.call()
+    )
+
+
+CHANGES |= {
+    "switched off by its client": (Code.API_KEY_DISABLED, _patch(is_active=0)),
+    "bound to another network": (Code.ADDRESS_NOT_ALLOWED, _patch(allowed_addresses=("198.51.100.0/24",))),
 }
 
 every_change = pytest.mark.parametrize("change", CHANGES)

@@ -3,11 +3,32 @@
 -- also for foreign keys. Look-ups are subqueries, because the planner expects a list to be long and would read whole
 -- tables for it.
 
--- Lock names, new accounts, accounts, always in this order: no deadlock. Movements lock their accounts here;
+-- Count what keys pay, and refuse more than their daily limits, as the limits are in the database now.
+CREATE FUNCTION keys_spend(spending jsonb) RETURNS void LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+BEGIN
+    INSERT INTO key_spending AS kept (key_id, day, spent_cents)
+        SELECT key_id, day, sum(cents)
+        FROM jsonb_to_recordset(spending) AS paid (key_id uuid, day text, cents bigint)
+        GROUP BY key_id, day ORDER BY key_id, day
+        ON CONFLICT (key_id, day) DO UPDATE SET spent_cents = kept.spent_cents + excluded.spent_cents;
+    IF EXISTS (
+        SELECT 1 FROM jsonb_to_recordset(spending) AS paid (key_id uuid, day text)
+        WHERE (SELECT spent_cents FROM key_spending AS kept WHERE kept.key_id = paid.key_id AND kept.day = paid.day)
+            > (SELECT daily_limit_cents FROM api_keys WHERE id = paid.key_id)
+    ) THEN
+        RAISE EXCEPTION 'daily_limit_reached' USING ERRCODE = 'integrity_constraint_violation';
+    END IF;
+END $$;
+
+-- Lock names, days of keys, new accounts, accounts, always in this order: no deadlock. Movements lock their accounts here;
 -- reservations lock none.
 CREATE FUNCTION ledger_post(batch jsonb) RETURNS void LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 BEGIN
+    IF jsonb_array_length(batch -> 'spending') > 0 THEN
+        PERFORM keys_spend(batch -> 'spending');
+    END IF;
     INSERT INTO ledger_accounts (id, client_id, name, kind, currency, balance_cents, reserved_cents, created_at)
         SELECT DISTINCT ON (client_id, name) id, client_id, name, kind, 'UGX', 0, 0, created_at
         FROM jsonb_to_recordset(batch -> 'accounts')

@@ -69,7 +69,12 @@ CREATE TABLE api_keys (
     expires_at timestamptz,
     last_used_at timestamptz,
     people text,
-    previous_people text
+    previous_people text,
+    name text,
+    created_by uuid,
+    allowed_addresses text,
+    daily_limit_cents bigint CHECK (daily_limit_cents > 0),
+    last_used_address text
 );
 CREATE INDEX api_keys_client ON api_keys (client_id, id);
 CREATE INDEX api_keys_expiring ON api_keys (expires_at) WHERE expires_at IS NOT NULL;

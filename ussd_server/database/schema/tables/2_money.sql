@@ -44,6 +44,7 @@ CREATE TABLE transactions (
     review_note text,
     request_id text,
     payout_id uuid,
+    key_id uuid,
     CHECK ((failure_code IS NOT NULL) = (status = 'failed')),
     CHECK ((completed_at IS NOT NULL) = (status IN ('succeeded', 'failed', 'reversed'))),
     CHECK (due_at IS NOT NULL OR review_opened_at IS NOT NULL OR completed_at IS NOT NULL)
@@ -71,6 +72,19 @@ CREATE INDEX transactions_final ON transactions (client_id, completed_at) WHERE 
 CREATE INDEX transactions_late ON transactions (client_id, completed_at) WHERE late;
 CREATE INDEX transactions_of_payout_due ON transactions (payout_id, due_at, id) WHERE payout_id IS NOT NULL;
 CREATE INDEX transactions_of_payout_status ON transactions (payout_id, status) WHERE payout_id IS NOT NULL;
+
+CREATE INDEX transactions_of_key ON transactions (key_id, id)
+    WHERE key_id IS NOT NULL AND type IN ('disbursement', 'refund');
+
+-- What was paid with a key on a day of Kampala: disbursements and refunds, those of payouts included, with their fees.
+-- A payment that fails later stays counted. The key may be deleted.
+CREATE TABLE key_spending (
+    key_id uuid NOT NULL,
+    day text NOT NULL,
+    spent_cents bigint NOT NULL CHECK (spent_cents > 0),
+    PRIMARY KEY (key_id, day)
+); -- by key
+ALTER TABLE key_spending SET (fillfactor = 50); -- PostgreSQL
 
 CREATE TABLE transaction_events (
     transaction_id uuid NOT NULL REFERENCES transactions (id),

@@ -15,7 +15,13 @@ from ussd_server.security.credentials import Vault
 from ussd_server.services.operations.book_check.approvals import approval_faults
 from ussd_server.services.operations.book_check.history import history_faults
 from ussd_server.services.operations.book_check.history_digests import past_faults
-from ussd_server.services.operations.book_check.money import ACCOUNT_RULES, CLIENT_RULES, NAME_RULES, TRANSACTION_RULES
+from ussd_server.services.operations.book_check.money import (
+    ACCOUNT_RULES,
+    CLIENT_RULES,
+    KEY_RULES,
+    NAME_RULES,
+    TRANSACTION_RULES,
+)
 from ussd_server.services.operations.book_check.payouts import IN_NO_PAYOUT, PAYOUT_RULES, TRANSACTION_RULE
 from ussd_server.services.operations.book_check.reviews import review_faults
 from ussd_server.services.payouts.digests import PayoutDigests
@@ -74,6 +80,7 @@ _PARTS = {
     "clients": _Part("Client", "clients", "id", CLIENT_RULES),
     "accounts": _Part("Account", "ledger_accounts", "id", ACCOUNT_RULES),
     "transactions": _Part("Transaction", "transactions", "id", TRANSACTION_RULES | {IN_NO_PAYOUT: TRANSACTION_RULE}),
+    "keys": _Part("API key", "key_spending", "key_id", KEY_RULES),
     "payouts": _Part("Payout", "payouts", "id", PAYOUT_RULES),
     "events": _Part("Object", "events", "object_id", _EVENT_RULES),
     "deliveries": _Part("Delivery", "deliveries", "id", _DELIVERY_RULES),
@@ -216,4 +223,5 @@ def _found(name: str, rules: Mapping[str, str], given: Mapping[str, str]) -> Ite
 def _run(query: str, **given: str | int) -> list[tuple[Any, ...]]:
     """The rows of a query with parameters named `:name`."""
     query = query.replace("{made_us}", dialect().microseconds("moved.created_at"))
+    query = query.replace("{kampala_day}", dialect().kampala_day("created_at"))
     return list(run_query(query, **given))

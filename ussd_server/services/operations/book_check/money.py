@@ -175,6 +175,18 @@ TRANSACTION_RULES = {
             AND (review_opened_at IS NULL OR review_closed_at IS NOT NULL)""",
 }
 
+KEY_RULES = {
+    "has spent another sum on a day than its payments": """
+        WITH paid AS (
+            SELECT key_id, {kampala_day} AS day, sum(amount_cents + fee_cents) AS cents FROM transactions
+            WHERE key_id > :low AND key_id <= :high AND type IN ('disbursement', 'refund') GROUP BY 1, 2
+        ), counted AS (
+            SELECT key_id, day, spent_cents AS cents FROM key_spending WHERE key_id > :low AND key_id <= :high
+        )
+        SELECT key_id FROM (SELECT * FROM paid EXCEPT SELECT * FROM counted) AS uncounted
+        UNION SELECT key_id FROM (SELECT * FROM counted EXCEPT SELECT * FROM paid) AS unpaid""",
+}
+
 # Names that are used twice, over the whole table: needed only if the unique index is missing.
 _TAKEN_TWICE = """
     SELECT id FROM (

@@ -1,0 +1,1 @@
+"""What a key may do, and the whole record of a key."""

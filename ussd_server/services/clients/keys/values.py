@@ -1,0 +1,69 @@
+"""The values of a key's fields, as they are checked and stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from ussd_server.context import RequestContext
+from ussd_server.database.unit_of_work import for_update
+from ussd_server.models.clients import Client, User
+from ussd_server.services.clients.auth import GIVES_SCOPES
+from ussd_server.services.clients.key_messages import (
+    UNCHANGED,
+    CreateApiKey,
+    UpdateApiKey,
+    joined_addresses,
+    joined_scopes,
+)
+from ussd_server.status import Code, ServiceError
+from ussd_server.values import is_id
+
+MAY_NOT = "Insufficient permissions"
+NOT_FOUND = "API Key not found"
+BAD_BODY = "Invalid request body"
+
+_JOINED = {"scopes": joined_scopes, "allowed_addresses": joined_addresses}
+_FIELDS = ("name", "scopes", "expires_at", "allowed_addresses", "daily_limit_cents")
+
+
+def columns_of(request: CreateApiKey | UpdateApiKey, now: datetime) -> dict[str, Any]:
+    """The columns that a request sets. INVALID_REQUEST names a wrong scope or address, or an expiry that is past."""
+    columns = {name: getattr(request, name) for name in _FIELDS if getattr(request, name) is not UNCHANGED}
+    for name, joined in _JOINED.items():
+        if columns.get(name) is not None:
+            columns[name] = _read(name, joined, columns[name])
+    if columns.get("expires_at") is not None and columns["expires_at"] <= now:
+        raise ServiceError(Code.INVALID_REQUEST, f"{BAD_BODY}: expires_at: Must be in the future.")
+    return columns
+
+
+def require_well_formed(key_ids: Iterable[str]) -> None:
+    """INVALID_REQUEST unless these are ids."""
+    if not all(is_id(key_id) for key_id in key_ids):
+        raise ServiceError(Code.INVALID_REQUEST, "Invalid API key ID format")
+
+
+def require_within_role(scopes: str | None, context: RequestContext) -> None:
+    """Refuse people to make or change a key that may do more than their role gives, as it is in the database now."""
+    if context.caller.user_id is None or scopes is None:
+        return
+    role = User.get(User.id == context.caller.user_id, User.client_id == context.client_id).role
+    if not GIVES_SCOPES[role].issuperset(scopes.split()):
+        raise ServiceError(Code.INSUFFICIENT_SCOPE, MAY_NOT)
+
+
+def lock_client(client_id: str) -> None:
+    """Lock the client's row until the unit of work ends. NOT_FOUND for a client that does not exist."""
+    if for_update(Client.select(Client.id).where(Client.id == client_id)).first() is None:
+        raise ServiceError(Code.NOT_FOUND, "Client not found")
+
+
+def _read(name: str, joined: Any, values: Iterable[str]) -> str:
+    try:
+        return str(joined(values))
+    except ValueError as fault:
+        # The contract has the sentence about scopes without the field.
+        parts = (BAD_BODY, *([name] if name != "scopes" else []), *map(str, fault.args))
+        raise ServiceError(Code.INVALID_REQUEST, ": ".join(parts)) from None
