@@ -337,6 +337,30 @@ export interface MenuSummary {
   published?: JsonObject | null;
 }
 export type NameMatch = "same" | "similar" | "different" | "unknown";
+export interface OwnKey {
+  /** The identifier of the key, a UUID. */
+  key_id: string;
+  /** What people call it. */
+  name: string | null;
+  /** What it may do; null means everything but `payouts:approve`. */
+  scopes: string | null;
+  /** When it expires; null means never. */
+  expires_at: string | null;
+  /** Its limits of calls, by `minute` and `hour`. */
+  limits: { [name: string]: OwnWindow };
+  /** What it may pay in a Kampala day, in shillings; null means any sum. */
+  daily_limit: Amount | null;
+  /** What it may still pay today; null means any sum. */
+  daily_remaining: Amount | null;
+}
+export interface OwnWindow {
+  /** The calls that fit into the window. */
+  limit: number;
+  /** The calls that would still be accepted now. */
+  remaining: number;
+  /** The seconds until more calls fit. */
+  reset: number;
+}
 export interface Page {
   items: Array<Transaction | Session | Payout | AuditEvent | PayoutItem | ProviderState | Webhook | HistoryEntry | Event | SearchHit | MenuSummary | ReplayItem | Version | Code> | any;
   /** The `cursor` of the next page. */
@@ -831,6 +855,8 @@ export class Operations {
   getDailyReport(query?: { date?: string }): Promise<DailyReport>;
   /** The client's objects that a whole value names: an id, a reference, a provider's receipt or a phone number. */
   find(query: { q: string }): Promise<{ [name: string]: any }>;
+  /** Show a key what it may do, and what is left of its limits. */
+  getOwnKey(): Promise<OwnKey>;
   /**
    * The providers of this server and whether they take payments, from our own calls of the last 15 minutes.
    *

@@ -14,6 +14,8 @@ MONEY = frozenset(
         "closing_balance",
         "credit",
         "current",
+        "daily_limit",
+        "daily_remaining",
         "debit",
         "fee",
         "fees",
@@ -303,6 +305,22 @@ class MenuSummary(TypedDict):
     codes: list[str]
     draft: NotRequired[JsonObject]
     published: NotRequired[JsonObject | None]
+
+
+class OwnKey(TypedDict):
+    key_id: str
+    name: str | None
+    scopes: str | None
+    expires_at: str | None
+    limits: dict[str, OwnWindow]
+    daily_limit: Amount | None
+    daily_remaining: Amount | None
+
+
+class OwnWindow(TypedDict):
+    limit: int
+    remaining: int
+    reset: int
 
 
 class Page(TypedDict):

@@ -24,6 +24,7 @@ from ussd_client.models import (
     HistoryEntry,
     JsonObject,
     MenuSummary,
+    OwnKey,
     Payout,
     PayoutItem,
     PayoutItemState,
@@ -380,6 +381,10 @@ class Operations(Transport):
         number.
         """
         return cast("dict[str, Any]", self._call("GET", "/api/search", query={"q": q}))
+
+    def get_own_key(self) -> OwnKey:
+        """Show a key what it may do, and what is left of its limits."""
+        return cast("OwnKey", self._call("GET", "/api/key"))
 
     def list_providers(self) -> dict[str, Any]:
         """The providers of this server and whether they take payments, from our own calls of the last 15 minutes.
