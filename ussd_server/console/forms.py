@@ -10,10 +10,10 @@ from ussd_server import values
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import KAMPALA
 
-# Before the nine digits: the country's code in any spelling, a zero, or nothing.
-_NUMBER_START = re.compile(r"^(?:(?:\+|00)?256|0)?(?=[0-9]{9}$)", re.ASCII)
 _ANY_SUM = Decimal(10_000_000_000_000)
 _SUM = re.compile(r"(?:[0-9]{1,12}|[0-9]{1,3}(?:,[0-9]{3}){1,3})(?:\.[0-9]{1,2})?", re.ASCII)
+# Before the nine digits: the country's code in any spelling, a zero, or nothing.
+_NUMBER_START = re.compile(r"^(?:(?:\+|00)?256|0)?(?=[0-9]{9}$)", re.ASCII)
 _AMOUNT = re.compile(r"(?:[0-9]{1,6}|[0-9]{1,3}(?:,[0-9]{3})+)(?:\.[0-9]{1,2})?", re.ASCII)
 
 

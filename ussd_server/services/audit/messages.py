@@ -43,7 +43,7 @@ class ListOperatorActions:
 class AuditEventView:
     """Who did what, when and from where. `operator`, `client_id` and `client` (a name) are set for operators only.
 
-    `key_name` names the API key that called. `object_name` is what people call the object while it exists,
+    `apikey` is the name of the API key that called. `object_name` is what people call the object while it exists,
     `object_kind` and `page_id` name its page.
     """
 
@@ -64,7 +64,7 @@ class AuditEventView:
     operator: str | None = None
     client_id: str | None = None
     client: str | None = None
-    key_name: str | None = None
+    apikey: str | None = None
     object_kind: str | None = None
     object_name: str | None = None
     page_id: str | None = None

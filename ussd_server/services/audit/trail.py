@@ -147,7 +147,7 @@ def _views(rows: Sequence[Any], emails: Mapping[str, str]) -> tuple[AuditEventVi
             operator=None,
             client_id=None,
             client=None,
-            key_name=keys.get(row.key_id),
+            apikey=keys.get(row.key_id),
             object_kind=kind,
             object_name=name,
             page_id=page_id,

@@ -36,6 +36,7 @@ class ApiKeyReader:
         self._vault = runtime.vault
         self._key_cache = runtime.key_cache
         self._limiter = runtime.limiter
+        self._uses = runtime.last_uses
         self._clock = runtime.clock
 
     def list(self, context: RequestContext) -> tuple[ApiKeySummary, ...]:
@@ -114,13 +115,20 @@ class ApiKeyReader:
         )
         paid = {each.key_id: each.spent_cents for each in today}
         return tuple(
-            _summary(row, hit, makers.get(row.created_by or ""), paid.get(row.id, 0), now)
+            _summary(
+                row,
+                hit,
+                makers.get(row.created_by or ""),
+                self._uses.address(row.id) or row.last_used_address,
+                paid.get(row.id, 0),
+                now,
+            )
             for row, hit in zip(rows, last_hits, strict=True)
         )
 
 
 def _summary(
-    row: ApiKey, last_hit: datetime | None, maker: str | None, paid_today_cents: int, now: datetime
+    row: ApiKey, last_hit: datetime | None, maker: str | None, address: str | None, paid_today_cents: int, now: datetime
 ) -> ApiKeySummary:
     used = [moment for moment in (row.last_used_at, last_hit) if moment]
     grace_ends = row.previous_secret_expires_at
@@ -140,7 +148,7 @@ def _summary(
         created_by=maker,
         allowed_addresses=tuple(row.allowed_addresses.split()) if row.allowed_addresses else None,
         daily_limit_cents=row.daily_limit_cents,
-        last_used_address=row.last_used_address,
+        last_used_address=address,
         paid_today_cents=paid_today_cents,
     )
 

@@ -105,9 +105,7 @@ def _details(event: AuditEventView) -> str:
 def _who(event: AuditEventView) -> str:
     if event.actor == "operator":
         return f"Operators {event.decided_by}" if event.decided_by else "Operator"
-    if event.key_id:
-        return event.key_name or f"API key {event.key_id}, deleted"
-    return event.email or "Unknown person"
+    return f"API key {event.apikey or event.key_id}" if event.key_id else event.email or "Unknown person"
 
 
 def _who_without_account(event: AuditEventView) -> str:
