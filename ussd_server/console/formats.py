@@ -102,6 +102,15 @@ def readable_json(value: Any) -> str:
     return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
 
 
+def readable_body(text: str | None) -> str:
+    """The body of a request or an answer: an object or a list in JSON one field a line, other text as it is."""
+    try:
+        value = orjson.loads(text or "")
+        return readable_json(value) if isinstance(value, dict | list) else text or ""
+    except (ValueError, TypeError):
+        return text or ""
+
+
 def iso(value: datetime | str | None) -> str:
     """A moment as the API writes it."""
     if value is None or isinstance(value, str):
@@ -133,4 +142,5 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "network_name": network_name,
     "language_name": language_name,
     "readable_json": readable_json,
+    "readable_body": readable_body,
 }

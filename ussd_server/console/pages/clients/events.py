@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -134,6 +135,12 @@ def _amount_cents(event: EventView) -> int | None:
     return None if shillings is None else round(Decimal(str(shillings)) * 100)
 
 
+def _curl(delivery: DeliveryView, attempt: DeliveryAttemptView, body: str | None) -> str:
+    """The command that sends the request of an attempt again."""
+    headers = [part for name, value in attempt.headers.items() for part in ("-H", f"{name}: {value}")]
+    return shlex.join(["curl", "-sS", "-X", "POST", delivery.url, *headers, "--data-raw", body or ""])
+
+
 def _shown(event_id: str, context: RequestContext) -> dict[str, Any]:
     name = NameEvent(event_id)
     event: EventDeliveries = services().events.get(name, context)
@@ -149,6 +156,7 @@ def _shown(event_id: str, context: RequestContext) -> dict[str, Any]:
         "amount_cents": _amount_cents(event),
         "data": data,
         "body": sent.body,
+        "curl": _curl,
         "deliveries": deliveries,
         "live_view": "console.show_event_deliveries",
     }
