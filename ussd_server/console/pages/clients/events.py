@@ -35,8 +35,8 @@ _COLUMNS = (
     Column("reference", "Reference", "reference", value=lambda event: event.data.get("reference")),
     Column("amount", "Amount", "money", value=lambda event: _amount_cents(event)),
     Column("phone_number", "Phone number", "code", value=lambda event: event.data.get("phone_number")),
-    Column("object_id", "About", "id"),
-    Column("sequence", "Number", "number"),
+    Column("object_id", "About", "id", where="files"),
+    Column("sequence", "Number", "number", where="files"),
     Column("id", "Id", "id"),
 )
 _TYPES = {name: name for name in EVENT_TYPES}

@@ -14,7 +14,9 @@ from ussd_server.services.audit.messages import AuditEventView, ListAuditEvents,
 from ussd_server.services.clients.messages import ListPeople
 from ussd_server.values import written_amount
 
-_OBJECT = Column("object_name", "Object", link=lambda event: link_to(event.object_kind or "", event.page_id))
+_OBJECT = Column(
+    "object_name", "Object", "reference", link=lambda event: link_to(event.object_kind or "", event.page_id)
+)
 _DETAILS = (
     Column("details", "Reason", value=lambda event: _details(event), where="page"),
     Column("amount", "Amount", "money", value=lambda event: event.amount_cents, where="files"),
@@ -30,7 +32,7 @@ _COLUMNS = (
     *_DETAILS,
     Column("object_id", "Id", "id"),
     Column("address", "Address", "code"),
-    Column("request_id", "Request id", "id"),
+    Column("request_id", "Request id", "id", where="files"),
 )
 
 _COLUMNS_OF_OPERATORS = (
