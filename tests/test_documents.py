@@ -18,7 +18,8 @@ from ussd_server.outbound.client_server import Handover
 
 REPOSITORY = Path(__file__).parents[1]
 DOCS = REPOSITORY / "docs"
-PAGES = [REPOSITORY / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted(DOCS.rglob("*.md"))
+ABOVE = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "clients/README.md")
+PAGES = [*(REPOSITORY / name for name in ABOVE), *sorted(DOCS.rglob("*.md"))]
 LANGUAGES_OF_GUIDES = {"sh", "python", "javascript", "php", "text"}
 # By page: the languages of its code blocks, which the test that is named runs or compares.
 RUN = {

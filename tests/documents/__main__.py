@@ -1,7 +1,8 @@
-"""Writes the examples of the OpenAPI document, docs/COMMANDS.md and the tables of docs/MENUS.md."""
+"""Writes the examples and the libraries of the API, docs/postman.json, docs/COMMANDS.md and tables of docs/MENUS.md."""
 
 from __future__ import annotations
 
+from tests.documents.api import write_files_of_the_api
 from tests.documents.commands import write_commands
 from tests.documents.examples import played_examples, write_examples
 from tests.documents.menus import write_menu_tables
@@ -12,6 +13,7 @@ def main() -> None:
     write_menu_tables()
     write_commands()
     write_examples(played_examples() | {"webhooks": played_events()})
+    write_files_of_the_api()
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -25,6 +26,12 @@ _COMMANDS = {
     "javascript": ("node",),
     "php": ("php",),
 }
+_CLIENTS = Path(__file__).parents[2] / "clients"
+_PIP = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+_INSTALLS = {
+    "python": [*_PIP, "--target"],
+    "javascript": ["npm", "install", "--silent", "--no-audit", "--no-fund", "--offline", "--prefix"],
+}
 _ENDINGS = {"sh": "sh", "python": "py", "javascript": "mjs", "php": "php"}
 
 
@@ -33,6 +40,17 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     running = Service(tmp_path_factory.mktemp("guides") / "var", USSD_WORKERS="1")
     yield running
     running.stop()
+
+
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the client libraries are installed as the guides say."""
+    folder = tmp_path_factory.mktemp("libraries")
+    for language, command in _INSTALLS.items():
+        # Building in place would leave files in the checkout.
+        sources = shutil.copytree(_CLIENTS / language, folder / "sources" / language)
+        subprocess.run([*command, folder, sources], check=True, cwd=folder, timeout=_PATIENCE_SECONDS)
+    return folder
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -58,13 +76,14 @@ def exported(service: Service) -> dict[str, str]:
 @pytest.mark.needs_node
 @pytest.mark.needs_php
 @pytest.mark.parametrize("language", _COMMANDS)
-def test_every_program_prints_what_its_page_says(service: Service, tmp_path: Path, language: str) -> None:
+def test_every_program_prints_what_its_page_says(service: Service, libraries: Path, language: str) -> None:
     assert len(_PAGES) >= 9
     at = datetime.now(UTC)
     secret, body = "whsec_" + "c2VjcmV0" * 4, '{"type":"webhook.test"}'
     environment = {
         **exported(service),
-        "HOME": str(tmp_path),
+        "HOME": str(libraries),
+        "PYTHONPATH": str(libraries),
         "RUN": secrets.token_hex(4),
         "WEBHOOK_SECRET": secret,
         "WEBHOOK_ID": "msg_1",
@@ -73,11 +92,9 @@ def test_every_program_prints_what_its_page_says(service: Service, tmp_path: Pat
         "WEBHOOK_SIGNATURE": "v1,bm9uZQ== " + Webhook(secret).sign("msg_1", at, body),
     }
     for page in _PAGES:
-        program = tmp_path / f"{page.stem}.{_ENDINGS[language]}"
+        program = libraries / f"{page.stem}.{_ENDINGS[language]}"
         code = "\n".join(blocks(page, language))
         assert code, f"{page.name} has no {language}"
-        if language == "javascript":
-            program = program.with_suffix(".cjs" if "require(" in code else ".mjs")
         program.write_text(code)
         ran = subprocess.run(
             [*_COMMANDS[language], program],
@@ -96,15 +113,15 @@ def test_every_program_prints_what_its_page_says(service: Service, tmp_path: Pat
 @pytest.mark.needs_php
 @pytest.mark.parametrize("language", _COMMANDS)
 def test_the_program_that_collects_ends_well_when_the_payer_declines(
-    service: Service, tmp_path: Path, language: str
+    service: Service, libraries: Path, language: str
 ) -> None:
     code = "\n".join(blocks(_FOLDER / "collect-a-payment.md", language))
     code = code.replace("+256770000000", "+256770000002").replace("order-1001", f"declined-{language}")
-    program = tmp_path / f"declined.{_ENDINGS[language]}"
+    program = libraries / f"declined.{_ENDINGS[language]}"
     program.write_text(code)
     ran = subprocess.run(
         [*_COMMANDS[language], program],
-        env={**exported(service), "HOME": str(tmp_path)},
+        env={**exported(service), "HOME": str(libraries), "PYTHONPATH": str(libraries)},
         capture_output=True,
         text=True,
         check=False,

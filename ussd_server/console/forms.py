@@ -12,6 +12,8 @@ from ussd_server.values import KAMPALA
 
 _ANY_SUM = Decimal(10_000_000_000_000)
 _SUM = re.compile(r"(?:[0-9]{1,12}|[0-9]{1,3}(?:,[0-9]{3}){1,3})(?:\.[0-9]{1,2})?", re.ASCII)
+# Before the nine digits: the country's code in any spelling, a zero, or nothing.
+_NUMBER_START = re.compile(r"^(?:(?:\+|00)?256|0)?(?=[0-9]{9}$)", re.ASCII)
 _AMOUNT = re.compile(r"(?:[0-9]{1,6}|[0-9]{1,3}(?:,[0-9]{3})+)(?:\.[0-9]{1,2})?", re.ASCII)
 
 
@@ -39,8 +41,12 @@ def any_sum(text: str) -> int | None:
 
 
 def phone_number(text: str) -> str | None:
-    """A phone number as the services know it, also from `0772 123 456`. Other texts stay as they are and match none."""
-    return values.phone_number(re.sub(r"[\s()-]", "", text)) or text or None
+    """A phone number as the services know it, also from `0772 123 456`, `772123456` and `00256772123456`.
+
+    Other texts stay as they are and match none.
+    """
+    plain = re.sub(r"[\s()./-]", "", text)
+    return values.phone_number(_NUMBER_START.sub("0", plain)) or text or None
 
 
 def day(text: str, *, is_last: bool = False) -> datetime | None:

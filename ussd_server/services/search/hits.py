@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from ussd_server.models.clients import AuditEvent, User
 from ussd_server.models.events import Event
 from ussd_server.models.keys import ApiKey
-from ussd_server.models.payouts import Payout
+from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import Menu, UssdSession
 from ussd_server.models.webhooks import Webhook
@@ -46,6 +47,15 @@ def payout_hit(row: Payout, client: str | None) -> SearchHit:
     title = f"Payout {row.reference}: {rows}, {written_amount(row.total_amount_cents)}, {row.status}"
     states = ", ".join(f"{entry.count} {state.value}" for state, entry in view.states.items())
     return SearchHit("payout", row.id, client, title, f"Rows by state: {states}.", row.created_at)
+
+
+def payee_hit(row: PayoutItem, payout: Payout, clients: Mapping[str, str]) -> SearchHit:
+    """A row of a payout: its transaction where it has one, else the payout."""
+    amount = "" if row.amount_cents is None else f", {written_amount(row.amount_cents)}"
+    title = f"{row.name}{amount} to {row.phone_number}"
+    sentence = f"Line {row.line} of payout {payout.reference}, {payout.status}."
+    kind, object_id = ("transaction", row.transaction_id) if row.transaction_id else ("payout", payout.id)
+    return SearchHit(kind, object_id, clients.get(payout.client_id), title, sentence, payout.created_at)
 
 
 def session_hit(row: UssdSession, client: str | None) -> SearchHit:

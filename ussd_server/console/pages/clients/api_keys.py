@@ -209,8 +209,8 @@ def _calls_by_day(api_key_id: str, context: RequestContext) -> list[Point]:
     counts = Counter[str]()
     for each in services().request_log.usage(GetKeyUsage(api_key_id, 30), context).items:
         counts[each.date] += each.count
-    today = services().clock.now().astimezone(KAMPALA).date()
-    days = [(today - timedelta(days=back)).isoformat() for back in reversed(range(30))]
+    now = services().clock.now()
+    days = [kampala_day(now - timedelta(days=back)) for back in reversed(range(30))]
     return [(day[5:], counts[day]) for day in days] if counts else []
 
 
