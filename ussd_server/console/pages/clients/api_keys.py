@@ -29,7 +29,7 @@ from ussd_server.services.clients.key_messages import (
 )
 from ussd_server.services.request_log.messages import GetKeyUsage
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import KAMPALA, kampala_day, shillings
+from ussd_server.values import kampala_day, shillings
 
 _COLUMNS = (
     Column("name", "Name", missing="unnamed", link=lambda key: url_for("console.show_api_key", api_key_id=key.id)),
