@@ -8,7 +8,7 @@ from marshmallow import ValidationError, fields, validate
 
 from schemas.envelopes import Body, Query
 from schemas.fields import AnySum, Flag, Text, Timestamp, Whole
-from schemas.shared import PAGE_CURSOR, PAGE_LIMIT
+from schemas.shared import PAGE_CURSOR, PAGE_LIMIT, PERIOD_BEGIN, PERIOD_END
 
 
 class Scopes(fields.Field[tuple[str, ...]]):
@@ -129,5 +129,25 @@ class DeleteApiKeysBody(Body):
 class ListAuditEventsQuery(Query):
     """The page of the audit trail."""
 
+    cursor = PAGE_CURSOR
+    limit = PAGE_LIMIT
+
+
+class GetKeyUsageQuery(Query):
+    """How many days of a key's usage."""
+
+    days = Whole(lowest=1, highest=90, metadata={"description": "The last days in Kampala, with today. Default: 30."})
+
+
+class ListRequestsQuery(Query):
+    """Which requests, and the page of them."""
+
+    key_id = Text(longest=64, metadata={"description": "Only requests of this API key."})
+    status = Whole(lowest=100, highest=599, metadata={"description": "Only replies of this HTTP status."})
+    code = Text(longest=64, metadata={"description": "Only this error code; `OK` for accepted calls."})
+    path = Text(longest=200, metadata={"description": "Only this path, with the names of its variables in braces."})
+    request_id = Text(longest=64, metadata={"description": "Only the request with this `X-Request-Id`."})
+    from_at = PERIOD_BEGIN
+    to_at = PERIOD_END
     cursor = PAGE_CURSOR
     limit = PAGE_LIMIT

@@ -14,8 +14,9 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 from werkzeug.middleware.proxy_fix import ProxyFix
 
 from ussd_server.api.bodies import MAX_BODY_BYTES, has_body, read_body
-from ussd_server.api.endpoints import refusal
-from ussd_server.api.requests import EXTENSION, begin_request, current_request
+from ussd_server.api.endpoints import EndpointSpec, refusal, template_of
+from ussd_server.api.logged_bodies import loggable_body
+from ussd_server.api.requests import EXTENSION, CurrentRequest, begin_request, current_request, services
 from ussd_server.blueprints.callbacks import callbacks
 from ussd_server.blueprints.clients import clients, logins, own_key
 from ussd_server.blueprints.gateways import gateways
@@ -36,7 +37,9 @@ from ussd_server.console.session import ConsoleSessions
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE, close_connections
 from ussd_server.logs import logger, trace_of
 from ussd_server.metrics import end_request
+from ussd_server.services.request_log.messages import LoggedRequest
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import is_id
 
 log = logger(__name__)
 
@@ -125,6 +128,10 @@ def _end(response: Response) -> Response:
         if connection := environ.get("gunicorn.socket"):
             # A client that stops reading would hold its thread for ever.
             connection.settimeout(_LONGEST_SEND_SECONDS)
+    took_ms = (time.perf_counter() - current.began) * 1000
+    route = getattr(current_app.view_functions.get(endpoint or ""), "route", None)
+    if route is not None and current.client_id is not None:
+        _log_request(current, route, response, round(took_ms))
     end_request(
         endpoint=endpoint or "unknown",
         status=response.status_code,
@@ -132,9 +139,43 @@ def _end(response: Response) -> Response:
         client_id=current.client_id,
         key_id=current.key_id,
         request_id=current.request_id,
-        took_ms=(time.perf_counter() - current.began) * 1000,
+        took_ms=took_ms,
     )
     return response
+
+
+def _log_request(current: CurrentRequest, route: EndpointSpec, response: Response, took_ms: int) -> None:
+    """Count a call of a client, and keep it for its request log if it was refused or changes something."""
+    given, status = current.request, response.status_code
+    assert given.url_rule is not None
+    assert current.client_id is not None
+    method, path = "GET" if given.method == "HEAD" else given.method, template_of(given.url_rule.rule)
+    is_refused = status >= HTTPStatus.BAD_REQUEST
+    made = response.headers.get("Location", "").rpartition("/")[2] or next(iter((given.view_args or {}).values()), "")
+    logged = LoggedRequest(
+        request_id=current.request_id,
+        client_id=current.client_id,
+        key_id=current.key_id,
+        at=services().clock.now(),
+        method=method,
+        path=path,
+        status=status,
+        code=current.code,
+        message=_printable(current.message) if is_refused else route.message,
+        took_ms=took_ms,
+        address=current.address,
+        # A path may hold anything until the request is accepted.
+        object_id=made if is_id(made) or (made and not is_refused) else None,
+        body=loggable_body(given.get_data()) if is_refused else None,
+    )
+    recorder = services().runtime.request_recorder
+    recorder.note_use(logged, route.needs or "")
+    if is_refused or method != "GET":
+        recorder.note(logged)
+
+
+def _printable(text: str) -> str:
+    return "".join(letter for letter in text if letter.isprintable())
 
 
 class _Stream(Iterator[bytes]):
@@ -162,7 +203,7 @@ class _Stream(Iterator[bytes]):
 def _refuse(error: ServiceError) -> Response:
     """Return the response to a refused request: a page of the console, or the envelope of its path."""
     current = current_request()
-    current.code = error.code.name
+    current.code, current.message = error.code.name, error.message
     current.client_id = current.client_id or error.client_id
     current.key_id = current.key_id or error.key_id
     response = error_page(error) if current.request.blueprint == console.name else refusal(current, error)

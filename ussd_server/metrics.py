@@ -17,6 +17,7 @@ _unshared_limits = Counter("ussd_limits_unshared", "Decisions on limits that a p
 _drop_offs = Counter(
     "ussd_sessions_dropped", "Conversations that phones broke off.", ["code", "menu", "node", "end_reason"]
 )
+_dropped_requests = Counter("ussd_request_log_dropped", "Requests that are missing in the request log.")
 _replica_away = Gauge("ussd_replica_away", "Processes that read lists from the primary.", multiprocess_mode="livesum")
 _redis_away = Gauge("ussd_redis_away", "Processes that limit by themselves.", multiprocess_mode="livesum")
 
@@ -48,6 +49,11 @@ def end_request(
 def count_unshared_limit() -> None:
     """Count a rate limit decision that this process made by its own share."""
     _unshared_limits.inc()
+
+
+def count_dropped_requests(number: int = 1) -> None:
+    """Count requests that the request log had no room for."""
+    _dropped_requests.inc(number)
 
 
 def count_drop_off(code: str, menu: str, node: str, end_reason: str) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ussd_server.services.menus.drop_offs import DropOffs
     from ussd_server.services.operations.heartbeat import Heartbeat
     from ussd_server.services.providers.providers import Providers, ProviderSwitches
+    from ussd_server.services.request_log.recorder import RequestRecorder
     from ussd_server.services.transactions.names import ProviderReferences
     from ussd_server.settings import Settings
 
@@ -41,6 +42,7 @@ class Runtime:
     limiter: Limiter
     key_cache: KeyCache
     last_uses: LastUses
+    request_recorder: RequestRecorder
     wake_up: WakeUpSignal
     guard: AddressGuard
     outages: ProviderOutages
@@ -55,6 +57,7 @@ class Runtime:
     def close(self) -> None:
         """Write down the last uses of keys, stop all threads, and close the connections with Redis and providers."""
         self.last_uses.close()
+        self.request_recorder.close()
         self.limiter.close()
         self.wake_up.close()
         self.outages.close()

@@ -75,6 +75,7 @@ class Settings:
     channel_limit_per_minute: int
     keep_sessions_days: int
     keep_deliveries_days: int
+    keep_requests_days: int
     ca_file: Path | None
     reports_dir: Path | None
     statement_headings: Path | None
@@ -185,6 +186,7 @@ def _read_table(env: Env, data_dir: Path, providers: Mapping[str, ProviderAccess
         kill_point=env.str("KILL_POINT", None),
         channel_limit_per_minute=env.int("CHANNEL_LIMIT_PER_MINUTE", 12_000, validate=validate.Range(60, 600_000)),
         keep_sessions_days=env.int("KEEP_SESSIONS_DAYS", 90, validate=validate.Range(1, 36_500)),
+        keep_requests_days=env.int("KEEP_REQUESTS_DAYS", 14, validate=validate.Range(1, 3650)),
         keep_deliveries_days=env.int("KEEP_DELIVERIES_DAYS", 30, validate=validate.Range(7, 36_500)),
         operator_addresses=tuple(map(str.strip, env.list("OPERATOR_ADDRESSES", list(OWN_NETWORKS)))),
         console_idle_seconds=env.int("CONSOLE_IDLE_SECONDS", 1800, validate=validate.Range(60, 43_200)),

@@ -76,6 +76,9 @@ class Worker:
             self._repeated("ask for floats", _FLOATS_SECONDS, self._services.floats.ask, stop),
             self._repeated("write digests of past days", _DIGESTS_SECONDS, digests.write, stop),
             self._repeated("look at outages", _OUTAGES_SECONDS, self._services.outage_watch.look, stop),
+            self._repeated(
+                "write notices of expiry", _REMINDERS_SECONDS, self._services.key_expiry_notices.write, stop
+            ),
             self._repeated("write reminders", _REMINDERS_SECONDS, self._services.mail_reminders.write, stop),
             self._repeated("write report files", _REPORTS_SECONDS, self._services.report_files.write, stop),
         ]

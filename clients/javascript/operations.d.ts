@@ -223,9 +223,21 @@ export interface Event {
   /** When it was created. */
   created_at: string;
   /** The content of the event; its webhooks receive the same. */
-  data: Transaction | Payout | Session | DeletedApiKey | WebhookDisabled | WebhookTest;
+  data: Transaction | Payout | Session | DeletedApiKey | ExpiringApiKey | WebhookDisabled | WebhookTest;
   /** The deliveries of the event, one for each URL. */
   deliveries?: Array<Delivery>;
+}
+export interface ExpiringApiKey {
+  /** The identifier, a UUID. */
+  id: string;
+  /** The value for the header `x-api-key`. */
+  apikey: string;
+  /** What people call it. */
+  name: string | null;
+  /** When it expires; calls with it are refused from then on. */
+  expires_at: string;
+  /** Which notice this is: 7 or 1 days before, or less if the expiry was changed. */
+  days_left: number;
 }
 export interface Failure {
   /** The error code; the same for every provider. */
@@ -362,7 +374,7 @@ export interface OwnWindow {
   reset: number;
 }
 export interface Page {
-  items: Array<Transaction | Session | Payout | AuditEvent | PayoutItem | ProviderState | Webhook | HistoryEntry | Event | SearchHit | MenuSummary | ReplayItem | Version | Code> | any;
+  items: Array<Transaction | Session | Payout | PayoutItem | AuditEvent | Request | ProviderState | Webhook | HistoryEntry | Event | SearchHit | MenuSummary | ReplayItem | UsageItem | Version | Code> | any;
   /** The `cursor` of the next page. */
   next_cursor?: string | null;
 }
@@ -429,6 +441,10 @@ export interface PayoutItem {
   transaction_id: string | null;
   /** Why the row failed; null unless its state is `failed`. */
   failure: Failure | null;
+  /** The name that the provider has for the number; null until it was asked. */
+  registered_name: string | null;
+  /** What stands where the amount should, in an invalid row; null otherwise. */
+  amount_text: string | null;
 }
 export type PayoutItemState = "ready" | "invalid" | "queued" | "sent" | "succeeded" | "failed" | "cancelled";
 export type PayoutStatus = "draft" | "approved" | "running" | "completed" | "cancelled";
@@ -503,6 +519,32 @@ export interface ReportRow {
   fees: Amount;
   /** The median time from creation to the final status. */
   median_seconds: number;
+}
+export interface Request {
+  /** The `X-Request-Id` of the call. */
+  request_id: string;
+  /** When it was answered. */
+  at: string;
+  /** The API key that called; null for a person. */
+  key_id: string | null;
+  /** The method, such as `POST`. */
+  method: string;
+  /** The path with the names of its variables, such as `/api/transactions/{transaction_id}`. */
+  path: string;
+  /** The HTTP status of the reply. */
+  status: number;
+  /** The error code, `OK` for none. */
+  code: string;
+  /** The sentence of the reply. */
+  message: string;
+  /** How long the reply took, in milliseconds. */
+  took_ms: number;
+  /** The network address of the caller. */
+  address: string;
+  /** What the request made or changed, where the reply names it. */
+  object_id: string | null;
+  /** The first 4 KiB of a refused JSON body, secrets as stars; null for any other body. */
+  body?: string | null;
 }
 export type Retry = "no" | "new_attempt" | "after_user_action" | "wait";
 export interface RollBackBody {
@@ -706,6 +748,18 @@ export interface Turn {
   took_ms: number;
   /** When the reply was sent. */
   at: string;
+}
+export interface UsageItem {
+  /** The day in Kampala. */
+  date: string;
+  /** Method and path, such as `GET /api/balance`. */
+  endpoint: string;
+  /** The HTTP status of the replies. */
+  status: number;
+  /** The error code, `OK` for none. */
+  code: string;
+  /** How many calls. */
+  count: number;
 }
 export interface Version {
   /** The menu, by the `id` in its document. */

@@ -10,10 +10,12 @@ import pytest
 
 from tests.database.divided import divide, drop_months
 from tests.support.commands import run_command
+from tests.support.example_client import ExampleClient
 from tests.support.mail_server import MailServer
 from tests.support.real_service.service import environment
 from tests.support.shop import Shop, client_call
 from ussd_server.bootstrap import Services
+from ussd_server.cli.service.doctor_callers import callers
 from ussd_server.context import operator_context
 from ussd_server.database.unit_of_work import close_connections, database_now, open_database
 from ussd_server.models.clients import Client
@@ -182,6 +184,27 @@ def test_production_that_sees_all_callers_under_one_address_is_reported(
 ) -> None:
     found = diagnose(folder, USSD_ENV="production", USSD_SECRETS_FILE=str(folder / "secrets.json"), **settings)[1]
     assert (words in found[part]["mend"]) if words else (found[part]["mend"] is None)
+
+
+def test_keys_that_are_all_used_from_one_private_address_seem_to_be_behind_a_proxy(services: Services) -> None:
+    clients = [ExampleClient(services, name) for name in ("acme", "other")]
+    for client in clients:
+        client.create_key()
+
+    def is_reported(*addresses: str) -> bool:
+        for client, address in zip(clients, addresses, strict=True):
+            ApiKey.update(last_used_address=address).where(ApiKey.client_id == client.id).execute()
+        return callers().mend is not None
+
+    assert callers().mend is None
+    assert is_reported("10.0.0.7", "10.0.0.7")
+    assert is_reported("127.0.0.1", "127.0.0.1")
+    assert not is_reported("10.0.0.7", "10.0.0.8")
+    assert not is_reported("1.1.1.1", "1.1.1.1")
+    assert not is_reported("", "")
+    ApiKey.update(last_used_address="10.0.0.7").where(ApiKey.client_id == clients[0].id).execute()
+    ApiKey.delete().where(ApiKey.client_id == clients[1].id).execute()
+    assert callers().mend is None, "one client may be in a private network"
 
 
 @pytest.mark.parametrize(

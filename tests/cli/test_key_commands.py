@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 
 from ussd_server.cli import main
 from ussd_server.models.clients import AuditEvent, UserFactor
+from ussd_server.models.keys import ApiKey
 
 Command = Callable[..., Result]
 
@@ -32,6 +33,15 @@ def output_of(result: Result) -> Any:
     """The JSON that a successful command printed."""
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
+
+
+def test_what_a_key_called_is_shown_by_its_id_and_by_its_apikey(command: Command) -> None:
+    output_of(command("clients", "create", "Acme", "--json"))
+    key = output_of(command("keys", "create", "--client", "Acme", "--json"))
+    for name in (key["id"], key["apikey"]):
+        assert output_of(command("keys", "requests", name, "--json")) == []
+        assert output_of(command("keys", "usage", name, "--json")) == []
+    assert command("keys", "usage", "unknown0").exit_code == 1
 
 
 def test_clients_people_and_keys_are_made_listed_disabled_and_enabled(command: Command) -> None:
@@ -71,6 +81,31 @@ def test_a_lost_second_factor_is_removed(command: Command) -> None:
     removed = AuditEvent.get(AuditEvent.action == "user.factor_removed")
     assert (removed.actor, removed.object_id) == ("operator", user["user_id"])
     assert "There is no user b@b.c" in command("users", "remove-factor", "b@b.c").output
+
+
+def test_a_key_is_named_bound_changed_and_listed_with_its_state(command: Command) -> None:
+    command("clients", "create", "Acme")
+    bounds = ["--name", "Till 4", "--allow", "192.0.2.10", "--allow", "2001:db8::/32", "--daily-limit", "2,000,000"]
+    key = output_of(command("keys", "create", "--client", "Acme", *bounds, "--json"))
+    (listed,) = output_of(command("keys", "list", "--client", "Acme", "--json"))
+    assert (listed["name"], listed["state"], listed["is_active"], listed["created_by"]) == ("Till 4", "active", 1, None)
+    assert (listed["allowed_addresses"], listed["daily_limit"]) == (["192.0.2.10", "2001:db8::/32"], 2_000_000)
+    words = ["--scopes", "balance:read", "--clear", "allow", "--clear", "daily-limit", "--name", "Till 5"]
+    changed = output_of(command("keys", "change", key["apikey"], *words, "--json"))
+    assert (changed["name"], changed["scopes"], changed["daily_limit"]) == ("Till 5", "balance:read", None)
+    assert changed["allowed_addresses"] is None
+    for words, sentence in (
+        (["--allow", "192.0.2.1/8"], "Not an address or a network '192.0.2.1/8'"),
+        (["--daily-limit", "-1"], "must be an amount in shillings"),
+        (["--expires-at", "2020-01-01"], "must be in the future"),
+        (["--name", "x" * 101], "name: Must be 1 to 100 characters"),
+    ):
+        refused = command("keys", "change", key["id"], *words)
+        assert refused.exit_code
+        assert sentence in refused.output
+    ApiKey.update(expires_at=datetime(2026, 1, 1, tzinfo=UTC)).execute()
+    assert "expired" in command("keys", "list", "--client", "Acme").output
+    assert "API Key not found" in command("keys", "change", "nokey").output
 
 
 def test_secrets_are_listed_only_when_they_are_asked_for(command: Command) -> None:

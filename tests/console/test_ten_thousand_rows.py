@@ -25,6 +25,7 @@ from ussd_server.models.ledger import AccountEntry, Transfer
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.payouts.messages import CreatePayout
 from ussd_server.services.reconciliation.messages import ReconcileStatement
+from ussd_server.services.search import recent
 from ussd_server.services.sessions.messages import BeginSession
 
 ROWS = 10_000
@@ -73,6 +74,7 @@ def test_every_list_reads_one_page_by_an_index(
     example_client: ExampleClient,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(recent, "RECENT_PAYMENTS", ROWS // 20)
     payout_id, statement_id = _begin(services, clock, example_client)
     owner, ann = visit(), operator("ann")
     pages: list[tuple[ConsoleVisitor, str]] = [
@@ -98,8 +100,11 @@ def test_every_list_reads_one_page_by_an_index(
         *((owner, f"/events{query}") for query in ("", "?type=transaction.created")),
         (owner, "/payouts"),
         (owner, f"/payouts/{payout_id}"),
+        (owner, f"/payouts/{payout_id}?names=different"),
         (owner, "/statements"),
         (owner, "/audit"),
+        *((owner, f"/audit?{query}") for query in ("action=client.enabled", f"person={payout_id}")),
+        *((owner, f"/search?q={query}") for query in ("777.77", "777.77 today", "nothing-of-this")),
         (ann, "/operator/clients"),
         (ann, "/operator/reviews"),
         (ann, "/operator/reconciliation"),
@@ -107,6 +112,7 @@ def test_every_list_reads_one_page_by_an_index(
         (ann, "/operator/differences"),
         (ann, "/operator/audit"),
         (ann, "/operator/audit?operator=ann@ops.example"),
+        (ann, "/operator/audit?action=client.enabled"),
     ]
     counts = {}
     for visitor, path in pages:

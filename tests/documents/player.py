@@ -81,6 +81,10 @@ class Player:
             self._key_of_looks = {"x-api-key": made["apikey"], "x-api-secret": made["apisecret"]}
         return self._fetch("GET", path, None, self._key_of_looks)[1]
 
+    def look_as_person(self, path: str) -> Any:
+        """What a GET of key management answers now; it is not kept."""
+        return self._fetch("GET", f"/api/clients{path}", None, {"Authorization": f"Bearer {self.token}"})[1]["data"]
+
     def until(self, holds: Callable[[], Any], pause_seconds: float = _LOOK_AGAIN_SECONDS) -> None:
         """Wait until `holds`, so that every run finds the same."""
         deadline = time.monotonic() + _PATIENCE_SECONDS

@@ -64,6 +64,10 @@ def play_key_management(player: Player) -> None:
     player.manage("GET", f"/api-keys/{keys[0]['id']}")
     player.manage("POST", f"/api-keys/{keys[0]['id']}/rotate", {"grace_period_seconds": 3600})
     player.manage("DELETE", f"/api-keys/{keys[0]['id']}")
+    patched = "/requests?path=/api/clients/api-keys/%7Bapi_key_id%7D&limit=1"
+    player.until(lambda: [each["method"] for each in player.look_as_person(patched)["items"]] == ["DELETE"])
+    (request,) = player.manage("GET", patched)["items"]
+    player.manage("GET", f"/requests/{request['request_id']}")
     # Listings are written to the audit trail a moment later.
     player.manage("GET", "/audit-events?limit=2")
     player.manage("GET", "/api-keys")
@@ -147,9 +151,12 @@ def play_payouts(player: Player) -> None:
     known = player.service.demonstration
     login = {"email": known["approver_email"], "password": known["approver_password"]}
     player.token = player.send("POST", "/api/clients/login", login)["data"]["access_token"]
-    _take_key(player, scopes="payouts:*")
+    approving_key_id = _take_key(player, scopes="payouts:*")
     player.data("POST", f"{path}/approve", {"total_fee": 0})
     player.key, player.token = own_key, own_token
+    usage = f"/api-keys/{approving_key_id}/usage?days=7"
+    player.until(lambda: player.look_as_person(usage)["items"])
+    player.manage("GET", usage)
     player.until(lambda: player.look(path)["data"]["status"] == "completed")
     player.data("GET", path)
     player.data("GET", f"{path}/items")
@@ -276,10 +283,11 @@ def play_refusals(player: Player) -> None:
     player.manage("POST", "/logout", {"all": True})
 
 
-def _take_key(player: Player, **wanted: Any) -> None:
-    """Make a key and use it from now on."""
+def _take_key(player: Player, **wanted: Any) -> str:
+    """Make a key and use it from now on; return its id."""
     made = player.manage("POST", "/api-keys", wanted)
     player.key = {"x-api-key": made["apikey"], "x-api-secret": made["apisecret"]}
+    return str(made["id"])
 
 
 def _play_without_database(player: Player, request: dict[str, Any]) -> None:

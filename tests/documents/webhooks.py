@@ -7,6 +7,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -88,7 +89,10 @@ def _one_of_each(services: Services, clock: MovableClock) -> Iterator[Event]:
         work(services, clock, 1)
     session = services.api_sessions.begin(BeginSession(PHONE, shop.code), call)
     services.api_sessions.end(NameSession(session.session_id), call)
-    key = services.api_keys.create(CreateApiKey(), call)
+    expiring = CreateApiKey(expires_at=clock.now() + timedelta(days=10), name="Till 4")
+    key = services.api_keys.create(expiring, call)
+    clock.advance(4 * 86_400)
+    services.key_expiry_notices.write()
     services.api_keys.delete(DeleteApiKey(key.id), call)
     with Receiver(lambda _: 410) as receiver:
         webhook = subscribe(services, call, receiver.url)

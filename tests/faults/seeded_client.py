@@ -51,6 +51,9 @@ class SeededClient:
         self.ids["webhook_id"] = self._make("/api/webhooks", webhook)["id"]
         self.ids["event_id"] = self.ask("GET", "/api/events").json["data"]["items"][0]["id"]
         self.ids["api_key_id"] = self._make("/api/clients/api-keys", {})["id"]
+        self.ids["request_id"] = f"request-of-{name}"
+        self.ask("POST", "/api/clients/api-keys", json={}, headers={"X-Request-Id": self.ids["request_id"]})
+        services.runtime.request_recorder.write()
 
     def ask(self, method: str, path: str, **options: Any) -> TestResponse:
         """Send one request, with a key or an access token, whichever the path asks for."""

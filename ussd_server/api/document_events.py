@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ussd_server.services.clients.key_messages import DeletedApiKeyView
+from ussd_server.services.clients.key_messages import DeletedApiKeyView, ExpiringApiKeyView
 from ussd_server.services.payouts.messages import PayoutView
 from ussd_server.services.sessions.messages import SessionView
 from ussd_server.services.transactions.messages import TransactionView
@@ -16,7 +16,8 @@ _DATA: Mapping[str, type] = {
     "transaction": TransactionView,
     "payout": PayoutView,
     "ussd": SessionView,
-    "api_key": DeletedApiKeyView,
+    "api_key.deleted": DeletedApiKeyView,
+    "api_key.expiring": ExpiringApiKeyView,
     "webhook.disabled": WebhookDisabledView,
     "webhook.test": WebhookTestView,
 }

@@ -37,6 +37,7 @@ VARIABLES = {
     "payout_id": "The payout that it belongs to; null for none.",
     "phone_number": "The subscriber: `+256` and nine digits.",
     "provider": "The name of the provider.",
+    "request_id": "The `X-Request-Id` of a call.",
     "service_code": "What the phone dials, such as `*165#`.",
     "session_id": "The USSD session.",
     "transaction_id": "The transaction.",

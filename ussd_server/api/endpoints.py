@@ -6,8 +6,10 @@ Services check who owns an object. The API document is built from the same `Endp
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from http import HTTPStatus
 from types import NoneType
 from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
@@ -184,6 +186,12 @@ def csv_file(name: str, parts: Iterator[bytes], headers: Mapping[str, str] | Non
     """Return a response with a CSV file, which is sent while it is made."""
     shown = {"Content-Disposition": f'attachment; filename="{name}"', **(headers or {})}
     return Response(parts, headers=shown, content_type="text/csv; charset=utf-8")
+
+
+@cache
+def template_of(rule: str) -> str:
+    """The path of a rule with its variables in braces, as the API document writes it."""
+    return re.sub(r"<(?:[^:>]+:)?([^>]+)>", r"{\1}", rule)
 
 
 def refusal(current: CurrentRequest, error: ServiceError) -> Response:

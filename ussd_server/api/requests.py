@@ -33,6 +33,7 @@ class CurrentRequest:
     client_id: str | None = None
     key_id: str | None = None
     code: str = "OK"
+    message: str = "OK"
     headers: dict[str, str] = field(default_factory=dict)
 
     @property

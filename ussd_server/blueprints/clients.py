@@ -5,7 +5,9 @@ from __future__ import annotations
 from schemas.clients import (
     CreateApiKeyBody,
     DeleteApiKeysBody,
+    GetKeyUsageQuery,
     ListAuditEventsQuery,
+    ListRequestsQuery,
     LogInBody,
     LogOutBody,
     RefreshLoginBody,
@@ -36,6 +38,14 @@ from ussd_server.services.clients.key_messages import (
     UpdateApiKey,
 )
 from ussd_server.services.clients.messages import LogIn, LoginView, LogOut, RefreshLogin, ServiceIdentifier
+from ussd_server.services.request_log.messages import (
+    GetKeyUsage,
+    GetRequest,
+    KeyUsageView,
+    ListRequests,
+    RequestDetail,
+    RequestView,
+)
 from ussd_server.status import Code
 from ussd_server.wire import DeletionResult, Page
 
@@ -147,6 +157,46 @@ def get_api_key(request: ShowApiKey, context: RequestContext) -> ApiKeyRecord:
 def update_api_key(request: UpdateApiKey, context: RequestContext) -> ApiKeyRecord:
     """Change an API key without a new secret, in every process from the reply on."""
     return services().key_records.update(request, context)
+
+
+@clients.call(
+    "GET",
+    "/api/clients/api-keys/<api_key_id>/usage",
+    makes=GetKeyUsage,
+    query=GetKeyUsageQuery,
+    needs="api_keys:list",
+    refuses=(Code.NOT_FOUND,),
+    message="API Key usage",
+)
+def get_api_key_usage(request: GetKeyUsage, context: RequestContext) -> KeyUsageView:
+    """Show how often a key called what; exact once a day has ended."""
+    return services().request_log.usage(request, context)
+
+
+@clients.call(
+    "GET",
+    "/api/clients/requests",
+    makes=ListRequests,
+    query=ListRequestsQuery,
+    needs="api_keys:list",
+    message="Requests",
+)
+def list_requests(request: ListRequests, context: RequestContext) -> Page[RequestView]:
+    """List the requests of the client that were refused or changed something, newest first."""
+    return services().request_log.list(request, context)
+
+
+@clients.call(
+    "GET",
+    "/api/clients/requests/<request_id>",
+    makes=GetRequest,
+    needs="api_keys:list",
+    refuses=(Code.NOT_FOUND,),
+    message="Request",
+)
+def get_request(request: GetRequest, context: RequestContext) -> RequestDetail:
+    """Show one request, with the body of a refused one."""
+    return services().request_log.get(request, context)
 
 
 @clients.call(

@@ -18,6 +18,7 @@ from ussd_server.services.clients.api_keys import ApiKeyService
 from ussd_server.services.clients.auth import AuthService
 from ussd_server.services.clients.clients import ClientService
 from ussd_server.services.clients.key_reader import ApiKeyReader, KeyExplanationService
+from ussd_server.services.clients.keys.expiry import KeyExpiryNotices
 from ussd_server.services.clients.keys.records import ApiKeyRecordService
 from ussd_server.services.clients.logins import LoginService
 from ussd_server.services.clients.password_links import ForgottenPasswordService, PasswordLinkService
@@ -54,6 +55,7 @@ from ussd_server.services.reconciliation.statements import ProviderStatementServ
 from ussd_server.services.reports.daily_reports import DailyReportService
 from ussd_server.services.reports.recent_payments import RecentPaymentsService
 from ussd_server.services.reports.report_files import ReportFiles
+from ussd_server.services.request_log.requests import RequestLogService
 from ussd_server.services.search.search import SearchService
 from ussd_server.services.sessions.sessions import Sessions
 from ussd_server.services.settlement.provider_callbacks import CallbackService
@@ -94,7 +96,9 @@ class Services:
         self.clients = ClientService(runtime)
         self.api_keys = ApiKeyService(runtime)
         self.key_reader = ApiKeyReader(runtime)
-        self.key_records = ApiKeyRecordService(runtime, self.key_reader)
+        self.request_log = RequestLogService(runtime)
+        self.key_records = ApiKeyRecordService(runtime, self.key_reader, self.request_log)
+        self.key_expiry_notices = KeyExpiryNotices(runtime)
         self.key_explanations = KeyExplanationService(runtime)
         self.team = TeamService(runtime)
         self.logins = LoginService(runtime)

@@ -33,6 +33,7 @@ from ussd_server.services.leases import Leases
 from ussd_server.services.menus.drop_offs import DropOffs
 from ussd_server.services.operations.heartbeat import Heartbeat
 from ussd_server.services.providers.providers import Providers, ProviderSwitches
+from ussd_server.services.request_log.recorder import RequestRecorder
 from ussd_server.services.settlement.provider_callbacks import callback_path
 from ussd_server.services.transactions.names import ProviderReferences
 from ussd_server.settings import Settings, SettingsError
@@ -84,6 +85,7 @@ def build_runtime(settings: Settings, clock: Clock) -> Runtime:
         limiter=limiter,
         key_cache=KeyCache(limiter.pipeline, limiter.circuit),
         last_uses=LastUses(),
+        request_recorder=RequestRecorder(),
         wake_up=WakeUpSignal(settings.redis_url, limiter.pipeline, limiter.is_away),
         guard=AddressGuard(allow_private=settings.allow_private_addresses, plain_http=settings.is_sandbox),
         outages=outages,

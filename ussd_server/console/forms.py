@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import re
 from datetime import date, datetime, timedelta
+from decimal import Decimal
 
 from ussd_server import values
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import KAMPALA
 
+_ANY_SUM = Decimal(10_000_000_000_000)
+_SUM = re.compile(r"(?:[0-9]{1,12}|[0-9]{1,3}(?:,[0-9]{3}){1,3})(?:\.[0-9]{1,2})?", re.ASCII)
+# Before the nine digits: the country's code in any spelling, a zero, or nothing.
+_NUMBER_START = re.compile(r"^(?:(?:\+|00)?256|0)?(?=[0-9]{9}$)", re.ASCII)
 _AMOUNT = re.compile(r"(?:[0-9]{1,6}|[0-9]{1,3}(?:,[0-9]{3})+)(?:\.[0-9]{1,2})?", re.ASCII)
 
 
@@ -25,9 +30,23 @@ def cents(text: str) -> int | None:
     return amount
 
 
+def any_sum(text: str) -> int | None:
+    """As `cents`, without the upper bound of an amount."""
+    if not (text := text.strip()):
+        return None
+    amount = values.cents_of(text.replace(",", ""), below=_ANY_SUM) if _SUM.fullmatch(text) else None
+    if amount is None:
+        raise ServiceError(Code.INVALID_AMOUNT, "Give the sum in shillings, such as 2000000, or leave it empty.")
+    return amount
+
+
 def phone_number(text: str) -> str | None:
-    """A phone number as the services know it, also from `0772 123 456`. Other texts stay as they are and match none."""
-    return values.phone_number(re.sub(r"[\s()-]", "", text)) or text or None
+    """A phone number as the services know it, also from `0772 123 456`, `772123456` and `00256772123456`.
+
+    Other texts stay as they are and match none.
+    """
+    plain = re.sub(r"[\s()./-]", "", text)
+    return values.phone_number(_NUMBER_START.sub("0", plain)) or text or None
 
 
 def day(text: str, *, is_last: bool = False) -> datetime | None:

@@ -28,6 +28,8 @@ _PAGES_OF_OPERATORS = {
     "event": ("show_any_event", "event_id"),
     "payout": ("show_any_payout", "payout_id"),
     "key": ("explain_api_key", "api_key_id"),
+    "client": ("show_client", "client_id"),
+    "channel": ("show_channel", "channel_id"),
     "difference": ("show_difference", "difference_id"),
     "statement": ("show_reconciliation", "statement_id"),
 }

@@ -43,6 +43,7 @@ _GROUPS: Sequence[tuple[str, Sequence[NavigationItem]]] = (
         "Developers",
         (
             NavigationItem("API keys", "list_api_keys", "api_keys:list"),
+            NavigationItem("Requests", "list_requests", "api_keys:list"),
             NavigationItem("Webhooks", "list_webhooks", "webhooks:read"),
             NavigationItem("Events", "list_events", "webhooks:read"),
         ),

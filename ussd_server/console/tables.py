@@ -23,8 +23,8 @@ Kind = Literal["text", "code", "id", "money", "moment", "number", "reference", "
 class Column:
     """A column. `name` names it in CSV and JSON and, without `value`, the attribute of the row.
 
-    `kind` says how it is written; money is in cents. `link` gives the address that the cell leads to. `where`
-    says whether the page, the files or both have it.
+    `kind` says how it is written; money is in cents, or a text that is no amount. `link` gives the address that the
+    cell leads to. `where` says whether the page, the files or both have it.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Column:
         """The value as CSV and JSON carry it."""
         value = self.of(row)
         if self.kind == "money":
-            return None if value is None else shillings(value)
+            return shillings(value) if isinstance(value, int) else value
         return formats.iso(value) or None if self.kind == "moment" else value
 
 

@@ -14,7 +14,8 @@ class Payout(Table):
     null when a version without the column made it: such a draft is never approved. The totals are those of the ready
     rows. `due_at` is when the worker must act again: look up names of a draft, or send rows of an approved payout.
     `items_digest` is that of the judged rows; `draft_digest` and `approval_digest` bind it to the people, under a
-    master key. A cancelled draft has no `draft_digest`.
+    master key. A cancelled draft has no `draft_digest`. `replaced_by` is the corrected draft of the same reference that
+    took the place of this one; a reference belongs to one payout that was not replaced.
     """
 
     id = IdField(primary_key=True)
@@ -43,6 +44,7 @@ class Payout(Table):
     items_digest = TextField(null=True)
     draft_digest = TextField(null=True)
     approval_digest = TextField(null=True)
+    replaced_by = IdField(null=True)
 
     class Meta:
         table_name = "payouts"
@@ -52,19 +54,22 @@ class Payout(Table):
 class PayoutItem(Table):
     """One row of a payout, as it was judged: ready, or with problems. Approval gives a ready row its transaction.
 
-    `line` is the row's number in the file, or its place in the list, from 1. An invalid row keeps what could be read.
+    `line` is the row's number in the file, or its place in the list, from 1. An invalid row keeps what could be read,
+    and in `amount_text` what stands where an amount should. `registered_name` is the provider's, where it had one.
     """
 
     payout_id = IdField()
     line = IntegerField()
     phone_number = TextField(null=True)
     amount_cents = CentsField(null=True)
+    amount_text = TextField(null=True)
     fee_cents = CentsField(null=True)
     provider = TextField(null=True)
     reference = TextField(null=True)
     description = TextField(null=True)
     name = TextField(null=True)
     name_match = TextField(null=True)
+    registered_name = TextField(null=True)
     is_ready = BooleanField()
     problems = JsonField(null=True)
     transaction_id = IdField(null=True)

@@ -230,8 +230,16 @@ class Event(TypedDict):
     object_id: str
     sequence: int
     created_at: str
-    data: Transaction | Payout | Session | DeletedApiKey | WebhookDisabled | WebhookTest
+    data: Transaction | Payout | Session | DeletedApiKey | ExpiringApiKey | WebhookDisabled | WebhookTest
     deliveries: NotRequired[list[Delivery]]
+
+
+class ExpiringApiKey(TypedDict):
+    id: str
+    apikey: str
+    name: str | None
+    expires_at: str
+    days_left: int
 
 
 class Failure(TypedDict):
@@ -329,8 +337,9 @@ class Page(TypedDict):
             Transaction
             | Session
             | Payout
-            | AuditEvent
             | PayoutItem
+            | AuditEvent
+            | Request
             | ProviderState
             | Webhook
             | HistoryEntry
@@ -338,6 +347,7 @@ class Page(TypedDict):
             | SearchHit
             | MenuSummary
             | ReplayItem
+            | UsageItem
             | Version
             | Code
         ]
@@ -380,6 +390,8 @@ class PayoutItem(TypedDict):
     problems: list[str]
     transaction_id: str | None
     failure: Failure | None
+    registered_name: str | None
+    amount_text: str | None
 
 
 class ProviderState(TypedDict):
@@ -438,6 +450,21 @@ class ReportRow(TypedDict):
     amount: Amount
     fees: Amount
     median_seconds: int | Decimal
+
+
+class Request(TypedDict):
+    request_id: str
+    at: str
+    key_id: str | None
+    method: str
+    path: str
+    status: int
+    code: str
+    message: str
+    took_ms: int
+    address: str
+    object_id: str | None
+    body: NotRequired[str | None]
 
 
 class RollBackBody(TypedDict):
@@ -560,6 +587,14 @@ class Turn(TypedDict):
     septets: int
     took_ms: int
     at: str
+
+
+class UsageItem(TypedDict):
+    date: str
+    endpoint: str
+    status: int
+    code: str
+    count: int
 
 
 class Version(TypedDict):

@@ -86,7 +86,7 @@ def test_every_page_is_accessible_and_fits(
     key = console.services.api_keys.create(CreateApiKey(("ussd:read",)), console.client.call())
     paid, drafted = console.pay(), console.draft_payout()
     with visitor.tab(scheme, width) as page:
-        own = (f"/api-keys/{key.id}", f"/transactions/{paid}", f"/payouts/{drafted}")
+        own = (f"/api-keys/{key.id}", f"/api-keys/{key.id}/edit", f"/transactions/{paid}", f"/payouts/{drafted}")
         for path in (*PAGES, *own, *delivered, *people):
             visitor.look_at(page, path)
             take_screenshot(page, path, scheme, width)

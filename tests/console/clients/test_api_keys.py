@@ -5,13 +5,17 @@ from __future__ import annotations
 import csv
 import io
 import re
+from datetime import timedelta
 
 from werkzeug.test import TestResponse
 
+from tests.conftest import MovableClock
 from tests.console.conftest import Visit
 from tests.support.example_client import ExampleClient
 from ussd_server.bootstrap import Services
 from ussd_server.models.clients import AuditEvent
+from ussd_server.models.keys import ApiKey
+from ussd_server.services.clients.key_messages import CreateApiKey
 
 
 def test_an_owner_creates_reveals_rotates_and_deletes_a_key(visit: Visit, services: Services) -> None:
@@ -73,6 +77,57 @@ def test_viewers_see_no_keys_as_in_the_management_api(visit: Visit, example_clie
     assert f"/console/api-keys/{key.id}" in visit("developer").get(f"/search?q={key.id}", follow_redirects=True).text
 
 
+def test_a_key_is_named_bound_and_changed_on_its_page(visit: Visit, services: Services) -> None:
+    visitor = visit()
+    visitor.get("/api-keys/new")
+    fields = {"access": "all", "name": "Till <4>", "allowed_addresses": "192.0.2.10\n2001:db8::/32"}
+    wrong = visitor.post("/api-keys/new", **fields | {"allowed_addresses": "192.0.2.10/8"}, daily_limit="2,000,000")
+    assert wrong.status_code == 400
+    assert "Not an address or a network &#39;192.0.2.10/8&#39;" in wrong.text
+    assert "Till &lt;4&gt;" in wrong.text
+    assert visitor.post("/api-keys/new", **fields, daily_limit="much").status_code == 400
+    assert visitor.post("/api-keys/new", **fields | {"name": "x" * 101}).status_code == 400
+    made = visitor.post("/api-keys/new", **fields, daily_limit="2,000,000", expires_at="2099-12-31")
+    path = made.location.removeprefix("/console")
+    shown = visitor.get(path).text
+    assert all(text in shown for text in ("Till &lt;4&gt;", "192.0.2.10", "2,000,000", " paid today"))
+    assert "by <bdi>owner@acme.example</bdi>" in shown
+    assert "Till &lt;4&gt;" in visitor.get("/api-keys?q=till").text
+    expires_at = ApiKey.get().expires_at
+    ApiKey.update(expires_at=expires_at - timedelta(hours=5)).execute()
+    form = visitor.get(f"{path}/edit").text
+    assert 'value="2099-12-31"' in form
+    fields |= {"access": "some", "scopes": "balance:read", "allowed_addresses": "", "daily_limit": "", "name": "Till 5"}
+    assert visitor.post(f"{path}/edit", **fields, expires_at="2099-12-31").status_code == 303
+    row = ApiKey.get()
+    assert (row.name, row.scopes, row.allowed_addresses, row.daily_limit_cents) == (
+        "Till 5",
+        "balance:read",
+        None,
+        None,
+    )
+    assert row.expires_at == expires_at - timedelta(hours=5), "a day that was not changed changes nothing"
+    assert visitor.post(f"{path}/disable").status_code == 303
+    page = visitor.get(path).text
+    assert "disabled" in page
+    assert "Disable the key" not in page
+    trail = visitor.get("/audit").text
+    assert "API key Till 5" in trail
+    assert "name, scopes, allowed_addresses, daily_limit" in trail
+
+
+def test_keys_that_expire_within_a_week_are_on_the_overview(
+    visit: Visit, services: Services, example_client: ExampleClient, clock: MovableClock
+) -> None:
+    for days in (3, 30):
+        request = CreateApiKey(expires_at=clock.now() + timedelta(days=days), name=f"Ends in {days}")
+        services.api_keys.create(request, example_client.call())
+    page = visit("developer").get("").text
+    assert "Ends in 3<" in page
+    assert "Ends in 30" not in page
+    assert "Ends in 3" not in visit("viewer").get("").text
+
+
 def test_many_keys_are_deleted_at_once(visit: Visit, example_client: ExampleClient) -> None:
     keys = [example_client.create_key() for _ in range(3)]
     visitor = visit("admin")
@@ -91,9 +146,9 @@ def test_another_clients_key_answers_as_a_missing_one(
 ) -> None:
     foreign = ExampleClient(services, "other").create_key().id
     visitor, missing = visit(), "019e0000-0000-7000-8000-000000000000"
-    for path in ("{}", "{}/calls"):
+    for path in ("{}", "{}/calls", "{}/edit"):
         assert_same(*(visitor.get(f"/api-keys/{path.format(key)}") for key in (foreign, missing)))
-    for action, fields in (("reveal", {}), ("rotate", {"grace_period_seconds": "0"}), ("delete", {})):
+    for action, fields in (("disable", {}), ("reveal", {}), ("rotate", {"grace_period_seconds": "0"}), ("delete", {})):
         assert_same(*(visitor.post(f"/api-keys/{key}/{action}", **fields) for key in (foreign, missing)))
 
 

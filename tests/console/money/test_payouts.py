@@ -105,6 +105,79 @@ def test_one_person_uploads_a_file_and_another_approves_it(
     assert (listed["reference"], listed["total_amount"], listed["succeeded_count"]) == ("NOV", 3000, 1)
 
 
+def test_different_names_reach_the_approver(
+    visit: Visit, funded: ExampleClient, services: Services, clock: MovableClock
+) -> None:
+    given = "phone_number,amount,reference,name\n0770000000,1000,E-1,Mallory Mukasa\n0770000001,1000,E-2,\n"
+    path = upload(visit("developer"), given).location.removeprefix("/console")
+    assert "1 name is not compared yet" in visit("admin").get(path).text
+    PayoutDesk(services, clock, 0).tick()
+    page = visit("admin").get(path).text
+    assert f'<a href="/console{path}?names=different">1 name is different</a>' in page
+    (different,) = visit("admin").get(f"{path}?names=different&format=json").json["items"]
+    assert (different["reference"], different["name"], different["name_match"]) == (
+        "E-1",
+        "Mallory Mukasa",
+        "different",
+    )
+    assert different["registered_name"] in page
+    results = visit("admin").get(f"{path}/results.csv?names=different").text
+    assert results.count("\n") == 2
+    assert f",{different['registered_name']}" in results
+
+
+BAD_ROWS = """phone_number,amount,reference
+0770000000,1000,E-1
+0770000001,abc,E-2
+0770000003,2000,E-1
+"""
+
+
+def test_an_invalid_row_shows_what_the_file_had_and_is_corrected_in_the_draft(
+    visit: Visit, funded: ExampleClient
+) -> None:
+    maker = visit("developer")
+    path = upload(maker, BAD_ROWS).location.removeprefix("/console")
+    assert "<bdi>abc</bdi>" in maker.get(path).text
+    form = maker.get(f"{path}/correct").text
+    assert 'name="amount-3" value="abc"' in form
+    rows = dict(re.findall(r'<input name="([a-z_]+-[0-9]+)" value="([^"]*)"', form))
+    still = maker.post(f"{path}/correct", **rows)
+    assert still.location == f"/console{path}"
+    assert "Nothing was changed" in maker.get(path).text
+    corrected = maker.post(f"{path}/correct", **(rows | {"amount-3": "5,000", "reference-4": "E-3"}))
+    assert corrected.status_code == 303
+    after = corrected.location.removeprefix("/console")
+    items = maker.get(f"{after}?format=json").json["items"]
+    assert [(item["line"], item["amount"], item["state"]) for item in items] == [
+        (2, 1000, "ready"), (3, 5000, "ready"), (4, 2000, "ready")
+    ]  # fmt: skip
+    assert f'<a href="{corrected.location}">the corrected draft</a> took its place' in maker.get(path).text
+    assert [item["reference"] for item in maker.get("/payouts?format=json").json["items"]] == ["NOV"]
+    again = maker.post(f"{path}/correct", **(rows | {"amount-3": "6,000"}))
+    assert (again.status_code, "The payout was corrected already" in again.text) == (400, True)
+    assert "approve it" in visit("admin").get(after).text
+
+
+def test_a_draft_takes_a_corrected_file_of_its_maker_alone(visit: Visit, funded: ExampleClient) -> None:
+    maker = visit("developer")
+    path = upload(maker, BAD_ROWS).location.removeprefix("/console")
+    good = BAD_ROWS.replace("abc", "500").replace("2000,E-1", "2000,E-3").encode()
+    other = visit("owner")
+    other.get(path)
+    assert "A draft is corrected by its maker" in other.post(f"{path}/correct", file=(io.BytesIO(good), "pay.csv")).text
+    bad = maker.post(f"{path}/correct", file=(io.BytesIO(b"amount\n5\n"), "pay.csv"))
+    assert (bad.status_code, 'role="alert"' in bad.text) == (400, True)
+    after = maker.post(f"{path}/correct", file=(io.BytesIO(good), "pay.csv")).location.removeprefix("/console")
+    assert other.get(f"{after}?state=ready&format=json").json["items"][1]["amount"] == 500
+    other.get(path)
+    assert other.post(f"{path}/approve", total_fee="0.00").status_code == 400
+    assert other.post(f"{after}/approve", total_fee="0.00").status_code == 303
+    maker.get(path)
+    late = maker.post(f"{after}/correct", file=(io.BytesIO(FILE.encode()), "pay.csv"))
+    assert "The payout is approved and cannot be corrected" in late.text
+
+
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [

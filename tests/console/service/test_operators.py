@@ -43,6 +43,32 @@ def test_operators_and_clients_people_see_their_own_pages_only(operator: Operato
     assert PASSWORD not in wrong.text
 
 
+def test_a_clients_page_leads_operators_to_its_payments_statement_keys_and_people(
+    operator: Operators, example_client: ExampleClient, services: Services, app: Flask
+) -> None:
+    deposit(services, operator_context(example_client.id), 5000)
+    ann, owner = operator("ann"), example_client.email("owner")
+    path = f"/operator/clients/{example_client.id}"
+    hub = ann.get(path).text
+    assert 'Available</dt><dd><span class="money">UGX 5,000' in hub
+    assert owner in hub
+    payments = ann.get(f"{path}/transactions?type=deposit").text
+    link = re.search(r'href="/console(/operator/transactions/[0-9a-f-]{36})"', payments)
+    assert link
+    assert ann.get(link[1]).status_code == 200
+    statement = ann.get(f"{path}/statement").text
+    assert link[1] in statement
+    assert f'"/console{path}/statement.csv?account=main' in statement
+    assert "5000" in ann.get(f"{path}/statement.csv").text
+    for below in ("", "/transactions", "/statement"):
+        assert f'href="/console{path}{below}"' in hub or not below
+        assert ann.get(f"/operator/clients/{operator_context().request_id}{below}").status_code == 404
+    stranger = ConsoleVisitor(app.test_client())
+    assert 'href="/console/operator/sign-in"' in stranger.get("/sign-in").text
+    elsewhere = {"REMOTE_ADDR": "203.0.113.9"}
+    assert "/console/operator" not in stranger.get("/sign-in", environ_base=elsewhere).text
+
+
 def test_two_operators_settle_a_payment_that_no_provider_confirmed(
     operator: Operators, services: Services, clock: MovableClock
 ) -> None:

@@ -10,7 +10,9 @@ from tests.console.conftest import Visit
 from tests.support.example_client import ExampleClient
 from tests.support.money import a_client, request, work
 from ussd_server.bootstrap import Services
-from ussd_server.context import operator_context
+from ussd_server.context import RequestContext, operator_context
+from ussd_server.services.payouts.messages import CreatePayout
+from ussd_server.values import new_id
 
 
 def test_people_find_what_they_know_a_value_of(
@@ -30,7 +32,7 @@ def test_people_find_what_they_know_a_value_of(
     for text in (hostile, receipt, paid.transaction_id, f" {paid.transaction_id.upper()} ", "call-of-today"):
         assert visitor.get(f"/search?q={quote(text)}").location == path, text
     assert visitor.get(f"/search?q={key.apikey}").location == f"/console/api-keys/{key.id}"
-    for number in ("+256770000000", "0770000000", "0770 000 000"):
+    for number in ("+256770000000", "0770000000", "0770 000 000", "770000000", "00256 770-000-000"):
         page = visitor.get(f"/search?q={quote(number)}").text
         assert page.count('class="card"') == 2, number
         assert "arrived in the main account" in page
@@ -38,7 +40,38 @@ def test_people_find_what_they_know_a_value_of(
         assert "&lt;b&gt;order&lt;/b&gt; &amp; 1" in page
         assert foreign.transaction_id not in page
     assert len(visitor.get("/search?q=0770000000&format=csv").text.splitlines()) == 3
-    assert "Nothing has exactly this value" in visitor.get("/search?q=theirs").text
+    assert "Nothing was found" in visitor.get("/search?q=theirs").text
     for text in ("", "ab", "x" * 65):
         assert visitor.get(f"/search?q={text}").status_code == 200
     assert 'id="search"' in visitor.get("/api-keys").text
+
+
+def test_people_find_payments_by_amount_part_of_a_reference_and_payee(
+    visit: Visit, services: Services, clock: MovableClock, example_client: ExampleClient
+) -> None:
+    create, context = services.transactions.create, operator_context(example_client.id)
+    old = create(request(number="+256770000000", reference="INV-2026-0001", shillings=5000), context).transaction
+    clock.advance(2 * 86_400)
+    paid = create(request(number="+256770000001", reference="INV-2026-0042", shillings=5000), context).transaction
+    create(request(number="+256770000001", reference="INV-2026-0043", shillings=70), context)
+    stranger = a_client("Other")
+    foreign = create(request(number="+256770000000", reference="inv-2026-0042", shillings=5000), stranger).transaction
+    rows = ({"phone_number": "+256770000002", "amount": 10, "reference": "E-1", "name": "Sarah Namubiru"},)
+    made = services.payouts.create(CreatePayout("NOV", items=rows), _maker(context)).payout
+    visitor = visit("developer")
+    for text in ("5000 today", "UGX 5,000 today", f"5000 {clock.now().date()}", "2026-0042"):
+        assert visitor.get(f"/search?q={quote(text)}").location == f"/console/transactions/{paid.transaction_id}", text
+    both = visitor.get("/search?q=5,000&format=json").json["items"]
+    assert [hit["id"] for hit in both] == [paid.transaction_id, old.transaction_id]
+    assert visitor.get("/search?q=namubiru").location == f"/console/payouts/{made.payout_id}"
+    assert len(visitor.get("/search?q=inv-2026&format=json").json["items"]) == 3
+    of_day = visitor.get(f"/search?q=inv-2026&kind=transaction&day={clock.now().date()}&format=json").json["items"]
+    assert len(of_day) == 2
+    assert visitor.get("/search?q=inv-2026&kind=payout&format=json").json["items"] == []
+    for nothing in ("2026-", "inv%2026", "5000 yesterday", "5000 2026-99-99", "0.001 today"):
+        assert visitor.get(f"/search?q={quote(nothing)}&format=json").json["items"] == [], nothing
+    assert foreign.transaction_id not in str(both)
+
+
+def _maker(context: RequestContext) -> RequestContext:
+    return replace(context, caller=replace(context.caller, key_id=new_id(MovableClock().now())))

@@ -10,18 +10,20 @@ import pytest
 
 from tests.conftest import MovableClock
 from tests.services.clients.test_second_factors import Authenticator
+from tests.support.crowd import at_once, refusals
 from tests.support.example_client import OPERATOR, PASSWORD, ExampleClient
 from tests.support.mail_server import PUBLIC_URL, MailServer
 from tests.support.money import deposit
 from tests.support.runtimes import other_runtime
 from ussd_server.bootstrap import Services
 from ussd_server.models.clients import User
+from ussd_server.models.events import Event
 from ussd_server.models.mail import Mail
 from ussd_server.models.operators import Operator
 from ussd_server.models.providers import ProviderFloat
 from ussd_server.models.webhooks import Webhook
 from ussd_server.services.clients.auth import PAGE_PERMISSIONS
-from ussd_server.services.clients.key_messages import CreateApiKey
+from ussd_server.services.clients.key_messages import CreateApiKey, UpdateApiKey
 from ussd_server.services.mail import outbox
 from ussd_server.services.mail.messages import CHOICES, OF_OPERATORS, ROLES, MailKind
 from ussd_server.services.mail.outbox import notify_people
@@ -123,7 +125,7 @@ def test_a_webhook_that_fails_for_an_hour_and_one_that_is_switched_off_are_maile
     assert len(recipients(MailKind.WEBHOOK_DISABLED)) == 3
 
 
-def test_a_key_that_expires_is_mailed_seven_days_and_one_day_before(
+def test_a_key_that_expires_is_mailed_and_reported_seven_days_and_one_day_before(
     services: Services, client: ExampleClient, clock: MovableClock
 ) -> None:
     call = client.call()
@@ -131,12 +133,32 @@ def test_a_key_that_expires_is_mailed_seven_days_and_one_day_before(
     keys = {days: services.api_keys.create(CreateApiKey(None, ends[days]), call) for days in ends}
     counts = {}
     for hour in range(24 * 10 + 1):
-        services.mail_reminders.write()
+        services.key_expiry_notices.write()
         counts[hour] = Mail.select().where(Mail.recipient == "owner@acme.example").count()
         clock.advance(3600)
     assert [counts[hour] for hour in (24, 48, 72, 200, 215, 216, 240)] == [0, 1, 2, 2, 2, 3, 3]
     texts = [row.parameters["key"] for row in Mail.select().where(Mail.recipient == "owner@acme.example")]
     assert sorted(texts) == sorted([keys[3].apikey, keys[10].apikey, keys[10].apikey])
+    reported = Event.select().where(Event.type == "api_key.expiring").order_by(Event.id)
+    assert [(event.object_id, event.payload["days_left"]) for event in reported] == [
+        (keys[3].id, 1),
+        (keys[10].id, 7),
+        (keys[10].id, 1),
+    ]
+
+
+def test_an_expiry_that_is_changed_is_reported_again_and_two_workers_report_it_once(
+    services: Services, client: ExampleClient, clock: MovableClock
+) -> None:
+    call = client.call()
+    key = services.api_keys.create(CreateApiKey(None, clock.now() + timedelta(days=8), "Till 4"), call)
+    clock.advance(2 * 86_400)
+    for _ in range(2):
+        assert refusals(at_once([services.key_expiry_notices.write] * 4, threads=4)) == []
+        changed = UpdateApiKey(key.id, expires_at=clock.now() + timedelta(days=5))
+        services.key_records.update(changed, client.call())
+    assert [event.payload["name"] for event in Event.select().where(Event.type == "api_key.expiring")] == ["Till 4"] * 2
+    assert len(recipients(MailKind.KEY_EXPIRES)) == 2 * len({row.recipient for row in Mail.select()})
 
 
 def test_a_client_with_too_many_notices_gets_no_more_in_the_hour(

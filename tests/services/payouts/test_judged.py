@@ -11,12 +11,14 @@ from tests.services.payouts.desk import PayoutDesk, code_of, row
 from tests.support.books import check_everything
 from tests.support.money import operator
 from tests.support.unguarded import without_triggers
+from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import database, unit_of_work
 from ussd_server.models.payouts import Payout
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.payouts.digests import PayoutDigests
-from ussd_server.services.payouts.messages import ApprovePayout
+from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout, NamePayout, ReplacePayout
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import new_id
 
 _EDITS = [
     "UPDATE payout_items SET phone_number = '+256770000099' WHERE payout_id = '{draft}' AND line = 1",
@@ -118,3 +120,34 @@ def _run(statements: str, names: dict[str, str]) -> None:
     with unit_of_work():
         for statement in statements.split(";; "):
             database.execute_sql(statement.format_map(names))
+
+
+def test_a_correction_keeps_the_people_behind_the_draft_and_blesses_no_edit(desk: PayoutDesk) -> None:
+    draft = desk.draft(row("a"), row("b", amount="abc"))
+    fields = {"phone_number": "0770000000", "amount": "50", "reference": "b", "name": "", "description": ""}
+    correction = ReplacePayout(draft.payout_id, corrections={2: fields})
+    assert code_of(lambda: desk.payouts.replace(correction, desk.approver)) is Code.INSUFFICIENT_SCOPE
+    with without_triggers():
+        database.execute_sql(
+            f"UPDATE payout_items SET amount_cents = 999 WHERE payout_id = '{draft.payout_id}' AND line = 1"
+        )
+    assert code_of(lambda: desk.payouts.replace(correction, desk.maker)) is Code.INVALID_REQUEST
+    with without_triggers():
+        database.execute_sql(
+            f"UPDATE payout_items SET amount_cents = 100000 WHERE payout_id = '{draft.payout_id}' AND line = 1"
+        )
+    person, other = new_id(desk.clock.now()), new_id(desk.clock.now())
+    first = desk.payouts.create(CreatePayout("P2", items=(row("a"), row("b", amount=0))), _with_people(desk, person))
+    second = desk.payouts.replace(
+        ReplacePayout(first.payout.payout_id, corrections={2: fields}), _with_people(desk, other)
+    ).payout
+    assert Payout.get_by_id(second.payout_id).people >= {person, other}
+    assert desk.payouts.replaced_by(NamePayout(first.payout.payout_id), desk.maker) == second.payout_id
+    desk.approve(second)
+    desk.work(2)
+    assert desk.states(second) == ["succeeded", "succeeded"]
+    assert check_everything() == []
+
+
+def _with_people(desk: PayoutDesk, *people: str) -> RequestContext:
+    return replace(desk.maker, caller=replace(desk.maker.caller, people=frozenset(people)))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +15,25 @@ from ussd_server.bootstrap import Services
 from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.clients.seeds import Row, SeededRow, read_rows, seed_file, sow, text_of
 from ussd_server.cli.names import Moment, client_named, client_option, nearest
-from ussd_server.context import operator_context
+from ussd_server.context import RequestContext, operator_context
 from ussd_server.database.schema import migrate
 from ussd_server.services.clients.key_messages import (
     ACTIONS,
     RESOURCES,
     SCOPES,
-    ApiKeyView,
+    ApiKeySummary,
     CreateApiKey,
     ImportApiKey,
+    UpdateApiKey,
     joined_scopes,
 )
+from ussd_server.services.request_log.messages import GetKeyUsage, ListRequests
+from ussd_server.services.search.messages import Search
 from ussd_server.settings import read_settings
-from ussd_server.values import moment_of
+from ussd_server.values import cents_of, iso_milliseconds, moment_of, shillings
+
+_ANY_SUM = Decimal(10_000_000_000_000)
+_CLEARED = {"allow": "allowed_addresses", "daily-limit": "daily_limit_cents"}
 
 
 def _read_scopes(_context: click.Context, _parameter: click.Parameter, given: str | None) -> tuple[str, ...] | None:
@@ -39,6 +47,46 @@ def _read_scopes(_context: click.Context, _parameter: click.Parameter, given: st
         ) from None
 
 
+def _read_sum(_context: click.Context, _parameter: click.Parameter, given: str | None) -> int | None:
+    if given is None:
+        return None
+    cents = cents_of(given.replace(",", ""), below=_ANY_SUM)
+    if cents is None:
+        raise click.BadParameter("must be an amount in shillings, such as 2000000.")
+    return cents
+
+
+def _bounds(command: Any) -> Any:
+    """The options of a key's name and bounds."""
+    options = (
+        click.option("--name", help="What people call it, up to 100 characters."),
+        click.option(
+            "--scopes",
+            metavar="LIST",
+            callback=_read_scopes,
+            help="Such as 'ussd:* balance:read'; a new key without it may do everything.",
+        ),
+        click.option("--expires-at", type=Moment(or_time=True), help="UTC; a new key without it never expires."),
+        click.option(
+            "--allow",
+            "allowed_addresses",
+            multiple=True,
+            metavar="ADDRESS",
+            help="An address or a network from which it may be used; repeat it for more.",
+        ),
+        click.option(
+            "--daily-limit",
+            "daily_limit_cents",
+            metavar="SHILLINGS",
+            callback=_read_sum,
+            help="What it may pay out, refund and approve in a day of Kampala.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
 @click.group()
 def keys() -> None:
     """API keys of clients."""
@@ -46,27 +94,38 @@ def keys() -> None:
 
 @keys.command()
 @client_option
-@click.option(
-    "--scopes", metavar="LIST", callback=_read_scopes, help="Such as 'ussd:* balance:read'; without it, everything."
-)
-@click.option("--expires-at", type=Moment(or_time=True), help="UTC; without it, never.")
+@_bounds
 @with_json
-def create(client: str, scopes: tuple[str, ...] | None, expires_at: datetime | None, as_json: bool) -> None:
+def create(client: str, as_json: bool, **bounds: Any) -> None:
     """Make a key and show its secret."""
-    request = CreateApiKey(
-        scopes=scopes,
-        expires_at=None if expires_at is None else expires_at.replace(tzinfo=UTC),
-    )
     with open_services() as services:
         owner = client_named(services, client)
-        now = services.clock.now()
-        if request.expires_at is not None and request.expires_at <= now:
-            raise click.BadParameter(
-                f"must be in the future; {request.expires_at:%Y-%m-%d %H:%M} is past, now is {now:%Y-%m-%d %H:%M} UTC.",
-                param_hint="--expires-at",
-            )
+        request = CreateApiKey(**_given(bounds, services.clock.now()))
         key = services.api_keys.create(request, operator_context(owner.client_id))
-    show(asdict(key), f"{_line(key)}\nx-api-key: {key.apikey}\nx-api-secret: {key.apisecret}", as_json=as_json)
+        (row,) = (each for each in _records(services, owner.client_id) if each.id == key.id)
+    text = f"{_line(row)}\nx-api-key: {key.apikey}\nx-api-secret: {key.apisecret}"
+    show(asdict(key), text, as_json=as_json)
+
+
+@keys.command()
+@click.argument("key")
+@_bounds
+@click.option(
+    "--clear",
+    multiple=True,
+    type=click.Choice(["name", "scopes", "expires-at", "allow", "daily-limit"]),
+    help="End a bound; repeat it for more. Without scopes a key may do everything.",
+)
+@with_json
+def change(key: str, clear: tuple[str, ...], as_json: bool, **bounds: Any) -> None:
+    """Change KEY (its id or apikey) without a new secret, for every call from now on."""
+    with open_services() as services:
+        found = services.key_reader.find_any(key, operator_context())
+        context = operator_context(found.client_id)
+        cleared = {_CLEARED.get(each, each.replace("-", "_")): None for each in clear}
+        services.key_records.change(UpdateApiKey(found.id, **cleared | _given(bounds, services.clock.now())), context)
+        changed = services.key_reader.find_any(found.id, operator_context())
+    show(_facts(changed), _line(changed), as_json=as_json)
 
 
 @keys.command(name="list")
@@ -77,13 +136,12 @@ def list_(client: str, show_secrets: bool, as_json: bool) -> None:
     """Show the keys of a client."""
     with open_services() as services:
         owner = client_named(services, client)
-        found = services.api_keys.list(operator_context(owner.client_id))
-    lines = [f"{_line(key)}  {key.apisecret}" if show_secrets else _line(key) for key in found]
-    show(
-        [asdict(key) if show_secrets else _without_secret(key) for key in found],
-        "\n".join(lines) or "There are no keys.",
-        as_json=as_json,
-    )
+        records = _records(services, owner.client_id)
+        listed = services.api_keys.list(operator_context(owner.client_id)) if show_secrets else ()
+    secrets = {key.id: key.apisecret for key in listed}
+    lines = [f"{_line(key)}  {secrets[key.id]}" if show_secrets else _line(key) for key in records]
+    facts = [_facts(key) | ({"apisecret": secrets[key.id]} if show_secrets else {}) for key in records]
+    show(facts, "\n".join(lines) or "There are no keys.", as_json=as_json)
 
 
 @keys.command()
@@ -111,6 +169,45 @@ def explain(key: str, as_json: bool) -> None:
         found = services.key_explanations.explain(key, operator_context())
     facts = asdict(found)
     show({"verdict": facts.pop("answer"), **facts}, f"{found.answer}: {found.sentence}", as_json=as_json)
+
+
+@keys.command()
+@click.argument("key")
+@click.option("--limit", type=click.IntRange(1, 100), default=50, help="The most requests. Default: 50.")
+@with_json
+def requests(key: str, limit: int, as_json: bool) -> None:
+    """Show what KEY (its id or apikey) called: refused calls and calls that changed something, newest first."""
+    with open_services() as services:
+        key_id, context = _key(services, key)
+        found = services.request_log.list(ListRequests(key_id=key_id, limit=limit), context).items
+    lines = [
+        f"{iso_milliseconds(each.at)}  {each.status} {each.code}  {each.method} {each.path}  {each.address}  "
+        f"{each.took_ms} ms  {each.request_id}"
+        for each in found
+    ]
+    show(found, "\n".join(lines) or "No request of this key was refused or changed something.", as_json=as_json)
+
+
+@keys.command()
+@click.argument("key")
+@click.option("--days", type=click.IntRange(1, 90), default=30, help="The last days, with today. Default: 30.")
+@with_json
+def usage(key: str, days: int, as_json: bool) -> None:
+    """Show how often KEY (its id or apikey) called what, by day in Kampala."""
+    with open_services() as services:
+        key_id, context = _key(services, key)
+        found = services.request_log.usage(GetKeyUsage(key_id, days), context).items
+    lines = [f"{each.date}  {each.count:>8}  {each.status} {each.code}  {each.endpoint}" for each in found]
+    show(found, "\n".join(lines) or "The key was not used.", as_json=as_json)
+
+
+def _key(services: Services, key: str) -> tuple[str, RequestContext]:
+    """The id of a key and the context of its client. Raises ClickException for an unknown one."""
+    hits = services.search.find(Search(key), operator_context()).items
+    found = next((hit.id for hit in hits if hit.kind == "key"), None)
+    if found is None:
+        raise click.ClickException(f"There is no key {key!r}.")
+    return found, operator_context(services.search.owner_of("key", found, operator_context()))
 
 
 @keys.command()
@@ -164,13 +261,40 @@ def _moment(text: str) -> datetime | None:
 
 def _set_active(key: str, is_active: bool, as_json: bool) -> None:
     with open_services() as services:
-        changed = services.api_keys.set_active(key, is_active, operator_context())
-    show(_without_secret(changed), _line(changed), as_json=as_json)
+        services.api_keys.set_active(key, is_active, operator_context())
+        row = services.key_reader.find_any(key, operator_context())
+    show(_facts(row), _line(row), as_json=as_json)
 
 
-def _without_secret(key: ApiKeyView) -> dict[str, Any]:
-    return {name: value for name, value in asdict(key).items() if name != "apisecret"}
+def _given(bounds: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """The bounds that the options give."""
+    given = {name: value for name, value in bounds.items() if value not in (None, ())}
+    if "expires_at" in given:
+        given["expires_at"] = given["expires_at"].replace(tzinfo=UTC)
+        if given["expires_at"] <= now:
+            past = f"{given['expires_at']:%Y-%m-%d %H:%M} is past"
+            raise click.BadParameter(
+                f"must be in the future; {past}, now is {now:%Y-%m-%d %H:%M} UTC.", param_hint="--expires-at"
+            )
+    return given
 
 
-def _line(key: ApiKeyView) -> str:
-    return f"{key.id}  {'active  ' if key.is_active else 'disabled'}  {key.apikey}  {key.scopes or 'everything'}"
+def _records(services: Services, client_id: str) -> list[ApiKeySummary]:
+    """The keys of a client, oldest first."""
+    return list(reversed(services.key_reader.list(operator_context(client_id))))
+
+
+def _facts(key: ApiKeySummary) -> dict[str, Any]:
+    """A key without its secret, by the names of the API."""
+    facts = {name: value for name, value in asdict(key).items() if name != "is_expired" and not name.endswith("_cents")}
+    limit_cents = key.daily_limit_cents
+    return facts | {
+        "is_active": int(key.is_active),
+        "state": key.state,
+        "daily_limit": None if limit_cents is None else shillings(limit_cents),
+    }
+
+
+def _line(key: ApiKeySummary) -> str:
+    named = f"  {key.name}" if key.name else ""
+    return f"{key.id}  {key.state:8}  {key.apikey}  {key.scopes or 'everything'}{named}"

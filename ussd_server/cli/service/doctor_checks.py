@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from peewee import PeeweeException
 
 from ussd_server.cli.service.database_errors import explain
+from ussd_server.cli.service.doctor_callers import callers, proxies
 from ussd_server.database.connections import UnsupportedDatabaseError
 from ussd_server.database.connections.postgres import connection_parts
 from ussd_server.database.dialect import Standbys
@@ -46,7 +47,6 @@ _REDIS_TIMEOUT_SECONDS = 2.0
 _SMTP_TIMEOUT_SECONDS = 10.0
 _PROVIDER_TIMEOUT_SECONDS = 5.0
 _CONNECTIONS = 2
-_EVERY_ADDRESS = ("0.0.0.0", "[::]")  # noqa: S104
 
 
 def check_installation(settings: Settings, running: list[RunningProcess]) -> Iterator[DoctorFinding]:
@@ -73,7 +73,7 @@ def check_installation(settings: Settings, running: list[RunningProcess]) -> Ite
     yield _redis(settings)
     yield _mail(settings)
     if not settings.is_sandbox:
-        yield _proxies(settings)
+        yield proxies(settings)
         yield _public_url(settings)
         yield from _links_without_tls(settings)
     yield from _providers(settings)
@@ -113,22 +113,6 @@ def _keyring(settings: Settings) -> Keyring | None:
         return None
 
 
-def _proxies(settings: Settings) -> DoctorFinding:
-    """Check that the service gets clients' addresses from its proxies."""
-    host, trusted = settings.bind.rpartition(":")[0], settings.trusted_proxies
-    if not trusted:
-        mend = "Set USSD_TRUSTED_PROXIES to the number of proxies in front, 1 for deploy/nginx.conf."
-        return DoctorFinding(
-            "proxies", "none is trusted, so all callers seem to be one, with one limit for wrong secrets", mend
-        )
-    if host in _EVERY_ADDRESS:
-        mend = "Set USSD_BIND to an address that only the proxies reach."
-        return DoctorFinding(
-            "proxies", f"{trusted} trusted, but others reach {settings.bind} too and may name any address", mend
-        )
-    return DoctorFinding("proxies", f"{trusted} trusted about the address of a caller")
-
-
 def _database(settings: Settings, keyring: Keyring | None) -> Iterator[DoctorFinding]:
     kind, _, place = settings.database_url.partition("://")
     if kind == "sqlite" and not Path(place.removeprefix("/")).exists():
@@ -145,6 +129,8 @@ def _database(settings: Settings, keyring: Keyring | None) -> Iterator[DoctorFin
         if keyring is not None and not missing:
             yield _keys(keyring)
             yield _reference_key(keyring)
+        if not missing and not settings.is_sandbox:
+            yield callers()
         yield from _partitions()
         is_read_only = database_fault() == "read-only"
         if (standbys := dialect().standbys()) is not None:

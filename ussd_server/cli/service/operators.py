@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import sys
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict
+from types import MappingProxyType
 
 import click
 import segno
@@ -36,7 +38,8 @@ def create(email: str, password_stdin: bool, as_json: bool) -> None:
     password = sys.stdin.readline().rstrip("\r\n") if password_stdin else new_password()
     with open_services() as services:
         factor = services.operators.create(CreateOperator(email, password), operator_context())
-    _show_factor(factor, None if password_stdin else password, as_json)
+        address = f"{services.settings.public_url or ''}/console/operator/sign-in"
+    _show_factor(factor, None if password_stdin else password, as_json, {"sign_in": address})
 
 
 @operators.command(name="list")
@@ -85,12 +88,15 @@ def _among_operators(services: Services, email: str) -> AbstractContextManager[N
     return among("operator", email, lambda: (each.email for each in accounts.list(operator_context())))
 
 
-def _show_factor(factor: SecondFactor, password: str | None, as_json: bool) -> None:
+def _show_factor(
+    factor: SecondFactor, password: str | None, as_json: bool, more: Mapping[str, str] = MappingProxyType({})
+) -> None:
     """Print a new second factor, and the password where it was made here."""
     qr_code = io.StringIO()
     segno.make(factor.uri, micro=False).terminal(out=qr_code, compact=True)
     lines = [
         _line(factor.operator),
+        *([f"Sign in at {more['sign_in']}"] if more else []),
         *([f"Password: {password}"] if password else []),
         "Scan this with an authenticator, or enter the secret. It is shown once.",
         qr_code.getvalue().rstrip("\n"),
@@ -99,7 +105,7 @@ def _show_factor(factor: SecondFactor, password: str | None, as_json: bool) -> N
         "Recovery codes, each for one sign-in without the authenticator:",
         *(f"  {code}" for code in factor.recovery_codes),
     ]
-    result = asdict(factor) | ({"password": password} if password else {})
+    result = asdict(factor) | dict(more) | ({"password": password} if password else {})
     show(result, "\n".join(lines), as_json=as_json)
 
 

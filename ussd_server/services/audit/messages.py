@@ -11,24 +11,41 @@ from ussd_server.wire import Cents
 
 @dataclass(frozen=True, slots=True)
 class ListAuditEvents:
-    """Ask for one page (1 to 100) of a client's audit trail, newest first."""
+    """Ask for one page (1 to 100) of a client's audit trail, newest first.
+
+    `user_id` and `action` keep what one person did and one kind of action. `from_at` is included, `to_at` is not.
+    """
 
     cursor: str | None = None
     limit: int = 50
+    user_id: str | None = None
+    action: str | None = None
+    from_at: datetime | None = None
+    to_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ListOperatorActions:
-    """Ask for one page (1 to 100) of what operators did, newest first, with `operator` of one e-mail address."""
+    """Ask for one page (1 to 100) of what operators did, newest first, with `operator` of one e-mail address.
+
+    The other fields are those of `ListAuditEvents`.
+    """
 
     cursor: str | None = None
     operator: str | None = None
     limit: int = 50
+    action: str | None = None
+    from_at: datetime | None = None
+    to_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class AuditEventView:
-    """Who did what, when and from where. `operator`, `client_id` and `client` (a name) are set for operators only."""
+    """Who did what, when and from where. `operator`, `client_id` and `client` (a name) are set for operators only.
+
+    `apikey` is the name of the API key that called. `object_name` is what people call the object while it exists,
+    `object_kind` and `page_id` name its page.
+    """
 
     id: Annotated[str, "The identifier, a UUID."]
     action: Annotated[str, "What was done, such as `api_key.deleted`."]
@@ -47,3 +64,7 @@ class AuditEventView:
     operator: str | None = None
     client_id: str | None = None
     client: str | None = None
+    apikey: str | None = None
+    object_kind: str | None = None
+    object_name: str | None = None
+    page_id: str | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -11,16 +11,25 @@ from peewee import SQL
 
 from ussd_server.context import CallerKind, RequestContext
 from ussd_server.database.compiled_queries import CompiledQuery, param
+from ussd_server.database.unit_of_work import run_query
 from ussd_server.models.clients import AuditEvent, Client, User
 from ussd_server.runtime import Runtime
 from ussd_server.services.audit.messages import AuditEventView, ListAuditEvents, ListOperatorActions
-from ussd_server.services.pages import page_of
+from ussd_server.services.audit.objects import names_of_keys, names_of_objects
+from ussd_server.services.pages import of_period, page_of
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import new_id
 from ussd_server.wire import Page, view_of_row
 
 # The same text as in the partial index: parameters would hide it from the planner.
 _BY_OPERATORS = SQL("(actor = 'operator' OR client_id IS NULL)")
+# Reads one entry of the index for each action, however many events have it.
+_ACTIONS = """WITH RECURSIVE found(action) AS (
+    SELECT min(action) FROM audit_events WHERE {which}
+    UNION ALL
+    SELECT (SELECT min(action) FROM audit_events WHERE {which} AND action > found.action) FROM found
+    WHERE found.action IS NOT NULL)
+SELECT action FROM found WHERE action IS NOT NULL LIMIT 200"""
 _WRITE = CompiledQuery(lambda: AuditEvent.insert({field: param(field) for field in AuditEvent._meta.sorted_fields}))
 
 
@@ -81,11 +90,25 @@ class AuditService:
             .left_outer_join(User, on=(User.id == AuditEvent.user_id), attr="user")
             .where(AuditEvent.client_id == context.client_id)
         )
+        if request.user_id is not None:
+            rows = rows.where(AuditEvent.user_id == request.user_id)
+        rows = _filtered(rows, request)
         try:
             found, next_cursor = page_of(rows, AuditEvent, request.cursor, request.limit, self._tokens)
         except ServiceError:
             raise ServiceError(Code.INVALID_REQUEST, "Invalid query parameters") from None
-        return Page(tuple(_view(row, row.user.email if row.user_id else None) for row in found), next_cursor)
+        emails = {row.id: row.user.email for row in found if row.user_id}
+        return Page(_views(found, emails), next_cursor)
+
+    def actions(self, context: RequestContext) -> tuple[str, ...]:
+        """The actions in the client's audit trail; for operators, those of operators."""
+        if context.caller.kind is CallerKind.OPERATOR:
+            which = "(actor = 'operator' OR client_id IS NULL)"
+            found = run_query(_ACTIONS.format(which=which))
+        else:
+            context.require("audit_events:read", "Insufficient permissions")
+            found = run_query(_ACTIONS.format(which="client_id = :client_id"), client_id=context.client_id)
+        return tuple(action for (action,) in found.fetchall())
 
     def list_of_operators(self, request: ListOperatorActions, context: RequestContext) -> Page[AuditEventView]:
         """One page of what operators did, and of what concerns no client, such as sign-ins that failed; newest first.
@@ -94,17 +117,40 @@ class AuditService:
         """
         context.require_operator()
         which = _BY_OPERATORS if request.operator is None else AuditEvent.operator == request.operator
-        rows = AuditEvent.select().where(which)
+        rows = _filtered(AuditEvent.select().where(which), request)
         found, next_cursor = page_of(rows, AuditEvent, request.cursor, request.limit, self._tokens, may_lag=False)
         client_ids = {row.client_id for row in found if row.client_id}
         clients = {row.id: row.name for row in Client.select().where(Client.id.in_(client_ids))}
-        return Page(tuple(_view_of_operators(row, clients) for row in found), next_cursor)
+        views = zip(found, _views(found, {}), strict=True)
+        shown = (
+            replace(view, operator=row.operator, client_id=row.client_id, client=clients.get(row.client_id or ""))
+            for row, view in views
+        )
+        return Page(tuple(shown), next_cursor)
 
 
-def _view(row: Any, email: str | None) -> AuditEventView:
-    return view_of_row(AuditEventView, row, email=email, operator=None, client_id=None, client=None)
+def _filtered(rows: Any, request: ListAuditEvents | ListOperatorActions) -> Any:
+    if request.action is not None:
+        rows = rows.where(AuditEvent.action == request.action)
+    return of_period(rows, AuditEvent, request.from_at, request.to_at)
 
 
-def _view_of_operators(row: AuditEvent, clients: Mapping[str, str]) -> AuditEventView:
-    client = clients.get(row.client_id or "")
-    return replace(_view(row, None), operator=row.operator, client_id=row.client_id, client=client)
+def _views(rows: Sequence[Any], emails: Mapping[str, str]) -> tuple[AuditEventView, ...]:
+    objects, keys, nothing = names_of_objects(rows), names_of_keys(rows), (None, None, None)
+    views = []
+    for row in rows:
+        kind, name, page_id = objects.get(row.object_id, nothing)
+        view = view_of_row(
+            AuditEventView,
+            row,
+            email=emails.get(row.id),
+            operator=None,
+            client_id=None,
+            client=None,
+            apikey=keys.get(row.key_id),
+            object_kind=kind,
+            object_name=name,
+            page_id=page_id,
+        )
+        views.append(view)
+    return tuple(views)

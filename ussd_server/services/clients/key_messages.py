@@ -165,6 +165,8 @@ class ApiKeyRecord(ApiKeyView):
     last_used_address: Annotated[
         str | None, "The address of its last accepted call, at most some minutes old; null means never used."
     ]
+    used_scopes: Annotated[tuple[str, ...], "What its accepted calls of the last 90 days needed."]
+    suggested_scopes: Annotated[str | None, "The smallest scopes that cover these calls; null when unused."]
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +196,12 @@ class ApiKeySummary:
     allowed_addresses: tuple[str, ...] | None
     daily_limit_cents: int | None
     last_used_address: str | None
+    paid_today_cents: int
+
+    @property
+    def title(self) -> str:
+        """Its name, or its value where it has none."""
+        return self.name or self.apikey
 
     @property
     def state(self) -> str:
@@ -257,6 +265,17 @@ class DeletedApiKeyView:
     id: Annotated[str, "The identifier, a UUID."]
     apikey: Annotated[str, "The value for the header `x-api-key`."]
     deleted_at: Annotated[datetime, "When it was deleted."]
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiringApiKeyView:
+    """A key that expires soon, as its event shows it."""
+
+    id: Annotated[str, "The identifier, a UUID."]
+    apikey: Annotated[str, "The value for the header `x-api-key`."]
+    name: Annotated[str | None, "What people call it."]
+    expires_at: Annotated[datetime, "When it expires; calls with it are refused from then on."]
+    days_left: Annotated[int, "Which notice this is: 7 or 1 days before, or less if the expiry was changed."]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from ussd_server.context import APPROVE, RequestContext
 from ussd_server.models.clients import AuditEvent, Client, User
 from ussd_server.models.events import Event
-from ussd_server.models.keys import ApiKey, DeletedApiKey
+from ussd_server.models.keys import ApiKey, DeletedApiKey, KeySpending
 from ussd_server.runtime import Runtime
 from ussd_server.security.credentials import may_be_apikey
 from ussd_server.services.audit.trail import write_audit_event
@@ -23,8 +23,9 @@ from ussd_server.services.clients.key_messages import (
 from ussd_server.services.clients.secret_readers import add_reader, unread_keys
 from ussd_server.services.pages import of_period
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import is_id, iso_milliseconds
+from ussd_server.values import is_id, iso_milliseconds, kampala_day
 
+_SOON = timedelta(days=7)
 _MAY_NOT = "Insufficient permissions"
 
 
@@ -35,6 +36,7 @@ class ApiKeyReader:
         self._vault = runtime.vault
         self._key_cache = runtime.key_cache
         self._limiter = runtime.limiter
+        self._uses = runtime.last_uses
         self._clock = runtime.clock
 
     def list(self, context: RequestContext) -> tuple[ApiKeySummary, ...]:
@@ -43,10 +45,33 @@ class ApiKeyReader:
         rows = list(ApiKey.select().where(ApiKey.client_id == context.client_id).order_by(ApiKey.id.desc()))
         return self._summaries(rows)
 
+    def expiring(self, context: RequestContext) -> tuple[ApiKeySummary, ...]:
+        """The keys of the client that expire within 7 days, first the first; none for callers who may not list keys."""
+        if not context.may("api_keys:list"):
+            return ()
+        now = self._clock.now()
+        rows = ApiKey.select().where(
+            ApiKey.client_id == context.client_id,
+            ApiKey.is_active,
+            ApiKey.expires_at > now,
+            ApiKey.expires_at <= now + _SOON,
+        )
+        found = list(rows.order_by(ApiKey.expires_at))
+        return self._summaries(found) if found else ()
+
     def show(self, request: ShowApiKey, context: RequestContext) -> ApiKeySummary:
         """One key. NOT_FOUND for a key that is not the client's."""
         context.require("api_keys:list", _MAY_NOT)
         return self._summaries([self._find(request, context)])[0]
+
+    def find_any(self, id_or_apikey: str, context: RequestContext) -> ApiKeySummary:
+        """One key of any client, for the operator. NOT_FOUND for an unknown one."""
+        context.require_operator()
+        column = ApiKey.id if is_id(id_or_apikey) else ApiKey.apikey
+        row = ApiKey.get_or_none(column == id_or_apikey)
+        if row is None:
+            raise ServiceError(Code.NOT_FOUND, "API Key not found")
+        return self._summaries([row])[0]
 
     def calls(self, request: ShowApiKey, context: RequestContext) -> tuple[CallWindow, ...]:
         """The key's calls of the last minute and hour. NOT_FOUND for a key that is not the client's."""
@@ -84,30 +109,48 @@ class ApiKeyReader:
         last_hits = self._limiter.last_hits("api-key", [row.id for row in rows])
         people = User.select(User.id, User.email).where(User.id.in_({row.created_by for row in rows if row.created_by}))
         makers = {person.id: person.email for person in people}
-        return tuple(self._summary(row, hit, makers) for row, hit in zip(rows, last_hits, strict=True))
-
-    def _summary(self, row: ApiKey, last_hit: datetime | None, makers: Mapping[str, str]) -> ApiKeySummary:
         now = self._clock.now()
-        used = [moment for moment in (row.last_used_at, last_hit) if moment]
-        grace_ends = row.previous_secret_expires_at
-        return ApiKeySummary(
-            id=row.id,
-            client_id=row.client_id,
-            apikey=row.apikey,
-            scopes=row.scopes,
-            is_active=bool(row.is_active),
-            is_expired=row.expires_at is not None and row.expires_at <= now,
-            created_at=row.created_at,
-            updated_at=row.updated_at,
-            expires_at=row.expires_at,
-            last_used_at=max(used, default=None),
-            previous_secret_expires_at=grace_ends if grace_ends and grace_ends > now else None,
-            name=row.name,
-            created_by=makers.get(row.created_by or ""),
-            allowed_addresses=tuple(row.allowed_addresses.split()) if row.allowed_addresses else None,
-            daily_limit_cents=row.daily_limit_cents,
-            last_used_address=row.last_used_address,
+        today = KeySpending.select().where(
+            KeySpending.key_id.in_([row.id for row in rows]), KeySpending.day == kampala_day(now)
         )
+        paid = {each.key_id: each.spent_cents for each in today}
+        return tuple(
+            _summary(
+                row,
+                hit,
+                makers.get(row.created_by or ""),
+                self._uses.address(row.id) or row.last_used_address,
+                paid.get(row.id, 0),
+                now,
+            )
+            for row, hit in zip(rows, last_hits, strict=True)
+        )
+
+
+def _summary(
+    row: ApiKey, last_hit: datetime | None, maker: str | None, address: str | None, paid_today_cents: int, now: datetime
+) -> ApiKeySummary:
+    used = [moment for moment in (row.last_used_at, last_hit) if moment]
+    grace_ends = row.previous_secret_expires_at
+    return ApiKeySummary(
+        id=row.id,
+        client_id=row.client_id,
+        apikey=row.apikey,
+        scopes=row.scopes,
+        is_active=bool(row.is_active),
+        is_expired=row.expires_at is not None and row.expires_at <= now,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+        expires_at=row.expires_at,
+        last_used_at=max(used, default=None),
+        previous_secret_expires_at=grace_ends if grace_ends and grace_ends > now else None,
+        name=row.name,
+        created_by=maker,
+        allowed_addresses=tuple(row.allowed_addresses.split()) if row.allowed_addresses else None,
+        daily_limit_cents=row.daily_limit_cents,
+        last_used_address=address,
+        paid_today_cents=paid_today_cents,
+    )
 
 
 _AUDIT_PRECISION = timedelta(milliseconds=1)

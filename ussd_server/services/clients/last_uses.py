@@ -45,6 +45,11 @@ class LastUses:
         if self._writer is None:
             self._start_writer()
 
+    def address(self, key_id: str) -> str | None:
+        """The address of a use that is noted here and not written yet."""
+        noted = self._latest.get(key_id)
+        return noted and noted[1]
+
     def write(self) -> None:
         """Write the noted uses. Uses that cannot be written now are kept for the next time."""
         noted, self._latest = self._latest, {}

@@ -73,10 +73,10 @@ class TeamService:
     def names(self, ids: Collection[str | None], context: RequestContext) -> Mapping[str, str]:
         """E-mail addresses and API keys by the ids of people and keys. Unknown ids and other clients' are left out."""
         context.require("team:read", _REFUSAL)
-        wanted = {each for each in ids if each}
+        wanted = {each for each in ids if each and is_id(each)}
         people = User.select().where(User.id.in_(wanted), User.client_id == context.client_id)
         keys = ApiKey.select().where(ApiKey.id.in_(wanted), ApiKey.client_id == context.client_id)
-        return {row.id: row.email for row in people} | {row.id: f"API key {row.apikey}" for row in keys}
+        return {row.id: row.email for row in people} | {row.id: f"API key {row.name or row.apikey}" for row in keys}
 
     def who_may(self, grant: str, context: RequestContext, without: Collection[str]) -> tuple[str, ...]:
         """E-mail addresses of the active people whose role has `grant`, except people whose ids are in `without`."""

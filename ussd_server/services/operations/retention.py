@@ -1,4 +1,4 @@
-"""Retention: removes old sessions, deliveries and mails, and adds months to partitioned tables.
+"""Retention: removes old sessions, deliveries, mails and requests, and adds months to partitioned tables.
 
 Transactions, their events, the ledger and the audit trail stay.
 """
@@ -10,17 +10,19 @@ from typing import Any
 
 from ussd_server.database.partitions import add_partitions, ends_of_partitions
 from ussd_server.models.mail import Mail
+from ussd_server.models.requests import ApiRequest, KeyUsage
 from ussd_server.models.ussd import UssdSession
 from ussd_server.models.webhooks import Delivery
 from ussd_server.runtime import Runtime
 from ussd_server.services.sessions.endings import remove_sessions
 from ussd_server.services.webhooks.messages import DeliveryStatus
-from ussd_server.values import new_id_floor
+from ussd_server.values import kampala_day, new_id_floor
 
 # This month and three whole ones after it.
 _MONTHS_AHEAD = timedelta(days=120)
 # An API key is mailed about once within its last seven days, a webhook once within a day of failing.
 _MAIL_DAYS = 30
+_USAGE_DAYS = 100
 _NEXT_CHECK = timedelta(hours=1)
 
 
@@ -34,11 +36,12 @@ class Retention:
     def __init__(self, runtime: Runtime) -> None:
         self._clock = runtime.clock
         self._sessions_days = runtime.settings.keep_sessions_days
+        self._requests_days = runtime.settings.keep_requests_days
         self._deliveries_days = runtime.settings.keep_deliveries_days
         self._next_check_at = datetime.min.replace(tzinfo=UTC)
 
     def clean(self, limit: int = 500) -> int:
-        """Remove up to `limit` deliveries, sessions and mails each that ended long ago; return their number.
+        """Remove up to `limit` deliveries, sessions, mails and requests each that ended long ago; return their number.
 
         First, once an hour, partitioned tables that end within 120 days get further months. Raises OperationalError
         when another connection holds a lock for too long.
@@ -47,7 +50,12 @@ class Retention:
             # After a lock conflict, too, the next attempt is an hour later.
             self._next_check_at = self._clock.now() + _NEXT_CHECK
             self._add_months()
-        return self._clean_deliveries(limit) + self._clean_sessions(limit) + self._clean_mails(limit)
+        return (
+            self._clean_deliveries(limit)
+            + self._clean_sessions(limit)
+            + self._clean_mails(limit)
+            + self._clean_requests(limit)
+        )
 
     def _add_months(self) -> None:
         until = self._clock.now() + _MONTHS_AHEAD
@@ -70,6 +78,13 @@ class Retention:
         """Remove mails after 30 days, also mails that were never sent because the mail server setting was removed."""
         ids = _ids(Mail, Mail.id < self._floor(_MAIL_DAYS), limit)
         removed: int = Mail.delete().where(Mail.id.in_(ids)).execute() if ids else 0
+        return removed
+
+    def _clean_requests(self, limit: int) -> int:
+        ids = _ids(ApiRequest, ApiRequest.id < self._floor(self._requests_days), limit)
+        removed: int = ApiRequest.delete().where(ApiRequest.id.in_(ids)).execute() if ids else 0
+        oldest_day = kampala_day(self._clock.now() - timedelta(days=_USAGE_DAYS))
+        KeyUsage.delete().where(KeyUsage.day < oldest_day).execute()
         return removed
 
     def _floor(self, days: int) -> str:

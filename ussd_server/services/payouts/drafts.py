@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import asdict
-from datetime import datetime
 from typing import Any
 
 import orjson
@@ -13,6 +12,7 @@ from peewee import IntegrityError
 
 from ussd_server.context import RequestContext
 from ussd_server.database.columns import insert_rows
+from ussd_server.database.compiled_queries import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.transactions import Transaction
@@ -21,9 +21,16 @@ from ussd_server.runtime import Runtime
 from ussd_server.services.accounts.fees import FeeBook, fee_cents
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.bulkhead import Bulkhead
-from ussd_server.services.payouts.digests import ItemsDigest, JudgedRow, PayoutDigests
+from ussd_server.services.payouts.corrections import corrected_rows
+from ussd_server.services.payouts.digests import ItemsDigest, JudgedRow, PayoutDigests, judged_rows
 from ussd_server.services.payouts.files import read_file
-from ussd_server.services.payouts.messages import MOST_ITEMS, CreatedPayout, CreatePayout, PayoutStatus
+from ussd_server.services.payouts.messages import (
+    MOST_ITEMS,
+    CreatedPayout,
+    CreatePayout,
+    PayoutStatus,
+    ReplacePayout,
+)
 from ussd_server.services.payouts.records import payout_views, write_payout_event
 from ussd_server.services.payouts.rows import PayoutRow, judge_references, row_of
 from ussd_server.services.people import people_behind
@@ -56,42 +63,18 @@ class PayoutDrafts:
         IDEMPOTENCY_KEY_REUSED for the reference of another payout.
         """
         context.require("payouts:write")
-        maker = caller_id(context)
         if not request.reference:
             raise ServiceError(Code.INVALID_REQUEST, "reference: Missing data for required field.")
         # The payment of a row is named by both references.
         refuse_operators_name(f"{request.reference}/")
         rows = self._read(request, context.client_id)
-        digest = digest_of({"description": request.description, "items": [row.content for row in rows]})
+        digest = _digest_of(rows, request.description)
         if (known := _find(context.client_id, request.reference)) is not None:
             return _repeated(known, digest)
-        self._judge(rows, request.reference, context.client_id)
-        now = self._clock.now()
-        ready = [row for row in rows if row.is_ready]
-        payout = Payout(
-            id=new_id(now),
-            client_id=context.client_id,
-            reference=request.reference,
-            description=request.description,
-            status=PayoutStatus.DRAFT,
-            request_digest=digest,
-            item_count=len(rows),
-            ready_count=len(ready),
-            invalid_count=len(rows) - len(ready),
-            total_amount_cents=sum(row.amount_cents or 0 for row in ready),
-            total_fee_cents=sum(row.fee_cents or 0 for row in ready),
-            created_by=maker,
-            request_id=context.request_id,
-            people=people_behind(context.client_id, caller_people(context)),
-            created_at=now,
-            updated_at=now,
-            due_at=now if any(row.name for row in ready) else None,
-        )
-        items = [_values(payout.id, row) for row in rows]
-        payout.items_digest = str(ItemsDigest(map(_judged, items)))
-        payout.draft_digest = self._digests.of_draft(payout)
+        payout, items = self._judged(rows, request.reference, request.description, digest, context)
         try:
-            self._insert(payout, items, context, now)
+            with unit_of_work():
+                _insert(payout, items, context)
         except IntegrityError:
             # Another call has created a payout of this reference since it was looked up.
             known = _find(context.client_id, request.reference)
@@ -100,7 +83,85 @@ class PayoutDrafts:
             return _repeated(known, digest)
         return CreatedPayout(payout_views([payout])[0], replayed=False)
 
-    def _read(self, request: CreatePayout, client_id: str) -> list[PayoutRow]:
+    def replace(self, known: Payout, request: ReplacePayout, context: RequestContext) -> CreatedPayout:
+        """Judge and keep the corrected rows of a draft as a draft in its place, under the same reference.
+
+        The draft is cancelled: what was judged is never edited. The people behind it count as makers of the new one.
+        The same rows change nothing. Raises INSUFFICIENT_SCOPE for others than the maker, INVALID_REQUEST for a payout
+        that is no draft or was changed since it was judged, and for a file as `create` does.
+        """
+        if known.created_by != caller_id(context):
+            raise ServiceError(Code.INSUFFICIENT_SCOPE, "A draft is corrected by its maker")
+        if request.file is not None:
+            rows = self._read(request, context.client_id)
+        else:
+            self._require_as_judged(known)
+            rows = corrected_rows(known, request.corrections)
+            if not rows:
+                return CreatedPayout(payout_views([known])[0], replayed=True)
+        digest = _digest_of(rows, known.description)
+        latest = Payout.get_by_id(known.replaced_by) if known.replaced_by else known
+        if latest.request_digest == digest:
+            return _repeated(latest, digest)
+        _require_draft(known)
+        payout, items = self._judged(rows, known.reference, known.description, digest, context, known.people or ())
+        now = payout.created_at
+        with unit_of_work():
+            row = lock_row(Payout, known.id)
+            _require_draft(row)
+            row.status, row.cancelled_at, row.updated_at, row.replaced_by = PayoutStatus.CANCELLED, now, now, payout.id
+            row.due_at = row.leased_until = row.lease_token = row.draft_digest = None
+            row.save()
+            write_audit_event("payout.replaced", context, now, client_id=row.client_id, object_id=row.id)
+            _insert(payout, items, context)
+        return CreatedPayout(payout_views([payout])[0], replayed=False)
+
+    def _judged(
+        self,
+        rows: Sequence[PayoutRow],
+        reference: str,
+        description: str | None,
+        digest: str,
+        context: RequestContext,
+        earlier_people: Collection[str] = (),
+    ) -> tuple[Payout, list[dict[str, Any]]]:
+        """A draft of rows that were read, with the values of its rows. Nothing is kept."""
+        self._judge(rows, reference, context.client_id)
+        now = self._clock.now()
+        ready = [row for row in rows if row.is_ready]
+        payout = Payout(
+            id=new_id(now),
+            client_id=context.client_id,
+            reference=reference,
+            description=description,
+            status=PayoutStatus.DRAFT,
+            request_digest=digest,
+            item_count=len(rows),
+            ready_count=len(ready),
+            invalid_count=len(rows) - len(ready),
+            total_amount_cents=sum(row.amount_cents or 0 for row in ready),
+            total_fee_cents=sum(row.fee_cents or 0 for row in ready),
+            created_by=caller_id(context),
+            request_id=context.request_id,
+            people=people_behind(context.client_id, caller_people(context) | frozenset(earlier_people)),
+            created_at=now,
+            updated_at=now,
+            due_at=now if any(row.name for row in ready) else None,
+        )
+        items = [_values(payout.id, row) for row in rows]
+        payout.items_digest = str(ItemsDigest(map(_judged, items)))
+        payout.draft_digest = self._digests.of_draft(payout)
+        return payout, items
+
+    def _require_as_judged(self, known: Payout) -> None:
+        """Raise INVALID_REQUEST when a draft or its rows were changed since they were judged."""
+        is_draft = known.status == PayoutStatus.DRAFT
+        if is_draft and not self._digests.is_as_judged(known, str(ItemsDigest(judged_rows(known.id)))):
+            raise ServiceError(
+                Code.INVALID_REQUEST, "The payout is not what was judged when it was created; upload its file again"
+            )
+
+    def _read(self, request: CreatePayout | ReplacePayout, client_id: str) -> list[PayoutRow]:
         if request.file is not None:
             with self._files.place(client_id) as has_place:
                 if not has_place:
@@ -110,6 +171,7 @@ class PayoutDrafts:
                         retry_after_seconds=1,
                     )
                 return read_file(request.file)
+        assert isinstance(request, CreatePayout)
         if not 0 < len(request.items) <= MOST_ITEMS:
             raise ServiceError(Code.INVALID_REQUEST, f"items: Must be 1 to {MOST_ITEMS} rows.")
         return [row_of(line, item) for line, item in enumerate(request.items, 1)]
@@ -138,14 +200,6 @@ class PayoutDrafts:
         if provider is None or bounds is None or not bounds.enabled:
             return [f"phone_number: {name} is not set up for disbursements here."]
         return problems_of_amount(provider, amount_cents, Direction.DISBURSEMENT)
-
-    def _insert(self, payout: Payout, items: list[dict[str, Any]], context: RequestContext, now: datetime) -> None:
-        with unit_of_work():
-            payout.save(force_insert=True)
-            insert_rows(PayoutItem, items)
-            if payout.ready_count:
-                write_payout_event(payout, "payout.needs_approval", now)
-            write_audit_event("payout.created", context, now, client_id=payout.client_id, object_id=payout.id)
 
 
 def caller_id(context: RequestContext) -> str:
@@ -183,8 +237,31 @@ def _used(client_id: str, references: Collection[str]) -> set[str]:
 
 
 def _find(client_id: str, reference: str) -> Payout | None:
-    row: Payout | None = Payout.get_or_none(Payout.client_id == client_id, Payout.reference == reference)
+    row: Payout | None = Payout.get_or_none(
+        Payout.client_id == client_id, Payout.reference == reference, Payout.replaced_by.is_null()
+    )
     return row
+
+
+def _digest_of(rows: Sequence[PayoutRow], description: str | None) -> str:
+    return digest_of({"description": description, "items": [row.content for row in rows]})
+
+
+def _require_draft(payout: Payout) -> None:
+    if payout.replaced_by is not None:
+        raise ServiceError(Code.INVALID_REQUEST, "The payout was corrected already; correct the draft in its place")
+    if payout.status != PayoutStatus.DRAFT:
+        raise ServiceError(Code.INVALID_REQUEST, f"The payout is {payout.status} and cannot be corrected")
+
+
+def _insert(payout: Payout, items: list[dict[str, Any]], context: RequestContext) -> None:
+    """Keep a draft with its rows. Call inside a unit of work."""
+    now = payout.created_at
+    payout.save(force_insert=True)
+    insert_rows(PayoutItem, items)
+    if payout.ready_count:
+        write_payout_event(payout, "payout.needs_approval", now)
+    write_audit_event("payout.created", context, now, client_id=payout.client_id, object_id=payout.id)
 
 
 def _repeated(known: Payout, digest: str) -> CreatedPayout:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from io import BytesIO
 from itertools import islice
 from typing import NoReturn
 
-from ussd_server.services.payouts.messages import LARGEST_FILE_BYTES, MOST_ITEMS
+from ussd_server.services.payouts.messages import FIELDS, LARGEST_FILE_BYTES, MOST_ITEMS
 from ussd_server.services.payouts.rows import PayoutRow, row_of
 from ussd_server.spreadsheets.headings import Headings, find_columns
 from ussd_server.spreadsheets.reader import read_rows
@@ -67,6 +68,15 @@ def read_file(file: bytes) -> list[PayoutRow]:
     if len(found) > MOST_ITEMS:
         _refuse(f"The file has more than {MOST_ITEMS:,} rows; divide it.")
     return found
+
+
+def corrected_row(line: int, fields: Mapping[str, str]) -> PayoutRow:
+    """A row whose fields were typed anew, read as the cells of a file."""
+    row = Row(line, tuple(fields[name] for name in FIELDS))
+    read = _read_cells(row, Headings({name: place for place, name in enumerate(FIELDS)}, len(FIELDS)))
+    if read.problems:
+        read.sent = row.cells
+    return read
 
 
 def _read(row: Row, headings: Headings) -> PayoutRow:

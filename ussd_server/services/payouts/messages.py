@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any
@@ -13,6 +13,10 @@ from ussd_server.wire import Cents
 
 MOST_ITEMS = 5000
 LARGEST_FILE_BYTES = 2 * 1024 * 1024
+MOST_CORRECTED = 50
+"""How many invalid rows are corrected at once."""
+FIELDS = ("phone_number", "amount", "reference", "name", "description")
+"""The fields of a row that people type."""
 
 
 class PayoutStatus(StrEnum):
@@ -60,6 +64,18 @@ class CreatePayout:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplacePayout:
+    """Request to put a corrected draft in the place of a draft: the rows of a CSV or XLSX `file` in place of its rows,
+    or its rows with `corrections`: by line, every field of an invalid row as typed. Fields that equal the kept ones
+    change nothing.
+    """
+
+    payout_id: str
+    file: bytes | None = None
+    corrections: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class NamePayout:
     """A request about one payout."""
 
@@ -88,12 +104,13 @@ class ListPayouts:
 
 @dataclass(frozen=True, slots=True)
 class ListPayoutItems:
-    """Request for rows of a payout in the order of their lines, of one state or of all."""
+    """Request for rows of a payout in the order of their lines, of one state and of one match of names, or of all."""
 
     payout_id: str
     limit: int = 50
     cursor: str | None = None
     state: ItemState | None = None
+    name_match: NameMatch | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +166,15 @@ class FloatShortfall:
 
 
 @dataclass(frozen=True, slots=True)
+class InvalidRow:
+    """A row with problems, and its fields as they were written."""
+
+    line: int
+    problems: tuple[str, ...]
+    fields: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class CreatedPayout:
     """A payout, and whether an earlier request created it."""
 
@@ -176,3 +202,5 @@ class PayoutItemView:
     problems: Annotated[tuple[str, ...], "What is wrong with the row, in sentences."]
     transaction_id: Annotated[str | None, "The disbursement that the row became; null before the approval."]
     failure: Annotated[Failure | None, "Why the row failed; null unless its state is `failed`."]
+    registered_name: Annotated[str | None, "The name that the provider has for the number; null until it was asked."]
+    amount_text: Annotated[str | None, "What stands where the amount should, in an invalid row; null otherwise."]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -19,19 +19,23 @@ from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.pages import of_period, page_of
 from ussd_server.services.payouts.approval import PayoutApproval
+from ussd_server.services.payouts.corrections import invalid_rows
 from ussd_server.services.payouts.drafts import PayoutDrafts
 from ussd_server.services.payouts.messages import (
     ApprovePayout,
     CreatedPayout,
     CreatePayout,
     FloatShortfall,
+    InvalidRow,
     ItemState,
     ListPayoutItems,
     ListPayouts,
+    NameMatch,
     NamePayout,
     PayoutItemView,
     PayoutStates,
     PayoutStatus,
+    ReplacePayout,
 )
 from ussd_server.services.payouts.queue import cancel_queued, is_under_way, long_unit_of_work
 from ussd_server.services.payouts.records import item_state, item_view, payout_views, write_payout_event
@@ -48,7 +52,7 @@ log = logger(__name__)
 _ITEMS_OF_STREAM = 100
 _COLUMNS = (
     "line", "phone_number", "amount", "fee", "reference", "description", "name", "name_match", "state", "problems",
-    "transaction_id", "failure",
+    "transaction_id", "failure", "registered_name",
 )  # fmt: skip
 
 
@@ -66,6 +70,22 @@ class PayoutService:
         """Judge and keep every row, and send none (`PayoutDrafts.create`)."""
         return self._drafts.create(request, context)
 
+    def replace(self, request: ReplacePayout, context: RequestContext) -> CreatedPayout:
+        """Put a corrected draft in the place of a draft (`PayoutDrafts.replace`). NOT_FOUND as `get`."""
+        context.require("payouts:write")
+        return self._drafts.replace(_find(request.payout_id, context), request, context)
+
+    def replaced_by(self, request: NamePayout, context: RequestContext) -> str | None:
+        """The id of the corrected draft that took a payout's place; None for others. NOT_FOUND as `get`."""
+        context.require("payouts:read")
+        replaced_by: str | None = _find(request.payout_id, context).replaced_by
+        return replaced_by
+
+    def invalid_rows(self, request: NamePayout, context: RequestContext) -> tuple[InvalidRow, ...]:
+        """The first 50 rows with problems, to be corrected. NOT_FOUND as `get`."""
+        context.require("payouts:read")
+        return invalid_rows(_find(request.payout_id, context))
+
     def get(self, request: NamePayout, context: RequestContext) -> PayoutStates:
         """One payout with the counts and sums of its rows by state. NOT_FOUND, also for another client's."""
         context.require("payouts:read")
@@ -76,15 +96,26 @@ class PayoutService:
         context.require("payouts:read")
         return _shortfalls(_find(request.payout_id, context))
 
+    def name_matches(self, request: NamePayout, context: RequestContext) -> Mapping[NameMatch | None, int]:
+        """How many ready rows have which match of names; None counts names not yet compared. NOT_FOUND as `get`."""
+        context.require("payouts:read")
+        payout = _find(request.payout_id, context)
+        rows: Any = (
+            PayoutItem.select(PayoutItem.name_match, fn.COUNT(PayoutItem.line))
+            .where(PayoutItem.payout_id == payout.id, PayoutItem.is_ready, PayoutItem.name.is_null(False))
+            .group_by(PayoutItem.name_match)
+        )
+        return {match and NameMatch(match): int(count) for match, count in rows.tuples()}
+
     def counted_as_maker(self, request: NamePayout, context: RequestContext) -> frozenset[str]:
         """The ids of the people who may not approve a payout: they count as one with its maker. NOT_FOUND as `get`."""
         context.require("payouts:read")
         return counted_as_one(context.client_id, _find(request.payout_id, context).people or ())
 
     def list(self, request: ListPayouts, context: RequestContext) -> Page[PayoutStates]:
-        """A page of the client's payouts, newest first."""
+        """A page of the client's payouts without replaced drafts, newest first."""
         context.require("payouts:read")
-        rows = Payout.select().where(Payout.client_id == context.client_id)
+        rows = Payout.select().where(Payout.client_id == context.client_id, Payout.replaced_by.is_null())
         if request.status is not None:
             rows = rows.where(Payout.status == request.status)
         if request.reference is not None:
@@ -100,7 +131,7 @@ class PayoutService:
         kind, after = f"payout_items/{payout.id}", 0
         if request.cursor is not None:
             after = int(self._tokens.read_cursor(kind, request.cursor))
-        found = _items(payout, request.state, after, request.limit + 1)
+        found = _items(payout, request, after, request.limit + 1)
         shown = found[: request.limit]
         next_cursor = self._tokens.cursor(kind, str(shown[-1].line)) if len(found) > request.limit else None
         return Page(tuple(shown), next_cursor)
@@ -108,7 +139,7 @@ class PayoutService:
     def stream_items(self, request: ListPayoutItems, context: RequestContext) -> Iterator[PayoutItemView]:
         """Every row of a payout, of one state or of all. NOT_FOUND, before the first one, also for another client's."""
         context.require("payouts:read")
-        return _stream(_find(request.payout_id, context), request.state)
+        return _stream(_find(request.payout_id, context), request)
 
     def csv(self, request: ListPayoutItems, context: RequestContext) -> Iterator[bytes]:
         """Every row with its result as a CSV file, made while it is sent. Raises what `stream_items` raises."""
@@ -178,7 +209,7 @@ def _shortfalls(payout: Payout) -> tuple[FloatShortfall, ...]:
     return tuple(FloatShortfall(provider, int(sum_), int(kept)) for provider, sum_, kept in rows.tuples())
 
 
-def _items(payout: Payout, state: ItemState | None, after: int, limit: int) -> list[PayoutItemView]:
+def _items(payout: Payout, request: ListPayoutItems, after: int, limit: int) -> list[PayoutItemView]:
     shown_state = item_state(payout)
     rows: Any = (
         PayoutItem.select(
@@ -189,8 +220,11 @@ def _items(payout: Payout, state: ItemState | None, after: int, limit: int) -> l
         .order_by(PayoutItem.line)
         .limit(limit)
     )
-    if state is not None:
-        rows = rows.where(shown_state == state)
+    if request.state is not None:
+        rows = rows.where(shown_state == request.state)
+    if request.name_match is not None:
+        is_named = PayoutItem.name.is_null(False) & PayoutItem.is_ready
+        rows = rows.where(is_named, PayoutItem.name_match == request.name_match)
     return [item_view(row, ItemState(row.state)) for row in rows]
 
 
@@ -199,7 +233,7 @@ def _cells(row: PayoutItemView) -> list[object]:
     return [
         row.line,
         row.phone_number,
-        shillings_cell(row.amount_cents),
+        shillings_cell(row.amount_cents) if row.amount_text is None else row.amount_text,
         shillings_cell(row.fee_cents),
         row.reference,
         row.description,
@@ -209,13 +243,14 @@ def _cells(row: PayoutItemView) -> list[object]:
         " ".join(row.problems),
         row.transaction_id,
         failure,
+        row.registered_name,
     ]
 
 
-def _stream(payout: Payout, state: ItemState | None) -> Iterator[PayoutItemView]:
+def _stream(payout: Payout, request: ListPayoutItems) -> Iterator[PayoutItemView]:
     after = 0
     try:
-        while found := _items(payout, state, after, _ITEMS_OF_STREAM):
+        while found := _items(payout, request, after, _ITEMS_OF_STREAM):
             yield from found
             after = found[-1].line
     finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 from ussd_server.values import PHONE_NUMBER, cents_of
@@ -15,6 +16,8 @@ _LONGEST_KEPT = 64
 _MOST_LINES_NAMED = 5
 
 PHONE_NUMBER_PROBLEM = "phone_number: Must be +256 followed by nine digits."
+REFERENCE_PROBLEMS = ("reference: Used in rows ", "reference: Was used before.")
+"""How the problems begin that depend on other rows and payments."""
 AMOUNT_PROBLEM = "amount: Must be greater than 0 and less than 1000000, with at most two decimals."
 
 
@@ -28,6 +31,7 @@ class PayoutRow:
     line: int
     phone_number: str | None = None
     amount_cents: int | None = None
+    amount_text: str | None = None
     reference: str | None = None
     description: str | None = None
     name: str | None = None
@@ -58,6 +62,7 @@ def row_of(line: int, values: Mapping[str, Any]) -> PayoutRow:
     row.amount_cents = cents_of(amount)
     if row.amount_cents is None:
         row.problems.append(AMOUNT_PROBLEM)
+        row.amount_text = _kept(str(amount) if isinstance(amount, str | int | float | Decimal) else None)
     for name, longest in _LONGEST.items():
         value = values.get(name)
         setattr(row, name, _kept(value, longest))

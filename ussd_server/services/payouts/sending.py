@@ -120,8 +120,8 @@ class PayoutSender:
             row = lock_row(Payout, row.id)
             now = self._clock.now()
             end_lease(row)
-            for line, match in found.items():
-                PayoutItem.update(name_match=match).where(
+            for line, (name_match, registered) in found.items():
+                PayoutItem.update(name_match=name_match, registered_name=registered).where(
                     PayoutItem.payout_id == row.id, PayoutItem.line == line
                 ).execute()
             if row.status == PayoutStatus.DRAFT:
@@ -130,8 +130,8 @@ class PayoutSender:
                 row.due_at = now + timedelta(seconds=pause) if is_wanted else None
             row.save()
 
-    def _match(self, item: Any) -> NameMatch | None:
-        """How a name compares; None while its provider cannot be asked."""
+    def _match(self, item: Any) -> tuple[NameMatch, str | None] | None:
+        """How a name compares, and the registered one; None while its provider cannot be asked."""
         found = self._names.kept(item.phone_number)
         if found is None:
             if not self._providers.takes_payments(item.provider) or not self._within_pace(item.provider):
@@ -144,7 +144,7 @@ class PayoutSender:
                 # Do not raise it: the other names would never be looked up.
                 log.error("a provider's adapter raised an exception", provider=item.provider, error=trace_of(error))
                 found = Registration()
-        return compare_names(item.name, found.name)
+        return compare_names(item.name, found.name), found.name
 
 
 def _waiting(payout_id: str) -> list[str]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
 from ussd_server.models.clients import AuditEvent, User
 from ussd_server.models.events import Event
 from ussd_server.models.keys import ApiKey
-from ussd_server.models.payouts import Payout
+from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import Menu, UssdSession
 from ussd_server.models.webhooks import Webhook
@@ -46,6 +49,15 @@ def payout_hit(row: Payout, client: str | None) -> SearchHit:
     return SearchHit("payout", row.id, client, title, f"Rows by state: {states}.", row.created_at)
 
 
+def payee_hit(row: PayoutItem, payout: Payout, clients: Mapping[str, str]) -> SearchHit:
+    """A row of a payout: its transaction where it has one, else the payout."""
+    amount = "" if row.amount_cents is None else f", {written_amount(row.amount_cents)}"
+    title = f"{row.name}{amount} to {row.phone_number}"
+    sentence = f"Line {row.line} of payout {payout.reference}, {payout.status}."
+    kind, object_id = ("transaction", row.transaction_id) if row.transaction_id else ("payout", payout.id)
+    return SearchHit(kind, object_id, clients.get(payout.client_id), title, sentence, payout.created_at)
+
+
 def session_hit(row: UssdSession, client: str | None) -> SearchHit:
     """A USSD session, and how it ended."""
     title = f"Session {row.service_code} of {row.phone_number}"
@@ -63,9 +75,12 @@ def event_hit(row: Event, client: str | None) -> SearchHit:
 def key_hit(row: ApiKey, client: str | None) -> SearchHit:
     """An API key, without its secret."""
     state = "is accepted" if row.is_active else "is disabled"
-    until = f" until {iso_milliseconds(row.expires_at)}" if row.is_active and row.expires_at else ""
-    sentence = f"The key {state}{until}; its scopes are {row.scopes or 'everything'}."
-    return SearchHit("key", row.id, client, f"API key {row.apikey}", sentence, row.created_at)
+    if row.is_active and row.expires_at:
+        verb = "expired at" if row.expires_at <= datetime.now(UTC) else "is accepted until"
+        state = f"{verb} {iso_milliseconds(row.expires_at)}"
+    title = f"API key {row.name} ({row.apikey})" if row.name else f"API key {row.apikey}"
+    sentence = f"The key {state}; its scopes are {row.scopes or 'everything'}."
+    return SearchHit("key", row.id, client, title, sentence, row.created_at)
 
 
 def menu_hit(row: Menu, client: str | None) -> SearchHit:

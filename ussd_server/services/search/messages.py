@@ -10,16 +10,41 @@ from ussd_server.wire import one_of
 
 MOST_HITS = 50
 """How many hits one search returns."""
+RECENT_PAYMENTS = 10_000
+"""In how many of the newest payments, and rows of payouts, amounts and parts of texts are searched."""
+SHORTEST_PART = 6
+"""How many characters of a reference or a name are needed."""
+KINDS = ("transaction", "session", "event", "key", "payout", "menu", "webhook", "person")
 
 
-_Kind = Annotated[str, one_of("transaction", "session", "event", "key", "payout", "menu", "webhook", "person")]
+_Kind = Annotated[str, one_of(*KINDS)]
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Request for the objects that a whole value names: an id, a reference, a receipt or a phone number."""
+    """Request for the objects that a whole value names: an id, a reference, a receipt or a phone number.
+
+    `kind` is one of a hit's, None for all. `from_at` is included, `to_at` is not: when the object was created.
+    """
 
     q: str
+    kind: str | None = None
+    from_at: datetime | None = None
+    to_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRecent:
+    """Request for recent payments whose reference has a part, or that are of an amount, and for payees of payouts.
+
+    Give the `part` or the `amount_cents`. Without regard to case. The period is that of `Search`.
+    """
+
+    part: str | None = None
+    amount_cents: int | None = None
+    kind: str | None = None
+    from_at: datetime | None = None
+    to_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 from peewee import Expression, fn
 
-from ussd_server.context import RequestContext
+from ussd_server.context import CallerKind, RequestContext
 from ussd_server.models.clients import AuditEvent, Client, User
 from ussd_server.models.events import Event
 from ussd_server.models.keys import ApiKey
@@ -28,10 +28,11 @@ from ussd_server.services.search.hits import (
     transaction_hit,
     webhook_hit,
 )
-from ussd_server.services.search.messages import MOST_HITS, Search, SearchHit, SearchReply
+from ussd_server.services.search.messages import MOST_HITS, Search, SearchHit, SearchRecent, SearchReply
+from ussd_server.services.search.recent import recent_hits
 from ussd_server.services.transactions.messages import TransactionType
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import is_id, phone_number
+from ussd_server.values import is_id, new_id_floor, phone_number
 
 _MOST_CHANGES = 500
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -43,7 +44,8 @@ class _Kind:
 
     `grant` is what a caller needs to see it. `names` makes the conditions that an index answers for all clients
     together. `audited` begins the actions of the audit trail that change such an object. `reference` and `phone_number`
-    are the columns whose index begins with the client, None without one. `may_be_gone`: its rows are removed.
+    are the columns whose index begins with the client, None without one. `is_named`: which rows
+    a reference names, None for all. `may_be_gone`: its rows are removed.
     """
 
     name: str
@@ -54,6 +56,7 @@ class _Kind:
     audited: str | None = None
     reference: Any = None
     phone_number: Any = None
+    is_named: Any = None
     may_be_gone: bool = False
 
 
@@ -82,6 +85,7 @@ _KINDS = (
         lambda text: _by_id(text, Payout.id),
         "payout.",
         Payout.reference,
+        is_named=Payout.replaced_by.is_null(),
     ),
     _Kind(
         "session",
@@ -127,7 +131,7 @@ class SearchService:
         text = _typed(request.q)
         changes = _changes(text, AuditEvent.client_id == context.client_id)
         hits: list[SearchHit] = []
-        for kind in _KINDS:
+        for kind in _chosen(request):
             # Prevent the use of the index that is in order of time: it would read all of the client's rows.
             client_id = fn.COALESCE(kind.table.client_id, kind.table.client_id)
             is_shown = client_id == context.client_id
@@ -135,7 +139,7 @@ class SearchService:
                 if not (kind.table is Transaction and context.may("collection:read")):
                     continue
                 is_shown &= Transaction.type == TransactionType.COLLECTION
-            hits += _hits(kind, text, {context.client_id: None}, changes, is_shown)
+            hits += _hits(kind, text, {context.client_id: None}, changes, is_shown, request)
         return SearchReply(tuple(hits[:MOST_HITS]))
 
     def find(self, request: Search, context: RequestContext) -> SearchReply:
@@ -147,8 +151,16 @@ class SearchService:
         text = _typed(request.q)
         names: dict[str, str | None] = {client.id: client.name for client in Client.select(Client.id, Client.name)}
         changes = _changes(text, AuditEvent.client_id.is_null(False))
-        hits = [hit for kind in _KINDS for hit in _hits(kind, text, names, changes)]
+        hits = [hit for kind in _chosen(request) for hit in _hits(kind, text, names, changes, None, request)]
         return SearchReply(tuple(hits[:MOST_HITS]))
+
+    def recent(self, request: SearchRecent, context: RequestContext) -> SearchReply:
+        """The caller's newest payments of an amount or with a part of a reference, and payees of payouts.
+
+        For operators those of all clients.
+        """
+        is_operator = context.caller.kind is CallerKind.OPERATOR
+        return SearchReply(tuple(recent_hits(request, context, None if is_operator else context.client_id)))
 
     def owner_of(self, kind: str, object_id: str, context: RequestContext) -> str:
         """The id of the client that an object belongs to, for operators.
@@ -176,7 +188,8 @@ def _hits(
     text: str,
     names: Mapping[str, str | None],
     changes: Sequence[AuditEvent],
-    is_shown: Expression | None = None,
+    is_shown: Expression | None,
+    request: Search,
 ) -> list[SearchHit]:
     """The objects of one kind, each once, newest first, at most 50. `names` are those of the clients by their id."""
     changed = {
@@ -184,9 +197,10 @@ def _hits(
         for change in reversed(changes)
         if kind.audited and change.action.startswith(kind.audited) and is_id(change.object_id or "")
     }
+    is_shown = _within(kind.table, request, is_shown)
     found = {row.id: row for row in _read(kind, text, [*names], [*changed], is_shown)}
     hits = {object_id: kind.hit(row, names.get(row.client_id)) for object_id, row in found.items()}
-    if kind.may_be_gone:
+    if kind.may_be_gone and request.from_at is None and request.to_at is None:
         for object_id in changed.keys() - found.keys():
             change = changed[object_id]
             hits[object_id] = gone_hit(kind.name, change, names.get(change.client_id))
@@ -205,10 +219,26 @@ def _read(
         is_theirs = kind.table.client_id == client_id
         if kind.reference is not None:
             # Not in order: SQLite would read all of the client's rows for it. A reference names one or two.
-            yield from _shown(kind.table.select().where(is_theirs, kind.reference == text), is_shown)
+            named = kind.table.select().where(is_theirs, kind.reference == text)
+            yield from _shown(_shown(named, kind.is_named), is_shown)
         if kind.phone_number is not None and number:
             # The ways in which people write a number: +256772123456, 256772123456 or 0772123456.
             yield from _newest(kind.table, is_theirs & (kind.phone_number == number), is_shown)
+
+
+def _chosen(request: Search) -> Iterator[_Kind]:
+    return (kind for kind in _KINDS if request.kind in (None, kind.name))
+
+
+def _within(table: Any, request: Search, is_shown: Expression | None) -> Expression | None:
+    """The condition `is_shown`, and that the object was created within the period."""
+    if request.from_at is not None:
+        is_begun = table.id >= new_id_floor(request.from_at)
+        is_shown = is_begun if is_shown is None else is_shown & is_begun
+    if request.to_at is not None:
+        is_before = table.id < new_id_floor(request.to_at)
+        is_shown = is_before if is_shown is None else is_shown & is_before
+    return is_shown
 
 
 def _typed(text: str) -> str:

@@ -21,6 +21,7 @@ EVENT_TYPES: Mapping[str, str] = {
     "payout.completed": "Every row of an approved payout has its outcome, or was cancelled.",
     "ussd.session.ended": "A USSD session came to its end.",
     "api_key.deleted": "An API key was deleted and is refused from now on.",
+    "api_key.expiring": "An API key expires in 7 days, or in 1 day.",
     "webhook.disabled": "A webhook was switched off because it accepted no deliveries any more.",
     "webhook.test": "A test was requested. It is sent to the webhook under test, whatever its types.",
 }

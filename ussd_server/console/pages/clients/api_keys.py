@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -9,6 +12,8 @@ from flask import Response, flash, redirect, render_template, request, url_for
 
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
+from ussd_server.console.charts import Point
+from ussd_server.console.forms import any_sum, day
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
 from ussd_server.services.clients.key_messages import (
@@ -20,18 +25,33 @@ from ussd_server.services.clients.key_messages import (
     DeleteApiKeys,
     RotateApiKey,
     ShowApiKey,
+    UpdateApiKey,
 )
+from ussd_server.services.request_log.messages import GetKeyUsage
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import KAMPALA
+from ussd_server.values import kampala_day, shillings
 
 _COLUMNS = (
-    Column("apikey", "API key", "code", link=lambda key: url_for("console.show_api_key", api_key_id=key.id)),
+    Column("name", "Name", missing="unnamed", link=lambda key: url_for("console.show_api_key", api_key_id=key.id)),
+    Column("apikey", "API key", "code"),
     Column("state", "State", "status"),
     Column("scopes", "Scopes", value=lambda key: key.scopes or "everything"),
+    Column(
+        "daily_limit", "Daily limit", "money", value=lambda key: key.daily_limit_cents, missing="none", where="files"
+    ),
     Column("last_used_at", "Last use", "moment", missing="never used"),
-    Column("created_at", "Created", "moment"),
+    Column("last_used_address", "From", "code", where="files"),
+    Column("created_by", "Created by", missing="the operator", where="files"),
+    Column("created_at", "Created", "moment", where="files"),
     Column("updated_at", "Changed", "moment", where="files"),
     Column("expires_at", "Expires", "moment", missing="never"),
+    Column(
+        "allowed_addresses",
+        "Allowed addresses",
+        value=lambda key: " ".join(key.allowed_addresses or ()) or None,
+        missing="any",
+        where="files",
+    ),
     Column("id", "Id", "id"),
 )
 _STATES = {"active": "Active", "disabled": "Disabled", "expired": "Expired"}
@@ -41,11 +61,14 @@ _GRACE = {"86400": "1 day", "3600": "1 hour", "604800": "7 days", "0": "not at a
 @console.page("GET", "/api-keys", needs="api_keys:list")
 def list_api_keys(context: RequestContext) -> Response:
     """All keys of the client; a client has 50 at most."""
-    state, text = TableFilter("state", "State", _STATES), TableFilter("q", "API key or id", placeholder="Key or id")
+    state, text = (
+        TableFilter("state", "State", _STATES),
+        TableFilter("q", "Name, API key or id", placeholder="Name, key or id"),
+    )
     keys = [
         key
         for key in services().key_reader.list(context)
-        if state.chosen in ("", key.state) and (not text.chosen or text.chosen in (key.apikey, key.id))
+        if state.chosen in ("", key.state) and (not text.chosen or _is_named(key, text.chosen))
     ]
     table = DataTable(
         "API keys, newest first",
@@ -63,25 +86,57 @@ def list_api_keys(context: RequestContext) -> Response:
 @console.page("GET", "/api-keys/new", needs="api_keys:create")
 def new_api_key(_: RequestContext) -> str:
     """The form of a new key."""
-    return _form({}, None)
+    return _new_form({}, None)
 
 
 @console.page("POST", "/api-keys/new", needs="api_keys:create", fresh_code=True)
 def create_api_key(context: RequestContext) -> Any:
     """Create a key and show it."""
-    form = request.form
-    scopes = tuple(form.getlist("scopes")) if form.get("access") == "some" else None
     try:
-        if scopes == ():
-            raise ServiceError(Code.INVALID_REQUEST, "Choose at least one scope.")
-        request_message = CreateApiKey(scopes, _expiry(form.get("expires_at", "")))
-        key = services().api_keys.create(request_message, context)
+        key = services().api_keys.create(CreateApiKey(**_given_fields()), context)
     except ServiceError as error:
-        if error.code.http_status != Code.INVALID_REQUEST.http_status:
-            raise
-        return Response(_form(form.to_dict() | {"scopes": scopes}, error), status=error.code.http_status)
+        return _refused(error, _new_form)
     flash("The API key is ready. Reveal its secret and give both to your program.", "good")
     return redirect(url_for("console.show_api_key", api_key_id=key.id), 303)
+
+
+@console.page("GET", "/api-keys/<api_key_id>/edit", needs="api_keys:rotate")
+def edit_api_key(context: RequestContext, api_key_id: str) -> str:
+    """The form with what a key has now."""
+    key = services().key_reader.show(ShowApiKey(api_key_id), context)
+    given = {
+        "name": key.name,
+        "access": "all" if key.scopes is None else "some",
+        "scopes": (key.scopes or "").split(),
+        "expires_at": _last_day(key.expires_at),
+        "allowed_addresses": "\n".join(key.allowed_addresses or ()),
+        "daily_limit": key.daily_limit_cents and shillings(key.daily_limit_cents),
+    }
+    return _edit_form(key, given, None)
+
+
+@console.page("POST", "/api-keys/<api_key_id>/edit", needs="api_keys:rotate", fresh_code=True)
+def update_api_key(context: RequestContext, api_key_id: str) -> Any:
+    """Change a key; what it may no longer do is refused from now on."""
+    key = services().key_reader.show(ShowApiKey(api_key_id), context)
+    try:
+        fields = _given_fields()
+        if request.form.get("expires_at", "") == _last_day(key.expires_at):
+            # The key may expire within that day.
+            del fields["expires_at"]
+        services().key_records.change(UpdateApiKey(key.id, **fields), context)
+    except ServiceError as error:
+        return _refused(error, lambda given, error: _edit_form(key, given, error))
+    flash("The API key is changed, for every call from now on.", "good")
+    return redirect(url_for("console.show_api_key", api_key_id=key.id), 303)
+
+
+@console.page("POST", "/api-keys/<api_key_id>/disable", needs="api_keys:rotate", fresh_code=True)
+def disable_api_key(context: RequestContext, api_key_id: str) -> Any:
+    """Refuse a key from now on."""
+    services().key_records.change(UpdateApiKey(api_key_id, is_active=0), context)
+    flash("The API key is disabled. Calls with it are refused from now on.", "good")
+    return redirect(url_for("console.show_api_key", api_key_id=api_key_id), 303)
 
 
 @console.page("GET", "/api-keys/<api_key_id>", needs="api_keys:list")
@@ -144,19 +199,87 @@ def _key_page(api_key_id: str, context: RequestContext, secret: str | None = Non
         calls=reader.calls(wanted, context),
         api_key_id=key.id,
         grace_periods=_GRACE,
+        used=_calls_by_day(key.id, context),
+        is_unused=_is_unused(key),
     )
 
 
-def _form(given: dict[str, Any], error: ServiceError | None) -> str:
-    return render_template("console/api_keys/new.html", given=given, error=error, resources=RESOURCES, actions=ACTIONS)
+def _calls_by_day(api_key_id: str, context: RequestContext) -> list[Point]:
+    """The calls of each of the last 30 days, the oldest first; empty without a call."""
+    counts = Counter[str]()
+    for each in services().request_log.usage(GetKeyUsage(api_key_id, 30), context).items:
+        counts[each.date] += each.count
+    now = services().clock.now()
+    days = [kampala_day(now - timedelta(days=back)) for back in reversed(range(30))]
+    return [(day[5:], counts[day]) for day in days] if counts else []
 
 
-def _expiry(text: str) -> datetime | None:
-    """The end of the day that a form names, in Kampala."""
-    if not text:
-        return None
-    try:
-        day = datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=KAMPALA)
-    except ValueError:
-        raise ServiceError(Code.INVALID_REQUEST, "Give the last day of the key as a date.") from None
-    return day + timedelta(days=1)
+def _is_unused(key: ApiKeySummary) -> bool:
+    """Whether a key has not been used for 90 days."""
+    return services().clock.now() - (key.last_used_at or key.created_at) > timedelta(days=90)
+
+
+def _new_form(given: dict[str, Any], error: ServiceError | None) -> str:
+    back = url_for("console.list_api_keys")
+    return _form(
+        given,
+        error,
+        "New API key",
+        url_for("console.create_api_key"),
+        "Create the key",
+        back=back,
+        back_title="API keys",
+    )
+
+
+def _edit_form(key: ApiKeySummary, given: dict[str, Any], error: ServiceError | None) -> str:
+    action = url_for("console.update_api_key", api_key_id=key.id)
+    back = url_for("console.show_api_key", api_key_id=key.id)
+    return _form(given, error, f"Change {key.title}", action, "Change the key", back=back, back_title=key.title)
+
+
+def _form(given: dict[str, Any], error: ServiceError | None, title: str, action: str, button: str, **back: str) -> str:
+    return render_template(
+        "console/api_keys/form.html",
+        given=given,
+        error=error,
+        title=title,
+        action=action,
+        button=button,
+        resources=RESOURCES,
+        actions=ACTIONS,
+        **back,
+    )
+
+
+def _given_fields() -> dict[str, Any]:
+    """The fields of a key that a form gives; INVALID_REQUEST and INVALID_AMOUNT for those that cannot be read."""
+    form = request.form
+    scopes = tuple(form.getlist("scopes")) if form.get("access") == "some" else None
+    if scopes == ():
+        raise ServiceError(Code.INVALID_REQUEST, "Choose at least one scope.")
+    return {
+        "name": form.get("name", "").strip() or None,
+        "scopes": scopes,
+        "expires_at": day(form.get("expires_at", ""), is_last=True),
+        "allowed_addresses": tuple(re.findall(r"[^\s,;]+", form.get("allowed_addresses", ""))) or None,
+        "daily_limit_cents": any_sum(form.get("daily_limit", "")),
+    }
+
+
+def _refused(error: ServiceError, show: Callable[[dict[str, Any], ServiceError], str]) -> Response:
+    """The form again, with what was given and what is wrong with it. Raises what is no fault of the form."""
+    if error.code.http_status != Code.INVALID_REQUEST.http_status:
+        raise error
+    sentence = error.message.removeprefix("Invalid request body: ")
+    given = request.form.to_dict() | {"scopes": request.form.getlist("scopes")}
+    return Response(show(given, ServiceError(error.code, sentence)), status=error.code.http_status)
+
+
+def _is_named(key: ApiKeySummary, text: str) -> bool:
+    return text in (key.apikey, key.id) or text.lower() in (key.name or "").lower()
+
+
+def _last_day(expires_at: datetime | None) -> str:
+    """The last day of a key in Kampala, as a form has it."""
+    return "" if expires_at is None else kampala_day(expires_at - timedelta(milliseconds=1))

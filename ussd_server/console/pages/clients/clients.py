@@ -8,9 +8,11 @@ from flask import Response, flash, redirect, render_template, request, url_for
 
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
-from ussd_server.console.links import acting_for
+from ussd_server.console.links import acting_for, link_to
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
+from ussd_server.services.accounts.messages import GetBalance
+from ussd_server.services.clients.messages import ListPeople
 from ussd_server.services.menus.messages import AssignCode
 from ussd_server.services.ussd.messages import CreateChannel
 from ussd_server.status import Code, ServiceError
@@ -27,6 +29,18 @@ _CLIENTS = (
     Column("created_at", "Created", "moment"),
     Column("updated_at", "Changed", "moment"),
     Column("client_id", "Id", "id"),
+)
+_KEYS = (
+    Column("apikey", "API key", "code", link=lambda key: link_to("key", key.id)),
+    Column("state", "State", "status"),
+    Column("scopes", "Scopes", value=lambda key: key.scopes or "everything"),
+    Column("last_used_at", "Last use", "moment", missing="never used"),
+)
+_PEOPLE = (
+    Column("email", "E-mail"),
+    Column("role", "Role"),
+    Column("state", "State", "status"),
+    Column("created_at", "Since", "moment"),
 )
 _CHANNELS = (
     Column("name", "Name", link=lambda channel: url_for("console.show_channel", channel_id=channel.channel_id)),
@@ -162,12 +176,17 @@ def set_channel(context: RequestContext, channel_id: str, action: str) -> Any:
 def _client_page(client_id: str, context: RequestContext, error: ServiceError | None) -> str:
     clients = services().clients
     client = clients.find(client_id, context)
+    for_client = acting_for(client, context)
     return render_template(
         "console/system/client.html",
         client=client,
+        balance=services().balances.get(GetBalance(), for_client),
+        bank=services().bank_accounts.show(for_client),
+        keys=DataTable("API keys, newest first", _KEYS, services().key_reader.list(for_client)),
+        people=DataTable("People, newest first", _PEOPLE, services().team.list(ListPeople(), for_client).items),
         reason=clients.reason_of(client, context),
         error=error,
-        codes=services().menus.codes(acting_for(client, context)),
+        codes=services().menus.codes(for_client),
         given=request.form.get("service_code", ""),
     )
 

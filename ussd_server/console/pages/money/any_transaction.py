@@ -10,7 +10,7 @@ from ussd_server.api.requests import services
 from ussd_server.console import forms
 from ussd_server.console.blueprint import console
 from ussd_server.console.links import acting_for
-from ussd_server.console.pages.money.transactions import about_transaction, show_live
+from ussd_server.console.pages.money.transactions import about_transaction, show_live, transactions_page
 from ussd_server.context import RequestContext
 from ussd_server.services.operators.messages import Propose
 from ussd_server.status import Code, ServiceError
@@ -20,6 +20,13 @@ _ACTIONS: dict[str, tuple[str, dict[str, bool]]] = {
     "failed": ("review.settle", {"has_succeeded": False}),
     "close": ("review.close", {}),
 }
+
+
+@console.page("GET", "/operator/clients/<client_id>/transactions", who="operator")
+def list_any_transactions(context: RequestContext, client_id: str) -> Response:
+    """The transactions of one client, newest first."""
+    client = services().clients.find(client_id, context)
+    return transactions_page(acting_for(client, context), client)
 
 
 @console.page("GET", "/operator/transactions/<transaction_id>", who="operator")

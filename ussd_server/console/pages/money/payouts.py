@@ -23,6 +23,7 @@ from ussd_server.services.payouts.messages import (
     ItemState,
     ListPayoutItems,
     ListPayouts,
+    NameMatch,
     NamePayout,
     PayoutItemView,
     PayoutStatus,
@@ -30,8 +31,8 @@ from ussd_server.services.payouts.messages import (
 )
 from ussd_server.status import Code, ServiceError
 
-# What a browser sends around the file.
-_FORM_BYTES = 64 * 1024
+FORM_BYTES = 64 * 1024
+"""What a browser sends around a file."""
 
 _COLUMNS = (
     Column("created_at", "Created", "moment"),
@@ -55,8 +56,9 @@ _ITEM_COLUMNS = (
     Column("line", "Line", "number"),
     Column("phone_number", "Phone number", "code"),
     Column("name", "Name"),
-    Column("name_match", "Registered name", "status", value=lambda item: item.name_match and item.name_match.value),
-    Column("amount", "Amount", "money", value=lambda item: item.amount_cents),
+    Column("registered_name", "Registered name"),
+    Column("name_match", "Names", "status", value=lambda item: item.name_match and item.name_match.value),
+    Column("amount", "Amount", "money", value=lambda item: item.amount_text or item.amount_cents),
     Column("fee", "Fee", "money", value=lambda item: item.fee_cents, where="files"),
     Column("reference", "Reference", "reference", link=lambda item: link_to("transaction", item.transaction_id)),
     Column("state", "State", "status", value=lambda item: item.state.value),
@@ -107,7 +109,7 @@ def new_payout(_: RequestContext) -> str:
     return render_template("console/payouts/new.html", given={}, error=None)
 
 
-@console.page("POST", "/payouts/new", needs="payouts:write", max_body_bytes=LARGEST_FILE_BYTES + _FORM_BYTES)
+@console.page("POST", "/payouts/new", needs="payouts:write", max_body_bytes=LARGEST_FILE_BYTES + FORM_BYTES)
 def create_payout(context: RequestContext) -> Any:
     """Judge every row of a file and show them; nothing is sent."""
     given = {name: request.form.get(name, "").strip() for name in ("reference", "description")}
@@ -178,16 +180,7 @@ def cancel(payout_id: str, context: RequestContext, client: ClientView | None = 
 def live_part(payout_id: str, context: RequestContext, client: ClientView | None = None) -> Response:
     """The live part of a payout's page. A new status reloads the page."""
     payout = services().payouts.get(NamePayout(payout_id), context)
-    people, state = _people(payout, context), _state()
-    shown = render_template(
-        "console/payouts/live.html",
-        payout=payout,
-        people=people,
-        state=state and state.value,
-        version=_version_of(payout),
-        client=client,
-        views=_views(client),
-    )
+    shown = render_template("console/payouts/live.html", **_live_parts(payout, context, client))
     response = Response(shown)
     if request.args.get("was") != _version_of(payout):
         response.headers["HX-Refresh"] = "true"
@@ -196,7 +189,7 @@ def live_part(payout_id: str, context: RequestContext, client: ClientView | None
 
 def results_file(payout_id: str, context: RequestContext) -> Response:
     """The rows of a payout with their results, of the chosen state or of all."""
-    parts = services().payouts.csv(ListPayoutItems(payout_id, state=_state()), context)
+    parts = services().payouts.csv(ListPayoutItems(payout_id, state=_state(), name_match=_name_match()), context)
     return send_csv(f"payout-{payout_id}.csv", parts)
 
 
@@ -216,25 +209,39 @@ def payout_page(
     reader = services().payouts
     payout = reader.get(NamePayout(payout_id), context)
     state = TableFilter("state", "State", {word.value: word.value.capitalize() for word in ItemState})
+    names = TableFilter("names", "Names", {word.value: word.value.capitalize() for word in NameMatch})
     cursor = request.args.get("cursor")
-    page = reader.items(ListPayoutItems(payout_id, cursor=cursor, state=_state()), context)
+    chosen = ListPayoutItems(payout_id, cursor=cursor, state=_state(), name_match=_name_match())
+    page = reader.items(chosen, context)
+    filters = (state, names)
     table = DataTable(
-        f"Rows of {payout.reference}", _ITEM_COLUMNS, page.items, page.next_cursor, (state,), has_filter_form=False
+        f"Rows of {payout.reference}", _ITEM_COLUMNS, page.items, page.next_cursor, filters, has_filter_form=False
     )
     main = services().balances.get(GetBalance(), context)
     return show_table(
         "console/payouts/payout.html",
         table,
-        payout=payout,
         error=error,
-        state=state,
-        people=_people(payout, context),
-        version=_version_of(payout),
-        client=client,
-        views=_views(client),
+        **_live_parts(payout, context, client),
         shortfalls=reader.shortfalls(NamePayout(payout_id), context),
         available_cents=main.available_cents,
     )
+
+
+def _live_parts(payout: PayoutView, context: RequestContext, client: ClientView | None) -> dict[str, Any]:
+    """What the live part of a payout's page shows."""
+    state, name_match = _state(), _name_match()
+    return {
+        "payout": payout,
+        "people": _people(payout, context),
+        "name_matches": services().payouts.name_matches(NamePayout(payout.payout_id), context),
+        "state": state and state.value,
+        "names": name_match and name_match.value,
+        "replaced_by": services().payouts.replaced_by(NamePayout(payout.payout_id), context),
+        "version": _version_of(payout),
+        "client": client,
+        "views": _views(client),
+    }
 
 
 def _people(payout: PayoutView, context: RequestContext) -> dict[str, Any]:
@@ -247,6 +254,7 @@ def _people(payout: PayoutView, context: RequestContext) -> dict[str, Any]:
         "created_by": names.get(payout.created_by, "a person or key that was deleted"),
         "approved_by": payout.approved_by and names.get(payout.approved_by, "a person or key that was deleted"),
         "approvers": reader.who_may("payouts:approve", context, without=counted_as_maker) if is_open else (),
+        "may_correct": payout.status is PayoutStatus.DRAFT and payout.created_by == context.caller.user_id,
         "is_maker": context.caller.user_id in counted_as_maker,
     }
 
@@ -270,6 +278,11 @@ def _version_of(payout: PayoutView) -> str:
 def _state() -> ItemState | None:
     chosen = request.args.get("state", "")
     return ItemState(chosen) if chosen in set(ItemState) else None
+
+
+def _name_match() -> NameMatch | None:
+    chosen = request.args.get("names", "")
+    return NameMatch(chosen) if chosen in set(NameMatch) else None
 
 
 def _result(item: PayoutItemView) -> str | None:

@@ -9,9 +9,11 @@ from flask import Response, flash, redirect, render_template, request, url_for
 from ussd_server.api.requests import services
 from ussd_server.console import forms
 from ussd_server.console.blueprint import console
+from ussd_server.console.links import link_to
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.console.timeline import timeline_of
 from ussd_server.context import RequestContext
+from ussd_server.services.clients.messages import ClientView
 from ussd_server.services.transactions.messages import (
     CreateRefund,
     GetTransaction,
@@ -31,7 +33,7 @@ _COLUMNS = (
         "created_at",
         "When",
         "moment",
-        link=lambda seen: url_for("console.show_transaction", transaction_id=seen.transaction_id),
+        link=lambda seen: link_to("transaction", seen.transaction_id),
     ),
     Column("type", "Type", value=lambda seen: seen.type.value),
     Column("phone_number", "Phone number", "code"),
@@ -50,6 +52,11 @@ _COLUMNS = (
 @console.page("GET", "/transactions", needs="transactions:read")
 def list_transactions(context: RequestContext) -> Response:
     """The client's transactions, newest first."""
+    return transactions_page(context)
+
+
+def transactions_page(context: RequestContext, client: ClientView | None = None) -> Response:
+    """The transactions of a client, newest first. Operators name the `client`, on whose behalf they look."""
     status = TableFilter("status", "Status", {word.value: word.value.capitalize() for word in TransactionStatus})
     kind = TableFilter("type", "Type", {word.value: word.value.capitalize() for word in TransactionType})
     number = TableFilter("phone_number", "Phone number", placeholder="0772 123 456")
@@ -75,9 +82,9 @@ def list_transactions(context: RequestContext) -> Response:
         page.next_cursor,
         (status, kind, number, reference, receipt, first, last),
         empty_title="No transaction yet",
-        empty_text="Payments that your programs and menus make appear here.",
+        empty_text="" if client else "Payments that your programs and menus make appear here.",
     )
-    return show_table("console/transactions/list.html", table)
+    return show_table("console/transactions/list.html", table, client=client)
 
 
 @console.page("GET", "/transactions/<transaction_id>", needs="transactions:read")

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from flask import Response, request, url_for
+from flask import Response, request
 
 from ussd_server.api.requests import services
+from ussd_server.console import forms
 from ussd_server.console.blueprint import console
+from ussd_server.console.links import link_to
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
 from ussd_server.services.audit.messages import AuditEventView, ListAuditEvents, ListOperatorActions
+from ussd_server.services.clients.messages import ListPeople
 from ussd_server.values import written_amount
 
+_OBJECT = Column("object_name", "Object", link=lambda event: link_to(event.object_kind or "", event.page_id))
 _DETAILS = (
     Column("details", "Reason", value=lambda event: _details(event), where="page"),
     Column("amount", "Amount", "money", value=lambda event: event.amount_cents, where="files"),
@@ -22,8 +26,9 @@ _COLUMNS = (
     Column("created_at", "When", "moment"),
     Column("who", "Who", value=lambda event: _who(event)),
     Column("action", "Action", "code"),
+    _OBJECT,
     *_DETAILS,
-    Column("object_id", "Object", "id"),
+    Column("object_id", "Id", "id"),
     Column("address", "Address", "code"),
     Column("request_id", "Request id", "id"),
 )
@@ -32,9 +37,10 @@ _COLUMNS_OF_OPERATORS = (
     Column("created_at", "When", "moment"),
     Column("operator", "Who", value=lambda event: event.operator or _who_without_account(event)),
     Column("action", "Action", "code"),
+    _OBJECT,
     *_DETAILS,
-    Column("client", "Client", link=lambda event: _client_page(event.client_id)),
-    Column("object_id", "Object", "id"),
+    Column("client", "Client", link=lambda event: link_to("client", event.client_id)),
+    Column("object_id", "Id", "id"),
     Column("address", "Address", "code"),
     Column("request_id", "Request id", "id", where="files"),
 )
@@ -43,8 +49,19 @@ _COLUMNS_OF_OPERATORS = (
 @console.page("GET", "/audit", needs="audit_events:read")
 def list_audit_events(context: RequestContext) -> Response:
     """Who did what, and every login."""
-    page = services().audit.list(ListAuditEvents(cursor=request.args.get("cursor")), context)
-    table = DataTable("Audit trail, newest first", _COLUMNS, page.items, page.next_cursor)
+    people = services().team.list(ListPeople(), context).items if context.may("team:read") else ()
+    person = TableFilter("person", "Person", {each.user_id: each.email for each in people})
+    action, first, last = _action_and_period(context)
+    wanted = ListAuditEvents(
+        request.args.get("cursor"),
+        user_id=person.chosen or None,
+        action=action.chosen or None,
+        from_at=forms.day(first.chosen),
+        to_at=forms.day(last.chosen, is_last=True),
+    )
+    page = services().audit.list(wanted, context)
+    filters = (person, action, first, last)
+    table = DataTable("Audit trail, newest first", _COLUMNS, page.items, page.next_cursor, filters)
     return show_table("console/audit.html", table)
 
 
@@ -53,18 +70,30 @@ def list_operator_actions(context: RequestContext) -> Response:
     """What operators did, for any client and at the command line, and sign-ins under unknown addresses."""
     operators = [each.email for each in services().operators.list(context)]
     chosen = TableFilter("operator", "Operator", {email: email for email in operators})
-    wanted = ListOperatorActions(request.args.get("cursor"), chosen.chosen or None)
+    action, first, last = _action_and_period(context)
+    wanted = ListOperatorActions(
+        request.args.get("cursor"),
+        chosen.chosen or None,
+        action=action.chosen or None,
+        from_at=forms.day(first.chosen),
+        to_at=forms.day(last.chosen, is_last=True),
+    )
     page = services().audit.list_of_operators(wanted, context)
     table = DataTable(
         "What operators did, newest first",
         _COLUMNS_OF_OPERATORS,
         page.items,
         page.next_cursor,
-        (chosen,),
+        (chosen, action, first, last),
         empty_title="Nothing was done yet",
         empty_text="What operators do here and at the command line appears here.",
     )
     return show_table("console/operator/audit.html", table)
+
+
+def _action_and_period(context: RequestContext) -> tuple[TableFilter, TableFilter, TableFilter]:
+    action = TableFilter("action", "Action", {each: each for each in services().audit.actions(context)})
+    return action, TableFilter("from", "From", input_type="date"), TableFilter("to", "To", input_type="date")
 
 
 def _details(event: AuditEventView) -> str:
@@ -76,14 +105,10 @@ def _details(event: AuditEventView) -> str:
 def _who(event: AuditEventView) -> str:
     if event.actor == "operator":
         return f"Operators {event.decided_by}" if event.decided_by else "Operator"
-    return f"API key {event.key_id}" if event.key_id else event.email or "Unknown person"
+    return f"API key {event.apikey or event.key_id}" if event.key_id else event.email or "Unknown person"
 
 
 def _who_without_account(event: AuditEventView) -> str:
     if event.actor == "operator":
         return f"Command line: {event.decided_by}" if event.decided_by else "Command line"
     return "Unknown person"
-
-
-def _client_page(client_id: str | None) -> str | None:
-    return url_for("console.show_client", client_id=client_id) if client_id else None

@@ -40,6 +40,7 @@ def _figures(context: RequestContext) -> dict[str, Any]:
         "states": services().provider_states.list(context),
         "unclear_count": len(services().transactions.list(unclear, context).items),
         "waiting_payouts": sum(1 for draft in drafts if draft.ready_count),
+        "expiring_keys": services().key_reader.expiring(context),
         "bad_webhooks": [each for each in webhooks if each.failing_since or not each.is_active],
     }
 

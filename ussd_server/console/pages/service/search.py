@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 
 from flask import redirect, request
@@ -11,9 +14,18 @@ from ussd_server.api.requests import services
 from ussd_server.console import forms
 from ussd_server.console.blueprint import console
 from ussd_server.console.links import link_to
-from ussd_server.console.tables import Column, DataTable, show_table
+from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
-from ussd_server.services.search.messages import Search, SearchReply
+from ussd_server.services.search.messages import (
+    KINDS,
+    SHORTEST_PART,
+    Search,
+    SearchHit,
+    SearchRecent,
+    SearchReply,
+)
+from ussd_server.status import ServiceError
+from ussd_server.values import KAMPALA, is_id
 
 _SHORTEST, _LONGEST = 3, 64
 _COLUMNS = (
@@ -24,6 +36,7 @@ _COLUMNS = (
     Column("id", "Id", "id"),
 )
 _COLUMNS_OF_OPERATORS = (Column("client", "Client"), *_COLUMNS)
+_AMOUNT = re.compile(r"(?:UGX\s*)?([0-9][0-9.,]*)(?:\s+(today|yesterday|[0-9]{4}-[0-9]{2}-[0-9]{2}))?", re.ASCII | re.I)
 
 
 @console.page("GET", "/search", needs="search:read")
@@ -42,13 +55,45 @@ def _answer(
     find: Callable[[Search, RequestContext], SearchReply], columns: tuple[Column, ...], context: RequestContext
 ) -> Any:
     """The hits; the only one opens at once."""
-    text = request.args.get("q", "").strip()
+    box = TableFilter("q", "Search")
+    kind = TableFilter("kind", "Kind", {each: each.capitalize() for each in KINDS})
+    day = TableFilter("day", "Created on", input_type="date")
+    text = box.chosen
     is_searched = _SHORTEST <= len(text) <= _LONGEST and "\0" not in text
-    hits = find(Search(text), context).items if is_searched else ()
-    if is_searched and not hits and (number := forms.phone_number(text)) and number != text:
-        hits = find(Search(number), context).items
+    wanted = Search(text, kind.chosen or None, forms.day(day.chosen), forms.day(day.chosen, is_last=True))
+    hits = _hits(find, wanted, context) if is_searched else ()
     address = link_to(hits[0].kind, hits[0].id) if len(hits) == 1 else None
-    if address and "format" not in request.args:
+    if address and not {"format", "kind", "day"} & request.args.keys():
         return redirect(address)
-    table = DataTable(f"What was found for {text}", columns, hits)
+    table = DataTable(f"What was found for {text}", columns, hits, filters=(box, kind, day))
     return show_table("console/search.html", table, text=text, is_searched=is_searched)
+
+
+def _hits(
+    find: Callable[[Search, RequestContext], SearchReply], wanted: Search, context: RequestContext
+) -> tuple[SearchHit, ...]:
+    """What has the whole value; else what has the number, the amount or the part that the text may mean."""
+    if hits := find(wanted, context).items:
+        return hits
+    number = forms.phone_number(wanted.q)
+    if number != wanted.q:
+        return find(replace(wanted, q=str(number)), context).items
+    recent = SearchRecent(kind=wanted.kind, from_at=wanted.from_at, to_at=wanted.to_at)
+    if found := _AMOUNT.fullmatch(wanted.q):
+        try:
+            recent = replace(recent, amount_cents=forms.cents(found[1]))
+            if found[2]:
+                recent = replace(recent, from_at=_day(found[2]), to_at=_day(found[2], is_last=True))
+        except ServiceError:
+            return ()
+        return services().search.recent(recent, context).items
+    if len(wanted.q) < SHORTEST_PART or is_id(wanted.q.lower()):
+        return ()
+    return services().search.recent(replace(recent, part=wanted.q), context).items
+
+
+def _day(text: str, *, is_last: bool = False) -> datetime | None:
+    """The beginning or the end of a day, which may be `today` or `yesterday`."""
+    today = services().clock.now().astimezone(KAMPALA).date()
+    days = {"today": today, "yesterday": today - timedelta(days=1)}
+    return forms.day(str(days.get(text.lower(), text)), is_last=is_last)

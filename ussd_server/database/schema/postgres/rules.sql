@@ -143,11 +143,11 @@ END $$;
 
 CREATE TRIGGER payout_items_judged BEFORE UPDATE ON payout_items
     FOR EACH ROW WHEN ((
-        NEW.payout_id, NEW.line, NEW.phone_number, NEW.amount_cents, NEW.provider, NEW.reference,
-        NEW.description, NEW.name, NEW.is_ready, NEW.problems
+        NEW.payout_id, NEW.line, NEW.phone_number, NEW.amount_cents, NEW.amount_text, NEW.provider,
+        NEW.reference, NEW.description, NEW.name, NEW.is_ready, NEW.problems
     ) IS DISTINCT FROM (
-        OLD.payout_id, OLD.line, OLD.phone_number, OLD.amount_cents, OLD.provider, OLD.reference,
-        OLD.description, OLD.name, OLD.is_ready, OLD.problems
+        OLD.payout_id, OLD.line, OLD.phone_number, OLD.amount_cents, OLD.amount_text, OLD.provider,
+        OLD.reference, OLD.description, OLD.name, OLD.is_ready, OLD.problems
     )
     OR (OLD.transaction_id IS NOT NULL
         AND (NEW.transaction_id IS DISTINCT FROM OLD.transaction_id OR NEW.fee_cents IS DISTINCT FROM OLD.fee_cents)))
@@ -168,6 +168,7 @@ CREATE TRIGGER payouts_judged BEFORE UPDATE ON payouts
     OR (OLD.approved_at IS NOT NULL AND NEW.approved_at IS DISTINCT FROM OLD.approved_at)
     OR (OLD.cancelled_at IS NOT NULL AND NEW.cancelled_at IS DISTINCT FROM OLD.cancelled_at)
     OR (OLD.completed_at IS NOT NULL AND NEW.completed_at IS DISTINCT FROM OLD.completed_at)
+    OR (OLD.status <> 'draft' AND NEW.replaced_by IS DISTINCT FROM OLD.replaced_by)
     OR (OLD.status <> 'draft' AND NEW.total_fee_cents <> OLD.total_fee_cents))
     EXECUTE FUNCTION guard_payout_item();
 

@@ -59,7 +59,8 @@ CREATE TRIGGER payouts_keep BEFORE DELETE ON payouts
 BEGIN SELECT RAISE(ABORT, 'rows of payouts are never removed'); END;
 
 CREATE TRIGGER payouts_unreplaced BEFORE INSERT ON payouts
-WHEN EXISTS (SELECT 1 FROM payouts WHERE id = NEW.id OR (client_id = NEW.client_id AND reference = NEW.reference))
+WHEN EXISTS (SELECT 1 FROM payouts WHERE id = NEW.id
+    OR (client_id = NEW.client_id AND reference = NEW.reference AND replaced_by IS NULL))
 BEGIN SELECT RAISE(ABORT, 'rows of payouts are never replaced'); END;
 
 CREATE TRIGGER payout_items_keep BEFORE DELETE ON payout_items
@@ -135,11 +136,11 @@ BEGIN INSERT INTO idempotency_keys (client_id, key, transaction_id, created_at)
 
 -- The judged columns of a payout's rows stay as the approver saw them.
 CREATE TRIGGER payout_items_judged BEFORE UPDATE ON payout_items WHEN (
-        NEW.payout_id, NEW.line, NEW.phone_number, NEW.amount_cents, NEW.provider, NEW.reference,
-        NEW.description, NEW.name, NEW.is_ready, NEW.problems
+        NEW.payout_id, NEW.line, NEW.phone_number, NEW.amount_cents, NEW.amount_text, NEW.provider,
+        NEW.reference, NEW.description, NEW.name, NEW.is_ready, NEW.problems
     ) IS NOT (
-        OLD.payout_id, OLD.line, OLD.phone_number, OLD.amount_cents, OLD.provider, OLD.reference,
-        OLD.description, OLD.name, OLD.is_ready, OLD.problems
+        OLD.payout_id, OLD.line, OLD.phone_number, OLD.amount_cents, OLD.amount_text, OLD.provider,
+        OLD.reference, OLD.description, OLD.name, OLD.is_ready, OLD.problems
     )
     OR (OLD.transaction_id IS NOT NULL
         AND (NEW.transaction_id IS NOT OLD.transaction_id OR NEW.fee_cents IS NOT OLD.fee_cents))
@@ -159,6 +160,7 @@ CREATE TRIGGER payouts_judged BEFORE UPDATE ON payouts WHEN (
     OR (OLD.approved_at IS NOT NULL AND NEW.approved_at IS NOT OLD.approved_at)
     OR (OLD.cancelled_at IS NOT NULL AND NEW.cancelled_at IS NOT OLD.cancelled_at)
     OR (OLD.completed_at IS NOT NULL AND NEW.completed_at IS NOT OLD.completed_at)
+    OR (OLD.status <> 'draft' AND NEW.replaced_by IS NOT OLD.replaced_by)
     OR (OLD.status <> 'draft' AND NEW.total_fee_cents <> OLD.total_fee_cents)
 BEGIN SELECT RAISE(ABORT, 'what was judged of a payout is never edited'); END;
 

@@ -157,9 +157,12 @@ CREATE TABLE audit_events (
     decided_by text
 );
 CREATE INDEX audit_events_newest ON audit_events (client_id, id);
+CREATE INDEX audit_events_of_action ON audit_events (client_id, action, id);
+CREATE INDEX audit_events_of_person ON audit_events (client_id, user_id, id) WHERE user_id IS NOT NULL;
 -- Logins that failed under unknown addresses have no client either; they have no object.
 CREATE INDEX audit_events_without_client ON audit_events (object_id, id)
     WHERE client_id IS NULL AND object_id IS NOT NULL;
 CREATE INDEX audit_events_of_operators ON audit_events (id) WHERE actor = 'operator' OR client_id IS NULL;
+CREATE INDEX audit_events_of_operators_action ON audit_events (action, id) WHERE actor = 'operator' OR client_id IS NULL;
 CREATE INDEX audit_events_of_operator ON audit_events (operator, id) WHERE operator IS NOT NULL;
 CREATE INDEX audit_events_of_request ON audit_events (request_id, client_id, id);

@@ -27,7 +27,7 @@ CREATE TABLE payouts (
     items_digest text,
     draft_digest text,
     approval_digest text,
-    UNIQUE (client_id, reference),
+    replaced_by uuid REFERENCES payouts (id) DEFERRABLE INITIALLY DEFERRED,
     CHECK (ready_count + invalid_count = item_count),
     CHECK ((approved_by IS NULL) = (approved_at IS NULL)),
     CHECK (approved_by IS NULL OR approved_by <> created_by),
@@ -35,8 +35,10 @@ CREATE TABLE payouts (
     CHECK (approved_at IS NOT NULL OR status IN ('draft', 'cancelled')),
     CHECK ((cancelled_at IS NOT NULL) = (status = 'cancelled')),
     CHECK (completed_at IS NOT NULL OR status <> 'completed'),
-    CHECK (due_at IS NOT NULL OR approved_at IS NULL OR completed_at IS NOT NULL)
+    CHECK (due_at IS NOT NULL OR approved_at IS NULL OR completed_at IS NOT NULL),
+    CHECK (replaced_by IS NULL OR (status = 'cancelled' AND approved_at IS NULL))
 ); -- by key
+CREATE UNIQUE INDEX payouts_reference ON payouts (client_id, reference) WHERE replaced_by IS NULL;
 CREATE INDEX payouts_newest ON payouts (client_id, id);
 CREATE INDEX payouts_due ON payouts (due_at) WHERE due_at IS NOT NULL;
 
@@ -45,23 +47,26 @@ CREATE TABLE payout_items (
     line integer NOT NULL CHECK (line > 0),
     phone_number text,
     amount_cents bigint,
+    amount_text text,
     fee_cents bigint,
     provider text,
     reference text,
     description text,
     name text,
     name_match text CHECK (name_match IN ('same', 'similar', 'different', 'unknown')),
+    registered_name text,
     is_ready boolean NOT NULL,
     problems text,
     transaction_id uuid REFERENCES transactions (id),
     PRIMARY KEY (payout_id, line),
     CHECK ((problems IS NULL) = is_ready),
+    CHECK (amount_text IS NULL OR amount_cents IS NULL),
     CHECK (NOT is_ready OR (phone_number IS NOT NULL AND amount_cents > 0 AND fee_cents >= 0
         AND provider IS NOT NULL AND reference IS NOT NULL)),
     CHECK (transaction_id IS NULL OR is_ready)
 ); -- by key
 CREATE UNIQUE INDEX payout_items_transaction ON payout_items (transaction_id) WHERE transaction_id IS NOT NULL;
-CREATE INDEX payout_items_unmatched ON payout_items (payout_id, line) WHERE name IS NOT NULL AND name_match IS NULL;
+CREATE INDEX payout_items_named ON payout_items (payout_id, name_match, line) WHERE name IS NOT NULL AND is_ready;
 
 CREATE TABLE provider_switches (
     provider text PRIMARY KEY,

@@ -24,3 +24,36 @@ CREATE TABLE examinations (
     operator text,
     result text NOT NULL
 );
+
+-- Requests that were refused or changed something. Nothing depends on them, and no foreign key slows their writing.
+CREATE TABLE api_requests (
+    id uuid PRIMARY KEY,
+    request_id text NOT NULL,
+    client_id uuid NOT NULL,
+    key_id uuid,
+    at timestamptz NOT NULL,
+    method text NOT NULL,
+    path text NOT NULL,
+    status integer NOT NULL,
+    code text NOT NULL,
+    message text NOT NULL,
+    took_ms integer NOT NULL,
+    address text NOT NULL,
+    object_id text,
+    body text
+);
+CREATE INDEX api_requests_newest ON api_requests (client_id, id);
+CREATE INDEX api_requests_of_key ON api_requests (key_id, id) WHERE key_id IS NOT NULL;
+CREATE INDEX api_requests_request_id ON api_requests (request_id);
+
+CREATE TABLE key_usage (
+    key_id uuid NOT NULL,
+    day text NOT NULL,
+    endpoint text NOT NULL,
+    status integer NOT NULL,
+    code text NOT NULL,
+    scope text NOT NULL,
+    count bigint NOT NULL,
+    PRIMARY KEY (key_id, day, endpoint, status, code)
+); -- by key
+CREATE INDEX key_usage_oldest ON key_usage (day);

@@ -29,6 +29,7 @@ from ussd_server.services.clients.keys.values import (
     require_well_formed,
     require_within_role,
 )
+from ussd_server.services.request_log.requests import RequestLogService
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import iso_milliseconds, kampala_day
 
@@ -36,8 +37,9 @@ from ussd_server.values import iso_milliseconds, kampala_day
 class ApiKeyRecordService:
     """Shows and changes whole records of keys."""
 
-    def __init__(self, runtime: Runtime, reader: ApiKeyReader) -> None:
+    def __init__(self, runtime: Runtime, reader: ApiKeyReader, requests: RequestLogService) -> None:
         self._reader = reader
+        self._requests = requests
         self._key_cache = runtime.key_cache
         self._limiter = runtime.limiter
         self._clock = runtime.clock
@@ -52,6 +54,11 @@ class ApiKeyRecordService:
         return self._record(request, context)
 
     def update(self, request: UpdateApiKey, context: RequestContext) -> ApiKeyRecord:
+        """Change a key and show it with its secret, as `change` and `get` do."""
+        self.change(request, context)
+        return self._record(ShowApiKey(request.api_key_id), context)
+
+    def change(self, request: UpdateApiKey, context: RequestContext) -> None:
         """Change a key. On return no process acts on its old values.
 
         INVALID_REQUEST for a malformed id, bad values, and for a key that would gain `payouts:approve`; NOT_FOUND for a
@@ -75,7 +82,6 @@ class ApiKeyRecordService:
             if changed:
                 ApiKey.update(updated_at=now, **changed).where(ApiKey.id == row.id).execute()
                 _write_audit(row, changed, context, now)
-        return self._record(ShowApiKey(row.id), context)
 
     def own(self, context: RequestContext) -> OwnKey:
         """What the calling key may do, and what is left of its limits."""
@@ -103,6 +109,7 @@ class ApiKeyRecordService:
     def _record(self, request: ShowApiKey, context: RequestContext) -> ApiKeyRecord:
         key = self._reader.show(request, context)
         is_hidden = approves(key.scopes) and not context.may(APPROVE)
+        used = self._requests.used_scopes(key.id)
         return ApiKeyRecord(
             id=key.id,
             client_id=key.client_id,
@@ -119,6 +126,8 @@ class ApiKeyRecordService:
             allowed_addresses=key.allowed_addresses,
             daily_limit_cents=key.daily_limit_cents,
             last_used_address=key.last_used_address,
+            used_scopes=used,
+            suggested_scopes=" ".join(used) or None,
         )
 
 

@@ -24,13 +24,18 @@ MAY_NOT = "Insufficient permissions"
 NOT_FOUND = "API Key not found"
 BAD_BODY = "Invalid request body"
 
+_LONGEST_NAME = 100
 _JOINED = {"scopes": joined_scopes, "allowed_addresses": joined_addresses}
 _FIELDS = ("name", "scopes", "expires_at", "allowed_addresses", "daily_limit_cents")
 
 
 def columns_of(request: CreateApiKey | UpdateApiKey, now: datetime) -> dict[str, Any]:
-    """The columns that a request sets. INVALID_REQUEST names a wrong scope or address, or an expiry that is past."""
+    """The columns that a request sets. INVALID_REQUEST names the field that is wrong."""
     columns = {name: getattr(request, name) for name in _FIELDS if getattr(request, name) is not UNCHANGED}
+    key_name = columns.get("name")
+    if key_name is not None and not (0 < len(key_name) <= _LONGEST_NAME and key_name.isprintable()):
+        sentence = f"Must be 1 to {_LONGEST_NAME} characters without control characters."
+        raise ServiceError(Code.INVALID_REQUEST, f"{BAD_BODY}: name: {sentence}")
     for name, joined in _JOINED.items():
         if columns.get(name) is not None:
             columns[name] = _read(name, joined, columns[name])

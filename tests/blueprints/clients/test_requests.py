@@ -1,0 +1,160 @@
+"""The request log and the usage of keys, over HTTP: what is kept, what is hidden, and what costs a call nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+from flask.testing import FlaskClient
+
+from tests.conftest import MovableClock
+from tests.support.example_client import ExampleClient
+from tests.support.shop import PHONE
+from ussd_server.api.logged_bodies import loggable_body
+from ussd_server.bootstrap import Services
+from ussd_server.database.unit_of_work import DATABASE_TROUBLE
+from ussd_server.models.requests import ApiRequest, KeyUsage
+from ussd_server.services.clients.key_messages import ApiKeyView
+from ussd_server.services.request_log import recorder
+from ussd_server.values import kampala_day
+
+PAYMENT = {"type": "collection", "phone_number": PHONE, "amount": 5000, "reference": "R1"}
+
+
+class Caller:
+    """A program with a key, and a person who looks at its requests."""
+
+    def __init__(self, services: Services, web: FlaskClient) -> None:
+        self._services, self._web = services, web
+        self.client = ExampleClient(services)
+        self.key: ApiKeyView = self.client.create_key("transactions:*", "balance:read")
+        self._person = self.client.browser(web)
+
+    def call(self, method: str, path: str, body: Any = None, secret: str | None = None, **headers: str) -> Any:
+        given = {"x-api-key": self.key.apikey, "x-api-secret": secret or self.key.apisecret, **headers}
+        return self._web.open(path, method=method, json=body, headers=given)
+
+    def look(self, path: str) -> Any:
+        self._services.runtime.request_recorder.write()
+        reply = self._person.ask("GET", path)
+        assert reply.status_code == 200, reply.json
+        return reply.json["data"]
+
+    def requests(self, query: str = "") -> list[dict[str, Any]]:
+        """The requests of the key."""
+        return [each for each in self.look(f"requests{query}")["items"] if each["key_id"] == self.key.id]
+
+
+@pytest.fixture
+def caller(services: Services, web: FlaskClient) -> Caller:
+    return Caller(services, web)
+
+
+def test_changes_and_refusals_are_in_the_log_and_reads_only_in_the_usage(caller: Caller, clock: MovableClock) -> None:
+    made = caller.call("POST", "/api/transactions", PAYMENT, **{"X-Request-Id": "made"}).json["data"]
+    caller.call("GET", "/api/balance")
+    caller.call("GET", "/api/balance")
+    caller.call("GET", "/api/webhooks", **{"X-Request-Id": "refused"})
+    caller.call("POST", "/api/transactions", {**PAYMENT, "amount": -1}, **{"X-Request-Id": "bad"})
+    found = caller.requests()
+    assert [(each["request_id"], each["method"], each["path"], each["status"], each["code"]) for each in found] == [
+        ("bad", "POST", "/api/transactions", 400, "INVALID_AMOUNT"),
+        ("refused", "GET", "/api/webhooks", 403, "INSUFFICIENT_SCOPE"),
+        ("made", "POST", "/api/transactions", 201, "OK"),
+    ]
+    assert found[2]["object_id"] == made["transaction_id"]
+    assert found[2]["address"] == "127.0.0.1"
+    usage = caller.look(f"api-keys/{caller.key.id}/usage?days=1")["items"]
+    assert {(each["endpoint"], each["status"], each["code"]): each["count"] for each in usage} == {
+        ("GET /api/balance", 200, "OK"): 2,
+        ("GET /api/webhooks", 403, "INSUFFICIENT_SCOPE"): 1,
+        ("POST /api/transactions", 201, "OK"): 1,
+        ("POST /api/transactions", 400, "INVALID_AMOUNT"): 1,
+    }
+    assert {each["date"] for each in usage} == {kampala_day(clock.now())}
+
+
+def test_requests_are_filtered_and_paged(caller: Caller) -> None:
+    for number in range(3):
+        caller.call("POST", "/api/transactions", {**PAYMENT, "reference": f"R{number}"})
+    caller.call("GET", "/api/transactions/unknown")
+    assert len(caller.requests("?status=404")) == 1
+    assert len(caller.requests("?code=OK&path=/api/transactions")) == 3
+    assert len(caller.requests("?path=/api/transactions/%7Btransaction_id%7D")) == 1
+    assert caller.look(f"requests?key_id={caller.client.create_key().id}")["items"] == []
+    assert caller.look("requests?key_id=unknown")["items"] == []
+    first = caller.look(f"requests?key_id={caller.key.id}&limit=3")
+    rest = caller.look(f"requests?key_id={caller.key.id}&limit=3&cursor={first['next_cursor']}")
+    assert (len(first["items"]), len(rest["items"]), rest["next_cursor"]) == (3, 1, None)
+    assert caller.look("requests?from=2999-01-01T00:00:00Z")["items"] == []
+
+
+def test_a_refused_body_is_kept_with_stars_and_an_accepted_one_is_not(caller: Caller) -> None:
+    body = {**PAYMENT, "amount": "x", "metadata": {"pin": 1234, "list": [{"Password": "hunter2"}]}}
+    caller.call("POST", "/api/transactions", body, **{"X-Request-Id": "bad"})
+    caller.call("POST", "/api/transactions", PAYMENT, **{"X-Request-Id": "good"})
+    kept = orjson.loads(caller.look("requests/bad")["body"])
+    assert kept["metadata"] == {"pin": "********", "list": [{"Password": "********"}]}
+    assert kept["reference"] == "R1"
+    assert caller.look("requests/good")["body"] is None
+
+
+@pytest.mark.parametrize("body", [b"", b"pin=1234", b"[1]", b'{"a": ', b'{"a": "' + b"x" * 70_000 + b'"}', b"\xff\xfe"])
+def test_what_is_no_small_json_object_is_not_kept(body: bytes) -> None:
+    assert loggable_body(body) is None
+
+
+def test_a_long_body_is_cut_after_its_secrets_were_hidden() -> None:
+    kept = loggable_body(orjson.dumps({"text": "1" * 5000, "description": "x" * 9000, "deep": {"a": {"pin": 7}}}))
+    assert kept is not None
+    assert len(kept) == 4096
+    assert kept.startswith('{"text":"********","description":"xxx')
+
+
+def test_a_wrong_secret_is_in_the_log_of_its_client_and_an_unknown_key_in_none(caller: Caller) -> None:
+    caller.call("GET", "/api/balance", secret="wrong-secret-of-forty-characters-or-so-0")
+    caller.call("GET", "/api/balance", **{"x-api-key": "unknown00"})
+    assert [each["code"] for each in caller.requests()] == ["INVALID_CREDENTIALS"]
+
+
+def test_another_clients_requests_and_keys_are_not_found(caller: Caller, services: Services, web: FlaskClient) -> None:
+    caller.call("POST", "/api/transactions", PAYMENT, **{"X-Request-Id": "mine"})
+    services.runtime.request_recorder.write()
+    other = ExampleClient(services, "other").browser(web)
+    assert other.ask("GET", "requests/mine").status_code == 404
+    assert other.ask("GET", f"api-keys/{caller.key.id}/usage").status_code == 404
+    assert all(each["request_id"] != "mine" for each in other.ask("GET", "requests").json["data"]["items"])
+    assert other.ask("GET", "api-keys/x/usage").json["message"] == "Invalid API key ID format"
+
+
+def test_the_record_of_a_key_shows_the_scopes_that_its_calls_needed(caller: Caller, clock: MovableClock) -> None:
+    record = caller.look(f"api-keys/{caller.key.id}")
+    assert (record["used_scopes"], record["suggested_scopes"]) == ([], None)
+    caller.call("GET", "/api/balance")
+    caller.call("POST", "/api/transactions", PAYMENT)
+    caller.call("GET", "/api/webhooks")
+    record = caller.look(f"api-keys/{caller.key.id}")
+    assert record["used_scopes"] == ["balance:read", "transactions:write"]
+    assert record["suggested_scopes"] == "balance:read transactions:write"
+    KeyUsage.update(day="2020-01-01").execute()
+    assert caller.look(f"api-keys/{caller.key.id}")["suggested_scopes"] is None
+
+
+def test_requests_that_cannot_be_written_are_kept_within_a_bound(
+    caller: Caller, services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: object) -> None:
+        raise DATABASE_TROUBLE[0]
+
+    monkeypatch.setattr(recorder, "_MOST_WAITING", 2)
+    write = recorder.insert_rows
+    monkeypatch.setattr(recorder, "insert_rows", away)
+    for number in range(3):
+        caller.call("POST", "/api/transactions", {**PAYMENT, "reference": f"R{number}"})
+        services.runtime.request_recorder.write()
+    assert ApiRequest.select().count() == 0
+    monkeypatch.setattr(recorder, "insert_rows", write)
+    assert len(caller.requests()) == 2
+    usage = caller.look(f"api-keys/{caller.key.id}/usage")["items"]
+    assert [each["count"] for each in usage] == [3]

@@ -1,0 +1,30 @@
+"""The pages of requests, and the usage on the page of a key."""
+
+from __future__ import annotations
+
+from flask.testing import FlaskClient
+
+from tests.console.conftest import Visit
+from tests.support.example_client import ExampleClient
+from ussd_server.bootstrap import Services
+
+
+def test_a_refused_call_is_found_and_read_and_the_key_shows_its_calls(
+    visit: Visit, services: Services, example_client: ExampleClient, web: FlaskClient
+) -> None:
+    key = example_client.create_key("balance:read")
+    headers = {"x-api-key": key.apikey, "x-api-secret": key.apisecret, "X-Request-Id": "refused-1"}
+    web.get("/api/balance", headers=headers)
+    web.post("/api/transactions", json={"reference": "<b>R1</b>", "pin": 1234}, headers=headers)
+    services.runtime.request_recorder.write()
+    developer = visit("developer")
+    page = developer.get(f"/requests?key_id={key.id}").text
+    assert "1 × <code>INSUFFICIENT_SCOPE</code>" in page
+    assert 'href="/console/requests/refused-1"' in page
+    assert "matches these filters" in developer.get("/requests?status=201&path=/nowhere").text
+    shown = developer.get("/requests/refused-1").text
+    assert "&lt;b&gt;R1&lt;/b&gt;" in shown
+    assert "1234" not in shown
+    assert "Calls of the last 30 days" in developer.get(f"/api-keys/{key.id}").text
+    assert visit("viewer").get("/requests").status_code == 403
+    assert developer.get("/requests/unknown").status_code == 404

@@ -1,0 +1,61 @@
+"""Requests: what programs and people called, and what was refused."""
+
+from __future__ import annotations
+
+from flask import Response, render_template, request, url_for
+
+from ussd_server.api.requests import services
+from ussd_server.console import forms
+from ussd_server.console.blueprint import console
+from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
+from ussd_server.context import RequestContext
+from ussd_server.services.request_log.messages import GetRequest, ListRequests
+
+
+@console.page("GET", "/requests", needs="api_keys:list")
+def list_requests(context: RequestContext) -> Response:
+    """The client's requests that were refused or changed something, newest first."""
+    names = {key.id: key.name or key.apikey for key in services().key_reader.list(context)}
+    columns = (
+        Column("at", "When", "moment", link=lambda seen: url_for("console.show_request", request_id=seen.request_id)),
+        Column("key", "Key", value=lambda seen: names.get(seen.key_id, seen.key_id) if seen.key_id else "a person"),
+        Column("call", "Call", "code", value=lambda seen: f"{seen.method} {seen.path}"),
+        Column("status", "Status", "number"),
+        Column("code", "Code", "code"),
+        Column("message", "Message", "sentence"),
+        Column("address", "From", "code"),
+        Column("took_ms", "Milliseconds", "number"),
+        Column("request_id", "Request id", "id", where="files"),
+    )
+    key = TableFilter("key_id", "Key", names)
+    status, code = TableFilter("status", "Status", placeholder="400"), TableFilter("code", "Code", placeholder="OK")
+    path = TableFilter("path", "Path", placeholder="/api/transactions")
+    first, last = TableFilter("from", "From", input_type="date"), TableFilter("to", "To", input_type="date")
+    wanted = ListRequests(
+        key_id=key.chosen or None,
+        status=int(status.chosen) if status.chosen.isascii() and status.chosen.isdigit() else None,
+        code=code.chosen.upper() or None,
+        path=path.chosen or None,
+        from_at=forms.day(first.chosen),
+        to_at=forms.day(last.chosen, is_last=True),
+        cursor=request.args.get("cursor"),
+    )
+    page = services().request_log.list(wanted, context)
+    table = DataTable(
+        "Requests, newest first",
+        columns,
+        page.items,
+        page.next_cursor,
+        (key, status, code, path, first, last),
+        empty_title="No request yet",
+        empty_text="Refused calls and calls that change something appear here within a second.",
+    )
+    return show_table("console/requests/list.html", table, errors=services().request_log.errors(context))
+
+
+@console.page("GET", "/requests/<request_id>", needs="api_keys:list")
+def show_request(context: RequestContext, request_id: str) -> str:
+    """One request, with its body where it was refused."""
+    return render_template(
+        "console/requests/request.html", seen=services().request_log.get(GetRequest(request_id), context)
+    )

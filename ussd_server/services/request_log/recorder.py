@@ -1,0 +1,133 @@
+"""Collects requests in memory, and writes them in batches by a thread of its own: no call waits for a write."""
+
+from __future__ import annotations
+
+import atexit
+import threading
+from collections import Counter, deque
+from dataclasses import asdict
+from typing import Any
+
+import orjson
+
+from ussd_server.database.columns import insert_rows
+from ussd_server.database.unit_of_work import DATABASE_TROUBLE, dialect, release_connection, run_query, unit_of_work
+from ussd_server.logs import logger, trace_of
+from ussd_server.metrics import count_dropped_requests
+from ussd_server.models.requests import ApiRequest, KeyUsage
+from ussd_server.services.request_log.messages import LoggedRequest
+from ussd_server.values import iso_milliseconds, kampala_day, new_id
+
+log = logger(__name__)
+
+_WRITE_SECONDS = 0.5
+_MOST_WAITING = 5000
+_AT_ONCE = 250
+
+_Use = tuple[str, str, str, int, str, str]
+
+
+class RequestRecorder:
+    """Keeps requests until they are written. Memory is bounded: what comes beyond it is dropped and counted.
+
+    A killed process loses its last half second. Nothing else depends on what is written.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: deque[LoggedRequest] = deque()
+        self._uses: Counter[_Use] = Counter()
+        self._closed = threading.Event()
+        self._writer: threading.Thread | None = None
+        self._starting, self._writing = threading.Lock(), threading.Lock()
+
+    def note_use(self, request: LoggedRequest, scope: str) -> None:
+        """Count a call of a key."""
+        if request.key_id is not None:
+            day, endpoint = kampala_day(request.at), f"{request.method} {request.path}"
+            self._uses[request.key_id, day, endpoint, request.status, request.code, scope] += 1
+        self._start_writer()
+
+    def note(self, request: LoggedRequest) -> None:
+        """Keep a request for the log."""
+        if len(self._waiting) >= _MOST_WAITING:
+            count_dropped_requests()
+            return
+        self._waiting.append(request)
+        self._start_writer()
+
+    def write(self) -> None:
+        """Write what waits. What cannot be written now is kept, as far as there is room."""
+        with self._writing:
+            uses, self._uses = self._uses, Counter()
+            try:
+                # Sorted, so that processes that count the same uses at the same time cannot deadlock.
+                for batch in _parts(sorted(uses)):
+                    with unit_of_work():
+                        _add_uses([(*use, uses[use]) for use in batch])
+                    for use in batch:
+                        del uses[use]
+                while self._waiting:
+                    self._write_some()
+            except DATABASE_TROUBLE:
+                log.info("requests could not be written to the log")
+                self._uses.update(uses)
+            finally:
+                release_connection()
+
+    def _write_some(self) -> None:
+        rows = [self._waiting[place] for place in range(min(_AT_ONCE, len(self._waiting)))]
+        try:
+            with unit_of_work():
+                insert_rows(ApiRequest, list(map(_row, rows)))
+        except DATABASE_TROUBLE:
+            raise
+        except Exception as error:
+            # Kept, they would hold up all later ones.
+            log.error("requests were lost by a mistake of ours", error=trace_of(error))
+            count_dropped_requests(len(rows))
+        for _ in rows:
+            self._waiting.popleft()
+
+    def close(self) -> None:
+        """Write the rest, and end the thread."""
+        atexit.unregister(self.close)
+        self._closed.set()
+        if self._writer is not None and self._writer is not threading.current_thread():
+            self._writer.join()
+        if self._waiting or self._uses:
+            self.write()
+
+    def _start_writer(self) -> None:
+        if self._writer is not None:
+            return
+        with self._starting:
+            if self._writer is None:
+                self._writer = threading.Thread(target=self._write_again_and_again, name="request-log", daemon=True)
+                self._writer.start()
+                atexit.register(self.close)
+
+    def _write_again_and_again(self) -> None:
+        while not self._closed.wait(_WRITE_SECONDS):
+            try:
+                if self._waiting or self._uses:
+                    self.write()
+            except Exception as error:
+                log.error("requests were lost by a mistake of ours", error=trace_of(error))
+
+
+def _parts(uses: list[_Use]) -> list[list[_Use]]:
+    return [uses[start : start + _AT_ONCE] for start in range(0, len(uses), _AT_ONCE)]
+
+
+def _row(request: LoggedRequest) -> dict[str, Any]:
+    return asdict(request) | {"id": new_id(request.at), "at": iso_milliseconds(request.at)}
+
+
+def _add_uses(uses: list[tuple[Any, ...]]) -> None:
+    columns = list(KeyUsage._meta.columns)
+    rows = [dict(zip(columns, use, strict=True)) for use in uses]
+    run_query(
+        f"INSERT INTO key_usage ({', '.join(columns)}) {dialect().rows_of('key_usage', columns)} WHERE true "
+        "ON CONFLICT (key_id, day, endpoint, status, code) DO UPDATE SET count = key_usage.count + excluded.count",
+        rows=orjson.dumps(rows).decode(),
+    )

@@ -1,0 +1,113 @@
+"""Shows clients their requests, and how often each key called what."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from peewee import fn
+
+from ussd_server.context import RequestContext
+from ussd_server.models.keys import ApiKey
+from ussd_server.models.requests import ApiRequest, KeyUsage
+from ussd_server.runtime import Runtime
+from ussd_server.services.pages import of_period, page_of
+from ussd_server.services.request_log.messages import (
+    ErrorGroup,
+    GetKeyUsage,
+    GetRequest,
+    KeyUsageView,
+    ListRequests,
+    RequestDetail,
+    RequestView,
+    UsageItem,
+)
+from ussd_server.status import Code, ServiceError
+from ussd_server.values import KAMPALA, is_id, kampala_day, new_id_floor
+from ussd_server.wire import Page, view_of_row
+
+_MAY_NOT = "Insufficient permissions"
+_USED_DAYS = 90
+_MOST_GROUPS = 20
+
+
+class RequestLogService:
+    """Reads the request log and the usage of keys. The last half second may be missing."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._tokens = runtime.tokens
+        self._clock = runtime.clock
+
+    def list(self, request: ListRequests, context: RequestContext) -> Page[RequestView]:
+        """One page of requests, newest first. INVALID_REQUEST for a cursor of another list."""
+        context.require("api_keys:list", _MAY_NOT)
+        if request.key_id is not None and not is_id(request.key_id):
+            return Page((), None)
+        rows = ApiRequest.select().where(ApiRequest.client_id == context.client_id)
+        for column in (ApiRequest.key_id, ApiRequest.status, ApiRequest.code, ApiRequest.path, ApiRequest.request_id):
+            value = getattr(request, column.name)
+            if value is not None:
+                rows = rows.where(column == value)
+        rows = of_period(rows, ApiRequest, request.from_at, request.to_at)
+        found, cursor = page_of(rows, ApiRequest, request.cursor, request.limit, self._tokens)
+        return Page(tuple(view_of_row(RequestView, row) for row in found), cursor)
+
+    def get(self, request: GetRequest, context: RequestContext) -> RequestDetail:
+        """The newest request with this id, with its body where it was refused. NOT_FOUND."""
+        context.require("api_keys:list", _MAY_NOT)
+        rows = ApiRequest.select().where(
+            ApiRequest.client_id == context.client_id, ApiRequest.request_id == request.request_id
+        )
+        row = rows.order_by(ApiRequest.id.desc()).first()
+        if row is None:
+            raise ServiceError(Code.NOT_FOUND, "Request not found")
+        return view_of_row(RequestDetail, row)
+
+    def errors(self, context: RequestContext) -> tuple[ErrorGroup, ...]:
+        """The refused calls of the last day by code and endpoint, the most frequent first, 20 at most."""
+        context.require("api_keys:list", _MAY_NOT)
+        count = fn.COUNT(ApiRequest.id)
+        rows: Any = (
+            ApiRequest.select(ApiRequest.code, ApiRequest.method, ApiRequest.path, count)
+            .where(
+                ApiRequest.client_id == context.client_id,
+                ApiRequest.id >= new_id_floor(self._clock.now() - timedelta(days=1)),
+                ApiRequest.status >= 400,
+            )
+            .group_by(ApiRequest.code, ApiRequest.method, ApiRequest.path)
+            .order_by(count.desc())
+            .limit(_MOST_GROUPS)
+            .tuples()
+        )
+        return tuple(ErrorGroup(*row) for row in rows)
+
+    def usage(self, request: GetKeyUsage, context: RequestContext) -> KeyUsageView:
+        """The usage of a key. INVALID_REQUEST for a malformed id, NOT_FOUND for a key that is not the client's."""
+        context.require("api_keys:list", _MAY_NOT)
+        if not is_id(request.api_key_id):
+            raise ServiceError(Code.INVALID_REQUEST, "Invalid API key ID format")
+        if not ApiKey.select().where(ApiKey.id == request.api_key_id, ApiKey.client_id == context.client_id).exists():
+            raise ServiceError(Code.NOT_FOUND, "API Key not found")
+        rows = KeyUsage.select().where(
+            KeyUsage.key_id == request.api_key_id, KeyUsage.day > self._days_ago(request.days)
+        )
+        newest = rows.order_by(KeyUsage.day.desc(), KeyUsage.endpoint, KeyUsage.status, KeyUsage.code)
+        return KeyUsageView(tuple(UsageItem(row.day, row.endpoint, row.status, row.code, row.count) for row in newest))
+
+    def used_scopes(self, key_id: str) -> tuple[str, ...]:
+        """The scopes that accepted calls of a key needed in the last 90 days, sorted."""
+        rows: Any = (
+            KeyUsage.select(fn.DISTINCT(KeyUsage.scope))
+            .where(
+                KeyUsage.key_id == key_id,
+                KeyUsage.day > self._days_ago(_USED_DAYS),
+                KeyUsage.status < 400,
+                KeyUsage.scope != "",
+            )
+            .tuples()
+        )
+        return tuple(sorted(scope for (scope,) in rows))
+
+    def _days_ago(self, days: int) -> str:
+        """The day in Kampala so many days ago."""
+        return kampala_day(self._clock.now().astimezone(KAMPALA) - timedelta(days=days))
