@@ -16,6 +16,8 @@ from ussd_server.providers.registry import short_name
 from ussd_server.services.reports.messages import HourOfPayments
 from ussd_server.values import KAMPALA, iso_milliseconds, written_amount
 
+NETWORKS = {"64110": "MTN", "64101": "Airtel", "64111": "UTL", "64114": "Africell"}
+LANGUAGES = {"en": "English", "lg": "Luganda", "sw": "Swahili", "fr": "French", "rw": "Kinyarwanda"}
 _TONES = {
     "good": {
         "active", "available", "completed", "delivered", "published", "ready", "succeeded", "up", "enabled", "ok",
@@ -70,6 +72,16 @@ def provider_name(name: str | None) -> str:
     return f"{short[:1].upper()}{short[1:]}"
 
 
+def network_name(code: str | None) -> str:
+    """What people call the network of a code; the code where it has no name here."""
+    return NETWORKS.get(code or "", code or "")
+
+
+def language_name(code: str | None) -> str:
+    """The name of a language; its code where it has no name here."""
+    return LANGUAGES.get(code or "", code or "")
+
+
 def number(value: float | None) -> str:
     """A number with thousands separators."""
     return "" if value is None else f"{value:,}"
@@ -88,6 +100,15 @@ def duration(seconds: float) -> str:
 def readable_json(value: Any) -> str:
     """A JSON value as people read it, one field a line."""
     return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+
+
+def readable_body(text: str | None) -> str:
+    """The body of a request or an answer: an object or a list in JSON one field a line, other text as it is."""
+    try:
+        value = orjson.loads(text or "")
+        return readable_json(value) if isinstance(value, dict | list) else text or ""
+    except (ValueError, TypeError):
+        return text or ""
 
 
 def iso(value: datetime | str | None) -> str:
@@ -118,5 +139,8 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "iso": iso,
     "hourly": hourly,
     "provider_name": provider_name,
+    "network_name": network_name,
+    "language_name": language_name,
     "readable_json": readable_json,
+    "readable_body": readable_body,
 }

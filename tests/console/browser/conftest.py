@@ -101,7 +101,13 @@ def installed(console: Console) -> Paths:
     channels.assign_code(AssignCode("*384*77#", console.client.id), OPERATOR)
     channel = channels.create(CreateChannel("json", console.client.id, HOSTILE_NAME, ("*384*77#",)), OPERATOR)
     client = f"/operator/clients/{console.client.id}"
-    return client, f"{client}/payouts", f"{client}/sessions", f"/operator/channels/{channel.channel_id}"
+    return (
+        client,
+        f"{client}/payouts",
+        f"{client}/sessions",
+        f"{client}/statement",
+        f"/operator/channels/{channel.channel_id}",
+    )
 
 
 @pytest.fixture(scope="package")

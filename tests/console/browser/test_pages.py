@@ -25,6 +25,9 @@ PAGES = (
     "/payouts",
     "/statements",
     "/reports",
+    "/bank-account",
+    "/requests",
+    "/subscribers/+256770000000",
     "/payouts/new",
     "/api-keys",
     "/api-keys/new",
@@ -56,6 +59,8 @@ OPERATOR_PAGES = (
     "/operator/reconciliation",
     "/operator/reconciliation/new",
     "/operator/differences",
+    "/operator/days",
+    "/operator/settlements",
     "/operator/operators",
     "/operator/audit",
     "/operator/providers",
@@ -86,8 +91,9 @@ def test_every_page_is_accessible_and_fits(
     key = console.services.api_keys.create(CreateApiKey(("ussd:read",)), console.client.call())
     paid, drafted = console.pay(), console.draft_payout()
     with visitor.tab(scheme, width) as page:
-        own = (f"/api-keys/{key.id}", f"/api-keys/{key.id}/edit", f"/transactions/{paid}", f"/payouts/{drafted}")
-        for path in (*PAGES, *own, *delivered, *people):
+        own = (f"/api-keys/{key.id}", f"/api-keys/{key.id}/edit", f"/transactions/{paid}")
+        payout = (f"/payouts/{drafted}", f"/payouts/{drafted}/correct", f"{delivered[0]}/edit")
+        for path in (*PAGES, *own, *payout, *delivered, *people):
             visitor.look_at(page, path)
             take_screenshot(page, path, scheme, width)
     with visitor.tab(scheme, width, signed_in=False) as page:

@@ -41,6 +41,7 @@ def test_a_developer_creates_tests_rotates_and_deletes_a_webhook(visit: Visit, s
     assert received.is_signed_with(secret)
     assert f"webhook-signature: {received.headers['webhook-signature']}" in shown
     assert received.body.decode() in unescape(shown)
+    assert f"curl -sS -X POST {receiver.url} -H" in unescape(shown)
     assert "&lt;script&gt;alert(1)&lt;/script&gt; שלום 🦒" in shown
     assert "<script>alert" not in shown
     page = visitor.get(path).text
@@ -53,10 +54,18 @@ def test_a_developer_creates_tests_rotates_and_deletes_a_webhook(visit: Visit, s
     assert "The old one signs until" in rotated
     assert len(re.findall(r'data-copy="whsec_', rotated)) == 1
     assert 'data-copy="whsec_' in visitor.post("/webhooks/callbacks/rotate", grace_period_seconds="0").text
+    edit = visitor.get(f"{path}/edit").text
+    assert f'value="{receiver.url}"' in edit
+    assert visitor.post(f"{path}/edit", url="ftp://a.example", which="all").status_code == 400
+    url = receiver.url.replace("127.0.0.1", "localhost") + "new"
+    changed = visitor.post(f"{path}/edit", url=url, which="some", types="transaction.failed")
+    assert changed.location == f"/console{path}"
+    (listed,) = visitor.get("/webhooks?format=json").json["items"]
+    assert (listed["url"], listed["types"], listed["state"]) == (url, "transaction.failed", "active")
     assert visitor.post(f"{path}/delete").location == "/console/webhooks"
     assert visitor.get(path).status_code == 404
     trail = visit("owner").get("/audit").text
-    assert all(f"webhook.{action}" in trail for action in ("created", "rotated", "deleted"))
+    assert all(f"webhook.{action}" in trail for action in ("created", "rotated", "changed", "deleted"))
 
 
 def test_a_webhook_that_said_gone_is_disabled_with_the_reason_and_enabled_again(

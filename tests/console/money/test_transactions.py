@@ -127,7 +127,7 @@ def test_an_admin_refunds_a_payment_and_both_are_linked(
         assert shown in trail
     (refund,) = Transaction.select().where(Transaction.refund_of == made.transaction_id)
     assert (refund.amount_cents, refund.client_id) == (150_000, example_client.id)
-    assert f'href="/console{path}"' in visitor.get(made_refund.location.removeprefix("/console")).text
+    assert f'<a href="/console{path}"><bdi>order-1</bdi></a>' in visitor.get(made_refund.location[8:]).text
     page = visitor.get(path).text
     assert f'href="{made_refund.location}"' in page
     assert "order-1-refund-2" in page

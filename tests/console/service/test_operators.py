@@ -200,9 +200,14 @@ def test_an_operator_finds_and_opens_any_clients_session_event_and_payout(
         assert ann.get(f"/operator/{kind}/nonsense").status_code == 404
         assert visit().get(path).status_code == 404
     session_page = ann.get(f"/operator/sessions/{session.session_id}").text
+    assert "<dt>Language</dt><dd><bdi>English</bdi>" in session_page
     assert "Your voucher was noted." in session_page
     assert VOUCHER not in session_page
-    assert "transaction.created" in ann.get(f"/operator/events/{events[0].id}").text
+    event_page = ann.get(f"/operator/events/{events[0].id}").text
+    assert "transaction.created" in event_page
+    assert re.search(r'Amount</dt><dd><span class="money">UGX', event_page)
+    (listed, *_) = visit().get("/events?type=transaction.created&format=json").json["items"]
+    assert (bool(listed["reference"]), bool(listed["amount"]), listed["phone_number"][:4]) == (True, True, "+256")
     assert ann.get(f"/operator/events/{events[0].id}/deliveries").status_code == 200
     path = f"/operator/payouts/{payout}"
     page = ann.get(path).text

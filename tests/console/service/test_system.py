@@ -73,6 +73,8 @@ def test_an_operator_creates_a_channel_and_sees_its_path_only_on_request(
     listed = ann.get("/operator/channels")
     assert "&lt;b&gt;Fest&lt;/b&gt;" in listed.text
     (channel,) = ann.get("/operator/channels?format=json").json["items"]
+    assert channel["client"] == example_client.name
+    assert f'href="/console/operator/clients/{example_client.id}"' in listed.text
     path = f"/operator/channels/{channel['channel_id']}"
     pages = [listed.text, ann.get(path).text, ann.get("/operator/channels?format=csv").text]
     assert not any(secret in page for page in pages)

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from peewee import fn
+from peewee import Value, fn
 
 from ussd_server.models.clients import AuditEvent, Client, User
 from ussd_server.models.keys import ApiKey
@@ -29,7 +29,7 @@ class NamedObject(NamedTuple):
 
 # By the beginning of an action: the kind of the object, its table, and the column that people know it by.
 _KINDS: dict[str, tuple[str, Any, Any]] = {
-    "api_key": ("key", ApiKey, fn.COALESCE(ApiKey.name, ApiKey.apikey)),
+    "api_key": ("key", ApiKey, Value("API key ").concat(fn.COALESCE(ApiKey.name, ApiKey.apikey))),
     "channel": ("channel", Channel, Channel.name),
     "client": ("client", Client, Client.name),
     "menu": ("menu", Menu, Menu.name),

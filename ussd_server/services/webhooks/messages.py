@@ -50,6 +50,15 @@ class CreateWebhook:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangeWebhook:
+    """Give a webhook another `url` and other `types`; None: every type."""
+
+    webhook_id: str
+    url: str
+    types: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class NameWebhook:
     """A request about one webhook."""
 

@@ -23,6 +23,7 @@ from ussd_server.services.webhooks.messages import (
     EVENT_TYPES,
     WEBHOOK_DISABLED,
     WEBHOOK_TEST,
+    ChangeWebhook,
     CreateWebhook,
     DeliveryStatus,
     EventView,
@@ -73,9 +74,7 @@ class WebhookService:
         INVALID_REQUEST for an address that may not be called, an unknown type, or a client with 20 webhooks.
         """
         context.require("webhooks:write")
-        types = None if request.types is None else [*dict.fromkeys(request.types)]
-        for unknown in set(types or ()) - EVENT_TYPES.keys():
-            raise ServiceError(Code.INVALID_REQUEST, f"types: {no_such_type(unknown)}")
+        types = _checked_types(request.types)
         require_callable(self._guard, "url", request.url)
         now, secret = self._clock.now(), new_webhook_secret()
         row = new_webhook(self._vault, context.client_id, request.url, types, secret, now)
@@ -86,6 +85,27 @@ class WebhookService:
             row.save(force_insert=True)
             _write_audit_event("webhook.created", row, context, now)
         return NewWebhookView(**_record(row), secret=secret)
+
+    def change(self, request: ChangeWebhook, context: RequestContext) -> WebhookView:
+        """Give a webhook another address and other types. Its secret stays; what waits goes to the new address.
+
+        NOT_FOUND for one that is not the client's, INVALID_REQUEST as `create`.
+        """
+        context.require("webhooks:write")
+        types = _checked_types(request.types)
+        require_callable(self._guard, "url", request.url)
+        with unit_of_work():
+            row = _locked(request.webhook_id, context.client_id)
+            if (row.url, row.types) != (request.url, types):
+                if row.url != request.url:
+                    # The health of the old address says nothing about the new one.
+                    row.is_proven, row.failing_since = False, None
+                    is_waiting = Delivery.status == DeliveryStatus.WAITING
+                    Delivery.update(url=request.url).where(Delivery.webhook_id == row.id, is_waiting).execute()
+                row.url, row.types, row.updated_at = request.url, types, self._clock.now()
+                row.save()
+                _write_audit_event("webhook.changed", row, context, row.updated_at)
+        return WebhookView(**_record(row))
 
     def delete(self, request: NameWebhook, context: RequestContext) -> DeletionResult:
         """Remove a webhook with its unsent deliveries. NOT_FOUND for one that is not the client's."""
@@ -149,6 +169,13 @@ class WebhookService:
         row.save()
         _write_audit_event("webhook.rotated", row, context, now)
         return RotatedSecretView(secret, row.previous_secret_expires_at)
+
+
+def _checked_types(types: tuple[str, ...] | None) -> list[str] | None:
+    """The types, each once. INVALID_REQUEST for an unknown one."""
+    for unknown in set(types or ()) - EVENT_TYPES.keys():
+        raise ServiceError(Code.INVALID_REQUEST, f"types: {no_such_type(unknown)}")
+    return None if types is None else [*dict.fromkeys(types)]
 
 
 def require_callable(guard: AddressGuard, field: str, url: str) -> None:

@@ -14,7 +14,7 @@ from ussd_server.context import RequestContext
 from ussd_server.services.accounts.messages import GetBalance
 from ussd_server.services.clients.messages import ListPeople
 from ussd_server.services.menus.messages import AssignCode
-from ussd_server.services.ussd.messages import CreateChannel
+from ussd_server.services.ussd.messages import ChannelView, CreateChannel
 from ussd_server.status import Code, ServiceError
 from ussd_server.wire import Page
 
@@ -47,8 +47,8 @@ _CHANNELS = (
     Column("adapter", "Gateway", "code"),
     Column("state", "State", "status", value=lambda channel: "active" if channel.is_active else "closed"),
     Column("codes", "Codes", value=lambda channel: ", ".join(channel.codes) or "all"),
-    Column("client_id", "Client", "id", missing="every client"),
     Column("created_at", "Created", "moment"),
+    Column("client_id", "Client's id", "id", where="files"),
     Column("channel_id", "Id", "id"),
 )
 
@@ -115,10 +115,19 @@ def assign_code(context: RequestContext, client_id: str) -> Any:
 @console.page("GET", "/operator/channels", who="operator")
 def list_channels(context: RequestContext) -> Response:
     """Every channel, without its secret path."""
+    channels = services().channels.list(context)
+    names = services().clients.names({each.client_id for each in channels if each.client_id}, context)
+    client = Column(
+        "client",
+        "Client",
+        value=lambda each: names.get(each.client_id),
+        link=lambda each: link_to("client", each.client_id),
+        missing="every client",
+    )
     table = DataTable(
         "Channels, oldest first",
-        _CHANNELS,
-        services().channels.list(context),
+        (*_CHANNELS[:2], client, *_CHANNELS[2:]),
+        channels,
         empty_title="No channel yet",
         empty_text="A channel gives a gateway a secret path to send phones' steps to.",
     )
@@ -146,7 +155,7 @@ def create_channel(context: RequestContext) -> Any:
         if error.code not in (Code.INVALID_REQUEST, Code.NOT_FOUND):
             raise
         return Response(_channel_form(form.to_dict(), error), status=Code.INVALID_REQUEST.http_status)
-    return render_template("console/system/channel.html", channel=channel, path=channel.gateway_path)
+    return _channel_page(channel, channel.gateway_path, context)
 
 
 @console.page("GET", "/operator/channels/<channel_id>", who="operator")
@@ -155,14 +164,14 @@ def show_channel(context: RequestContext, channel_id: str) -> str:
     channel = next((one for one in services().channels.list(context) if one.channel_id == channel_id), None)
     if channel is None:
         raise ServiceError(Code.NOT_FOUND, "Channel not found")
-    return render_template("console/system/channel.html", channel=channel, path=None)
+    return _channel_page(channel, None, context)
 
 
 @console.page("POST", "/operator/channels/<channel_id>/reveal", who="operator")
 def reveal_channel(context: RequestContext, channel_id: str) -> str:
     """Show the path of a channel; the audit trail keeps it."""
     channel = services().channels.reveal(channel_id, context)
-    return render_template("console/system/channel.html", channel=channel, path=channel.gateway_path)
+    return _channel_page(channel, channel.gateway_path, context)
 
 
 @console.page("POST", "/operator/channels/<channel_id>/<any(open,close):action>", who="operator")
@@ -189,6 +198,11 @@ def _client_page(client_id: str, context: RequestContext, error: ServiceError | 
         codes=services().menus.codes(for_client),
         given=request.form.get("service_code", ""),
     )
+
+
+def _channel_page(channel: ChannelView, path: str | None, context: RequestContext) -> str:
+    client = services().clients.find(channel.client_id, context) if channel.client_id else None
+    return render_template("console/system/channel.html", channel=channel, path=path, client=client)
 
 
 def _set_client(client_id: str, is_active: bool, text: str, context: RequestContext) -> Any:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 from urllib.parse import urlencode
 
@@ -20,6 +22,7 @@ from ussd_server.services.webhooks.messages import (
     DeliveryAttemptView,
     DeliveryView,
     EventDeliveries,
+    EventView,
     ListEvents,
     NameEvent,
     RedeliverEvents,
@@ -29,6 +32,9 @@ from ussd_server.status import Code, ServiceError
 _COLUMNS = (
     Column("type", "Type", "code", link=lambda event: url_for("console.show_event", event_id=event.id)),
     Column("created_at", "Written", "moment"),
+    Column("reference", "Reference", "reference", value=lambda event: event.data.get("reference")),
+    Column("amount", "Amount", "money", value=lambda event: _amount_cents(event)),
+    Column("phone_number", "Phone number", "code", value=lambda event: event.data.get("phone_number")),
     Column("object_id", "About", "id"),
     Column("sequence", "Number", "number"),
     Column("id", "Id", "id"),
@@ -123,6 +129,18 @@ def _shown_to_operator(event_id: str, context: RequestContext) -> dict[str, Any]
     return _shown(event_id, for_client) | {"client": client, "live_view": live_view}
 
 
+def _amount_cents(event: EventView) -> int | None:
+    """The amount of the payment, or of the payout, that an event is about."""
+    shillings = event.data.get("amount", event.data.get("total_amount"))
+    return None if shillings is None else round(Decimal(str(shillings)) * 100)
+
+
+def _curl(delivery: DeliveryView, attempt: DeliveryAttemptView, body: str | None) -> str:
+    """The command that sends the request of an attempt again."""
+    headers = [part for name, value in attempt.headers.items() for part in ("-H", f"{name}: {value}")]
+    return shlex.join(["curl", "-sS", "-X", "POST", delivery.url, *headers, "--data-raw", body or ""])
+
+
 def _shown(event_id: str, context: RequestContext) -> dict[str, Any]:
     name = NameEvent(event_id)
     event: EventDeliveries = services().events.get(name, context)
@@ -135,8 +153,10 @@ def _shown(event_id: str, context: RequestContext) -> dict[str, Any]:
     return {
         "event": event,
         "about": EVENT_TYPES.get(event.type, ""),
+        "amount_cents": _amount_cents(event),
         "data": data,
         "body": sent.body,
+        "curl": _curl,
         "deliveries": deliveries,
         "live_view": "console.show_event_deliveries",
     }

@@ -13,6 +13,7 @@ from ussd_server.context import RequestContext
 from ussd_server.services.webhooks.messages import (
     EVENT_TYPES,
     WEBHOOK_TEST,
+    ChangeWebhook,
     CreateWebhook,
     NameWebhook,
     RotateCallbacks,
@@ -62,17 +63,30 @@ def new_webhook(_: RequestContext) -> str:
 @console.page("POST", "/webhooks/new", needs="webhooks:write")
 def create_webhook(context: RequestContext) -> Any:
     """Create a webhook and show its secret this once."""
-    form = request.form
-    types = tuple(form.getlist("types")) if form.get("which") == "some" else None
     try:
-        if types == ():
-            raise ServiceError(Code.INVALID_REQUEST, "Choose at least one type of event.")
-        created = services().webhooks.create(CreateWebhook(form.get("url", "").strip(), types), context)
+        created = services().webhooks.create(CreateWebhook(*_typed()), context)
     except ServiceError as error:
-        if error.code is not Code.INVALID_REQUEST:
-            raise
-        return Response(_form(form.to_dict(), types or (), error), status=error.code.http_status)
+        return _refused(error)
     return _secret_page("The webhook is ready", created.secret, created)
+
+
+@console.page("GET", "/webhooks/<webhook_id>/edit", needs="webhooks:write")
+def edit_webhook(context: RequestContext, webhook_id: str) -> str:
+    """The form with the address and the types of a webhook."""
+    webhook = services().webhooks.get(NameWebhook(webhook_id), context)
+    given = {"url": webhook.url, "which": "all" if webhook.types is None else "some"}
+    return _form(given, webhook.types or (), None, webhook_id)
+
+
+@console.page("POST", "/webhooks/<webhook_id>/edit", needs="webhooks:write")
+def change_webhook(context: RequestContext, webhook_id: str) -> Any:
+    """Give a webhook another address and other types."""
+    try:
+        services().webhooks.change(ChangeWebhook(webhook_id, *_typed()), context)
+    except ServiceError as error:
+        return _refused(error, webhook_id)
+    flash("The webhook is changed. What waits goes to its address from now on.", "good")
+    return redirect(url_for("console.show_webhook", webhook_id=webhook_id), 303)
 
 
 @console.page("GET", "/webhooks/<webhook_id>", needs="webhooks:read")
@@ -144,9 +158,30 @@ def _health(webhook: WebhookView, context: RequestContext) -> dict[str, Any]:
     return {"health": health, "state": state_of(webhook)}
 
 
-def _form(given: dict[str, Any], types: tuple[str, ...], error: ServiceError | None) -> str:
+def _typed() -> tuple[str, tuple[str, ...] | None]:
+    """The address and the types of the form; None for all types."""
+    types = tuple(request.form.getlist("types")) if request.form.get("which") == "some" else None
+    if types == ():
+        raise ServiceError(Code.INVALID_REQUEST, "Choose at least one type of event.")
+    return request.form.get("url", "").strip(), types
+
+
+def _refused(error: ServiceError, webhook_id: str | None = None) -> Response:
+    """The form again, with what was typed."""
+    if error.code is not Code.INVALID_REQUEST:
+        raise error
+    shown = _form(request.form.to_dict(), tuple(request.form.getlist("types")), error, webhook_id)
+    return Response(shown, status=error.code.http_status)
+
+
+def _form(
+    given: dict[str, Any], types: tuple[str, ...], error: ServiceError | None, webhook_id: str | None = None
+) -> str:
+    """The form of a new webhook, or of the one with this id."""
     choices = {name: about for name, about in EVENT_TYPES.items() if name != WEBHOOK_TEST}
-    return render_template("console/webhooks/new.html", given=given, types=types, choices=choices, error=error)
+    return render_template(
+        "console/webhooks/new.html", given=given, types=types, choices=choices, error=error, webhook_id=webhook_id
+    )
 
 
 def _secret_page(title: str, secret: str, webhook: WebhookView | None, old_until: Any = None) -> str:

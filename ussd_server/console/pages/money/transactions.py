@@ -14,6 +14,7 @@ from ussd_server.console.tables import Column, DataTable, TableFilter, show_tabl
 from ussd_server.console.timeline import timeline_of
 from ussd_server.context import RequestContext
 from ussd_server.services.clients.messages import ClientView
+from ussd_server.services.payouts.messages import NamePayout
 from ussd_server.services.transactions.messages import (
     CreateRefund,
     GetTransaction,
@@ -123,8 +124,15 @@ def about_transaction(
 ) -> dict[str, Any]:
     """What the page of one transaction shows, to clients and operators. `live_view` answers its live part."""
     events = services().events.list_of_object(view.transaction_id, context)
+    original, payout = None, None
+    if view.refund_of is not None:
+        original = services().transactions.get(GetTransaction(view.refund_of), context)
+    if view.payout_id is not None and context.may("payouts:read"):
+        payout = services().payouts.get(NamePayout(view.payout_id), context)
     return {
         "view": view,
+        "original": original,
+        "payout": payout,
         "timeline": timeline_of(view),
         "refunds": services().refunds.list(GetTransaction(view.transaction_id), context),
         "events": events,

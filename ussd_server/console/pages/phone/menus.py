@@ -8,7 +8,7 @@ from flask import Response, flash, redirect, render_template, request, url_for
 
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
-from ussd_server.console.pages.phone.phone import LANGUAGES, NETWORKS
+from ussd_server.console.formats import LANGUAGES, NETWORKS
 from ussd_server.console.tables import Column, DataTable, show_table
 from ussd_server.context import RequestContext
 from ussd_server.services.menus.messages import (

@@ -13,6 +13,7 @@ from ussd_server.api.requests import services
 from ussd_server.console import forms
 from ussd_server.console.blueprint import console
 from ussd_server.console.calls import Call
+from ussd_server.console.formats import LANGUAGES, NETWORKS
 from ussd_server.console.session import decrypt_field, encrypt_field
 from ussd_server.context import RequestContext
 from ussd_server.services.menus.messages import DrawMenu, MenuSummary, NameMenu
@@ -21,8 +22,6 @@ from ussd_server.services.ussd.messages import HandsetView
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import PHONE_NUMBER
 
-NETWORKS = {"64110": "MTN", "64101": "Airtel", "64111": "UTL", "64114": "Africell"}
-LANGUAGES = {"en": "English", "lg": "Luganda", "sw": "Swahili", "fr": "French", "rw": "Kinyarwanda"}
 _LONGEST_ENTRY = 160
 _WALKED_CODE = "*384*123#"
 _KEYS = ("1 ", "2 abc", "3 def", "4 ghi", "5 jkl", "6 mno", "7 pqrs", "8 tuv", "9 wxyz", "* ", "0 +", "# ")

@@ -13,6 +13,7 @@ from ussd_server.context import RequestContext
 from ussd_server.services.clients.messages import ClientView
 from ussd_server.services.menus.walk_messages import ReplayItem, ReplayMenu
 from ussd_server.services.sessions.messages import EndReason, ListSessions, NameSession, SessionStatus, SessionView
+from ussd_server.services.transactions.messages import GetTransaction, TransactionView
 from ussd_server.status import ServiceError
 
 _COLUMNS = (
@@ -98,7 +99,8 @@ def show_session(context: RequestContext, session_id: str) -> str:
             replayed = _replayed(seen, context)
         except ServiceError as refusal:
             error = refusal
-    return render_template("console/sessions/session.html", seen=seen, why=_why(seen), replayed=replayed, error=error)
+    shown = {"seen": seen, "why": _why(seen), "payment": _payment(seen, context)}
+    return render_template("console/sessions/session.html", **shown, replayed=replayed, error=error)
 
 
 @console.page("GET", "/operator/sessions/<session_id>", who="operator")
@@ -106,7 +108,15 @@ def show_any_session(context: RequestContext, session_id: str) -> str:
     """One session of any client."""
     client, for_client = acting_for_owner("session", session_id, context)
     seen = services().api_sessions.get(NameSession(session_id), for_client)
-    return render_template("console/sessions/session.html", seen=seen, why=_why(seen), client=client)
+    shown = {"seen": seen, "why": _why(seen), "payment": _payment(seen, for_client)}
+    return render_template("console/sessions/session.html", **shown, client=client)
+
+
+def _payment(seen: SessionView, context: RequestContext) -> TransactionView | None:
+    """The payment that the session made, where the person may see it."""
+    if seen.transaction_id is None or not context.may("transactions:read"):
+        return None
+    return services().transactions.get(GetTransaction(seen.transaction_id), context)
 
 
 def _replayed(seen: SessionView, context: RequestContext) -> ReplayItem:
