@@ -13,6 +13,7 @@ from tests.documents.examples import PAGE as EXAMPLES
 from tests.documents.examples import played_examples, written_examples
 from tests.documents.steady import steady
 from ussd_server.providers.failures import FAILURES
+from ussd_server.services.operations.book_check.history import FOLLOWERS
 from ussd_server.status import Code
 
 PAGE = (Path(__file__).parents[1] / "docs/API.md").read_text(encoding="utf-8")
@@ -98,3 +99,9 @@ def test_every_link_within_the_page_leads_to_a_heading() -> None:
         for heading in re.findall(r"^#+ (.*)$", PAGE, re.MULTILINE)
     }
     assert set(re.findall(r"\]\(#(.*?)\)", PAGE)) <= headings
+
+
+def test_the_table_of_payment_states_has_every_step_that_a_payment_may_take() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| [^|]+ \|([^|]*)\| [^|]*\|$", PAGE.partition("| may become |")[2], re.MULTILINE)
+    steps = {state: set(re.findall(r"`(\w+)`", following)) for state, following in rows[: len(FOLLOWERS) + 1]}
+    assert steps == {**FOLLOWERS, "reversed": set()}

@@ -30,6 +30,9 @@ RUN = {
     **{
         f"guides/{page.name}": LANGUAGES_OF_GUIDES for page in (DOCS / "guides").glob("[a-z]*.md")
     },  # tests/journeys/test_guides.py
+    "guides/airtel.md": {"sh", "text"},  # tests/journeys/test_provider_guides.py
+    "guides/move-from-africas-talking.md": {*LANGUAGES_OF_GUIDES, "yaml"},  # and tests/menus/test_menus_document.py
+    "guides/mtn.md": {"sh", "text"},  # tests/journeys/test_provider_guides.py
 }
 COMMAND = re.compile(r"(?:\w+=\S+ )*ussd(?:-server)?(?= |$)")
 TYPED = re.compile(r"^ {4,}(.+)$", re.MULTILINE)

@@ -96,7 +96,7 @@ function secondsBeforeNext(error, attempt, isRepeatable) {
   if (error instanceof ApiError) {
     // A limited call did nothing, so it may be repeated whatever it is.
     const helps = error instanceof RateLimitError || (isRepeatable && error instanceof UnavailableError);
-    return helps ? (error.retryAfter ?? backoff) : null;
+    return helps ? Math.max(backoff, error.retryAfter ?? 0) : null;
   }
   return isRepeatable && error instanceof UnreachableError ? backoff : null;
 }

@@ -152,6 +152,13 @@ def test_what_is_not_there_is_refused_in_one_sentence(client_id: str) -> None:
     assert (result.exit_code, result.output) == (1, "Error: Transaction not found\n")
 
 
+def test_callbacks_without_the_settings_of_the_service_say_where_these_are(client_id: str) -> None:
+    result = run("callbacks")
+    assert result.exit_code == 0
+    assert "In the settings of this shell, no provider is switched on." in result.output
+    assert "`ussd callbacks`" in result.output
+
+
 def test_the_callback_addresses_of_enabled_providers_are_printed(
     client_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -84,6 +84,18 @@ def test_a_limit_that_lasts_longer_than_the_patience_is_an_error_at_once(
     assert (caught.value.retry_after, caught.value.request_id, pauses) == (3600, "R1", [])
 
 
+def test_a_service_that_asks_for_no_pause_is_not_called_in_a_tight_loop(
+    client: UssdClient, script: Script, pauses: list[float]
+) -> None:
+    for _ in range(4):
+        script.refuses(429, "RATE_LIMIT_EXCEEDED", Retry_After="0")
+    script.succeeds({"available": 5})
+    client.get_balance()
+    assert len(pauses) == 4
+    assert pauses[0] >= 0.5
+    assert pauses[3] >= 4
+
+
 def test_a_payment_is_repeated_with_its_reference_when_the_service_is_away(
     client: UssdClient, script: Script, pauses: list[float]
 ) -> None:

@@ -23,6 +23,20 @@ _PACKAGES = (
 )  # fmt: skip
 # The document names no license.
 _LINTER_RULES = "extends: [recommended]\nrules:\n  info-license: off\n"
+_LIBRARY = Path(__file__).parents[2] / "clients/javascript"
+_LIBRARY_CALLER = """
+import { RateLimitError, UssdClient, toCents, verifyWebhook, type Transaction } from "ussd-client";
+
+const client = new UssdClient("https://api.example.com", "key", "secret", { patienceSeconds: 1 });
+const paid: Transaction = await client.pay(
+  { type: "collection", phone_number: "+256770000000", amount: "5000.50", reference: "a" });
+const cents: bigint = toCents(paid.amount);
+for await (const each of client.iterateTransactions({ status: "failed" })) each.reference.length + each.fee.length;
+const file: ReadableStream<Uint8Array> = await client.getStatementCsv({ from: "2026-11-20T00:00:00Z" });
+// @ts-expect-error: fields are missing
+await client.pay({ type: "collection" }).catch((error) => error instanceof RateLimitError && error.retryAfter);
+verifyWebhook("whsec_", new Headers(), "{}").data;
+"""
 _GENERATOR_RULES = "post_hooks: []\n"
 _CALLER = """
 import json
@@ -123,7 +137,7 @@ _COMPILER_SETTINGS = {
         "types": ["node"],
         "lib": ["es2022", "dom", "dom.iterable"],
     },
-    "files": ["caller.ts", "answers.ts"],
+    "files": ["caller.ts", "answers.ts", "library.ts"],
 }
 
 
@@ -200,7 +214,9 @@ def run(*command: str | Path, folder: Path, **environment: str) -> str:
 def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder in which the tools of Node.js are installed."""
     folder = tmp_path_factory.mktemp("tools")
-    run("npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", folder, *_PACKAGES, folder=folder)
+    run(
+        "npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", folder, *_PACKAGES, _LIBRARY, folder=folder
+    )
     return folder
 
 
@@ -266,6 +282,7 @@ def test_generated_types_fit_every_field_that_is_answered_and_a_typed_client_rea
     run(programs / "openapi-ts", "-i", document, "-o", "hey", folder=tools)
     (tools / "caller.ts").write_text(_TYPED_CALLER)
     (tools / "answers.ts").write_text(answers_as_literals(service, document))
+    (tools / "library.ts").write_text(_LIBRARY_CALLER)
     (tools / "tsconfig.json").write_text(json.dumps(_COMPILER_SETTINGS))
     run(programs / "tsc", "--noEmit", folder=tools)
     run(

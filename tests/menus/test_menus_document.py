@@ -40,6 +40,7 @@ def test_every_filter_function_operator_type_and_fact_stands_there() -> None:
     assert [name for name in [*TYPES, *map(str, WIDEST_FACTS)] if f"`{name}`" not in PAGE] == []
 
 
-def test_every_menu_of_the_page_passes_the_check() -> None:
-    examples = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
-    assert [check(read_yaml(each)[0]).findings for each in examples] == [()]
+def test_every_menu_of_the_pages_passes_the_check() -> None:
+    moved = (FOLDER / "guides/move-from-africas-talking.md").read_text(encoding="utf-8")
+    examples = re.findall(r"```yaml\n(.*?)```", PAGE + moved, re.DOTALL)
+    assert [check(read_yaml(each)[0]).findings for each in examples] == [(), ()]

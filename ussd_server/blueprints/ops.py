@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from importlib.metadata import version
 
 from flask import Response
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, Metric, generate_latest
@@ -15,13 +16,15 @@ from ussd_server.context import RequestContext
 from ussd_server.services.operations.messages import Health, Readiness
 from ussd_server.status import Code
 
+_VERSION = version("ussd-server")
+
 ops = ApiBlueprint("ops", allow_anyone)
 
 
 @ops.call("GET", "/health/live", message="Alive")
 def show_liveness(_: RequestContext) -> Health:
     """Whether this process answers at all."""
-    return Health("alive")
+    return Health("alive", _VERSION)
 
 
 @ops.call("GET", "/health/ready", refuses=(Code.SERVICE_UNAVAILABLE,), message="Ready")
@@ -43,8 +46,10 @@ class _Now(Collector):
     """The measures that are read at each request for them."""
 
     def collect(self) -> Iterable[Metric]:
-        """The measures as metrics, those of one name together."""
-        families: dict[str, Metric] = {}
+        """The version, and the measures as metrics, those of one name together."""
+        build = Metric("ussd_build_info", "The version of the service.", "gauge")
+        build.add_sample("ussd_build_info", {"version": _VERSION}, 1)
+        families = {build.name: build}
         for measure in services().gauges.read():
             kind = "counter" if measure.name.endswith("_total") else "gauge"
             name = measure.name.removesuffix("_total")

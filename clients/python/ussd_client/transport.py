@@ -136,7 +136,7 @@ def _pause(error: ApiError | UnreachableError, attempt: int, is_repeatable: bool
         # A limited call did nothing, so it may be repeated whatever it is.
         if not isinstance(error, RateLimitError) and not (is_repeatable and isinstance(error, UnavailableError)):
             return None
-        return backoff if error.retry_after is None else float(error.retry_after)
+        return max(backoff, float(error.retry_after or 0))
     return backoff if is_repeatable else None
 
 

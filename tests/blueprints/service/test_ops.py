@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib.metadata import version
 
 import pytest
 from flask.testing import FlaskClient
@@ -26,7 +27,7 @@ def ill(settings: Settings, request: pytest.FixtureRequest) -> Iterator[FlaskCli
 
 
 def test_a_process_that_answers_is_alive(web: FlaskClient) -> None:
-    assert web.get("/health/live").json["data"] == {"status": "alive"}
+    assert web.get("/health/live").json["data"] == {"status": "alive", "version": version("ussd-server")}
 
 
 def test_a_service_with_all_its_parts_is_ready(web: FlaskClient) -> None:

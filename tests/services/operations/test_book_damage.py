@@ -46,7 +46,6 @@ def unguarded(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
             ("transactions", "transactions_provider_reference_key"),
             ("ledger_accounts", "ledger_accounts_client_id_name_key"),
             ("events", "events_object_id_sequence_key"),
-            ("payouts", "payouts_client_id_reference_key"),
         ):
             run(f"ALTER TABLE {table} DROP CONSTRAINT {constraint}")
         run("DROP INDEX ledger_transfers_ends")
@@ -58,6 +57,7 @@ def unguarded(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     for index in ("names", "idempotency_key", "confirmation"):
         run(f"DROP INDEX transactions_{index}")
     run("DROP INDEX ledger_transfers_effects")
+    run("DROP INDEX payouts_reference")
 
 
 def test_every_kind_of_violation_is_found_and_named(scene: Scene, services: Services, unguarded: None) -> None:

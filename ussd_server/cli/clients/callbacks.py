@@ -7,6 +7,11 @@ import click
 from ussd_server.cli import open_services, show, with_json
 from ussd_server.context import operator_context
 
+_NONE = (
+    "In the settings of this shell, no provider is switched on. On an installed server `ussd callbacks` has the "
+    "settings of the service; docs/guides/mtn.md and docs/guides/airtel.md list those of a provider."
+)
+
 
 @click.command()
 @with_json
@@ -22,4 +27,4 @@ def callbacks(as_json: bool) -> None:
     lines = [f"{each.provider:<8}  {base_url}{each.path}" for each in paths]
     if not base_url and lines:
         lines.append("Prefix each path with your public address, or set USSD_PUBLIC_URL.")
-    show(listed, "\n".join(lines) or "No provider is switched on.", as_json=as_json)
+    show(listed, "\n".join(lines) or _NONE, as_json=as_json)

@@ -87,13 +87,15 @@ class LastExaminations:
 class Health:
     """The process is alive."""
 
-    status: Annotated[str, "`alive` or `ready`."]
+    status: Annotated[str, "`alive`."]
+    version: Annotated[str, "The version of the service."]
 
 
 @dataclass(frozen=True, slots=True)
-class Readiness(Health):
+class Readiness:
     """The service is ready, with the state of its parts."""
 
+    status: Annotated[str, "`ready`."]
     database: Annotated[str, "`up`."]
     redis: Annotated[str, "`up`, or `away` while Redis is unreachable and every web process limits calls by itself."]
 

@@ -31,7 +31,7 @@ _NEEDS_REVIEW = "transaction.needs_review"
 # Only known other types are left out, so an event whose type was changed counts as missing.
 _OTHER_TYPES = ", ".join(f"'{name}'" for name in EVENT_TYPES if not name.startswith("transaction."))
 
-_FOLLOWERS: dict[str, set[str]] = {
+FOLLOWERS: dict[str, set[str]] = {
     "created": {"submitted", "pending", "ambiguous", "succeeded", "failed"},
     "submitted": {"pending", "ambiguous", "succeeded", "failed"},
     "pending": {"ambiguous", "succeeded", "failed"},
@@ -115,7 +115,7 @@ def _broken(row: dict[str, Any], steps: Sequence[_Step], events: Sequence[_Event
         [step.sequence for step in steps] != [*range(1, len(steps) + 1)]
         or statuses[:1] != ["created"]
         or statuses[-1] != row["status"]
-        or any(after not in _FOLLOWERS.get(before, ()) for before, after in pairwise(statuses))
+        or any(after not in FOLLOWERS.get(before, ()) for before, after in pairwise(statuses))
     ):
         yield BROKEN_HISTORY
     changes = [event for event in events if event.type != _NEEDS_REVIEW]

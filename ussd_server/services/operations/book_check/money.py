@@ -199,7 +199,7 @@ NAME_RULES = {
     }
     for table, names in {
         "ledger_accounts": [("the name", "client_id, name", "true")],
-        "payouts": [("the reference", "client_id, reference", "true")],
+        "payouts": [("the reference", "client_id, reference", "replaced_by IS NULL")],
         "transactions": [
             ("the reference", "client_id, reference, (type = 'deposit')", "true"),
             ("the idempotency key", "client_id, idempotency_key", "idempotency_key IS NOT NULL"),
