@@ -1,4 +1,4 @@
-"""The ledger: accounts and the transfers between them. The database moves the balances itself, by triggers."""
+"""The ledger: accounts and the transfers between them, moved by triggers; and the banks that clients are settled to."""
 
 from __future__ import annotations
 
@@ -88,3 +88,23 @@ def read_holdings(holdings: Sequence[Holding]) -> None:
     document = orjson.dumps([[each.client_id, each.name] for each in holdings]).decode()
     for place, balance_cents, reserved_cents in dialect().holdings(document):
         holdings[place].balance_cents, holdings[place].reserved_cents = balance_cents, reserved_cents
+
+
+class BankAccount(Table):
+    """The bank account of a client, and the terms of its settlements.
+
+    `confirmed_at` is null until an operator has confirmed what an owner stated.
+    """
+
+    client_id = IdField(primary_key=True)
+    bank = TextField(null=True)
+    number = TextField(null=True)
+    name = TextField(null=True)
+    stated_at = MomentField(null=True)
+    confirmed_by = TextField(null=True)
+    confirmed_at = MomentField(null=True)
+    keep_cents = CentsField(null=True)
+    minimum_cents = CentsField(null=True)
+
+    class Meta:
+        table_name = "bank_accounts"

@@ -9,8 +9,8 @@ from peewee import JOIN, IntegrityError
 
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update, unit_of_work
-from ussd_server.models.bank import BankAccount
 from ussd_server.models.clients import Client, User
+from ussd_server.models.ledger import BankAccount
 from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.bank.messages import (

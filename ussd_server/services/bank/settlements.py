@@ -10,8 +10,8 @@ from typing import Any
 
 from ussd_server.context import RequestContext, operator_context
 from ussd_server.database.unit_of_work import unit_of_work
-from ussd_server.models.bank import BankAccount
 from ussd_server.models.clients import Client
+from ussd_server.models.ledger import BankAccount
 from ussd_server.models.transactions import Transaction
 from ussd_server.runtime import Runtime
 from ussd_server.services.accounts.balances import BalanceService

@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ussd_server.database.partitions import add_partitions, ends_of_partitions
+from ussd_server.models.keys import ApiRequest, KeyUsage
 from ussd_server.models.mail import Mail
-from ussd_server.models.requests import ApiRequest, KeyUsage
 from ussd_server.models.ussd import UssdSession
 from ussd_server.models.webhooks import Delivery
 from ussd_server.runtime import Runtime

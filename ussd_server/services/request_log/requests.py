@@ -8,8 +8,7 @@ from typing import Any
 from peewee import fn
 
 from ussd_server.context import RequestContext
-from ussd_server.models.keys import ApiKey
-from ussd_server.models.requests import ApiRequest, KeyUsage
+from ussd_server.models.keys import ApiKey, ApiRequest, KeyUsage
 from ussd_server.runtime import Runtime
 from ussd_server.services.pages import of_period, page_of
 from ussd_server.services.request_log.messages import (
