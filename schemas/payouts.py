@@ -104,3 +104,13 @@ class ListPayoutItemsQuery(Query):
     state = fields.String(validate=validate.OneOf(_STATES), metadata={"description": "The state of the row."})
     limit = PAGE_LIMIT
     cursor = PAGE_CURSOR
+
+
+class CopyPayoutBody(Body):
+    """The name of a copy."""
+
+    reference = Text(
+        required=True,
+        longest=64,
+        metadata={"description": "The client's own name for the payout. The same content again is the same payout."},
+    )

@@ -107,6 +107,10 @@ export interface Code {
   /** When it was created. */
   created_at: string;
 }
+export interface CopyPayoutBody {
+  /** The client's own name for the payout. The same content again is the same payout. */
+  reference: string;
+}
 export interface CreatePayoutBody {
   /** The client's own name for the payout. The same content again is the same payout. */
   reference: string;
@@ -863,6 +867,12 @@ export class Operations {
   listPayouts(query?: { status?: PayoutStatus; reference?: string; from?: string; to?: string; limit?: number; cursor?: string }): Promise<{ [name: string]: any }>;
   /** Iterate over all pages of `listPayouts`. */
   iteratePayouts(query?: { status?: PayoutStatus; reference?: string; from?: string; to?: string; limit?: number }): AsyncGenerator<Payout, void>;
+  /**
+   * Make a draft of the rows of another payout; each row is judged anew.
+   *
+   * Permission: `payouts:write`.
+   */
+  copyPayout(payoutId: string, body: CopyPayoutBody): Promise<Payout>;
   /**
    * One payout, with counts and sums of its rows by state.
    *

@@ -53,6 +53,10 @@ export class Operations extends Transport {
     return this._pages((cursor) => this.listPayouts({ ...query, cursor }));
   }
 
+  copyPayout(payoutId, body) {
+    return this._call("POST", "/api/payouts/{}/copy", [payoutId], { body });
+  }
+
   getPayout(payoutId) {
     return this._call("GET", "/api/payouts/{}", [payoutId]);
   }

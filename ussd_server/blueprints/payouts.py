@@ -10,6 +10,7 @@ import flask
 from schemas.envelopes import Body
 from schemas.payouts import (
     ApprovePayoutBody,
+    CopyPayoutBody,
     CreatePayoutBody,
     CreatePayoutQuery,
     ListPayoutItemsQuery,
@@ -27,6 +28,7 @@ from ussd_server.context import RequestContext
 from ussd_server.services.payouts.messages import (
     LARGEST_FILE_BYTES,
     ApprovePayout,
+    CopyPayout,
     CreatePayout,
     ListPayoutItems,
     ListPayouts,
@@ -78,6 +80,25 @@ def create_payout(request: CreatePayout, context: RequestContext) -> EndpointRep
     if created.replayed:
         return EndpointReply(created.payout, 200, "Payout already created", {"Idempotent-Replayed": "true"})
     return EndpointReply(created.payout, headers={"Location": f"{flask.request.path}/{created.payout.payout_id}"})
+
+
+@_endpoint(
+    "POST",
+    "/<payout_id>/copy",
+    needs="payouts:write",
+    takes=CopyPayoutBody,
+    makes=CopyPayout,
+    refuses=(Code.IDEMPOTENCY_KEY_REUSED, Code.NOT_FOUND),
+    status=201,
+    message="Payout created",
+)
+def copy_payout(request: CopyPayout, context: RequestContext) -> EndpointReply[PayoutView]:
+    """Make a draft of the rows of another payout; each row is judged anew."""
+    created = services().payouts.copy(request, context)
+    if created.replayed:
+        return EndpointReply(created.payout, 200, "Payout already created", {"Idempotent-Replayed": "true"})
+    path = flask.request.path.rsplit("/", 2)[0]
+    return EndpointReply(created.payout, headers={"Location": f"{path}/{created.payout.payout_id}"})
 
 
 @_endpoint(

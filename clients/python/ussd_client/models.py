@@ -155,6 +155,10 @@ class Code(TypedDict):
     created_at: str
 
 
+class CopyPayoutBody(TypedDict):
+    reference: str
+
+
 class CreatePayoutBody(TypedDict):
     reference: str
     description: NotRequired[str | None]

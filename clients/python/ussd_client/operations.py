@@ -12,6 +12,7 @@ from ussd_client.models import (
     BindCodeBody,
     CheckReport,
     Code,
+    CopyPayoutBody,
     CreatePayoutBody,
     CreateRefundBody,
     CreateTransactionBody,
@@ -282,6 +283,13 @@ class Operations(Transport):
                 cursor=cursor, status=status, reference=reference, from_=from_, to=to, limit=limit
             )
         )
+
+    def copy_payout(self, payout_id: str, body: CopyPayoutBody) -> Payout:
+        """Make a draft of the rows of another payout; each row is judged anew.
+
+        Permission: `payouts:write`.
+        """
+        return cast("Payout", self._call("POST", "/api/payouts/{}/copy", payout_id, body=body))
 
     def get_payout(self, payout_id: str) -> Payout:
         """One payout, with counts and sums of its rows by state.

@@ -292,3 +292,26 @@ def test_a_draft_that_was_edited_in_the_database_is_not_approved_and_check_names
     assert refused.json["message"].startswith("The payout is not what was judged when it was created")
     assert maker.get("/api/balance").json["data"]["reserved"] == 0
     assert f"Payout {payout_id} is not what was judged and approved." in map(str, check_everything())
+
+
+def test_a_copy_is_a_draft_of_the_same_rows_under_another_name(
+    maker: Program, approver: Program, services: Services, clock: MovableClock
+) -> None:
+    rows = [
+        {"phone_number": "+256770000000", "amount": "500.50", "reference": "a", "name": "Sarah", "description": "May"},
+        {"phone_number": "+256770000000", "amount": "abc", "reference": "b"},
+    ]
+    first = maker.post("/api/payouts", body(*rows)).json["data"]
+    approver.post(f"/api/payouts/{first['payout_id']}/approve", {})
+    finish(services, clock)
+    made = maker.post(f"/api/payouts/{first['payout_id']}/copy", {"reference": "P2"})
+    copy = made.json["data"]
+    assert (made.status_code, copy["status"], copy["ready_count"], copy["invalid_count"]) == (201, "draft", 1, 1)
+    assert made.headers["Location"] == f"/api/payouts/{copy['payout_id']}"
+    ready, invalid = maker.get(f"/api/payouts/{copy['payout_id']}/items").json["data"]["items"]
+    assert {name: ready[name] for name in rows[0]} == rows[0] | {"amount": 500.5}
+    assert (invalid["reference"], invalid["amount_text"]) == ("b", "abc")
+    again = maker.post(f"/api/payouts/{first['payout_id']}/copy", {"reference": "P2"})
+    assert (again.status_code, again.headers["Idempotent-Replayed"]) == (200, "true")
+    unknown = maker.post(f"/api/payouts/{maker.client_id}/copy", {"reference": "P3"})
+    assert (unknown.status_code, unknown.json["error"]) == (404, "NOT_FOUND")

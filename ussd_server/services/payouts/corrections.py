@@ -37,6 +37,11 @@ def invalid_rows(payout: Payout) -> tuple[InvalidRow, ...]:
     )
 
 
+def given_row(item: PayoutItem) -> dict[str, str]:
+    """A stored row as a client would send it again."""
+    return {name: text for name, text in _fields(item).items() if text}
+
+
 def _fields(item: Any) -> dict[str, str]:
     amount = item.amount_text if item.amount_cents is None else str(shillings(item.amount_cents))
     kept = {name: amount if name == "amount" else getattr(item, name) for name in FIELDS}

@@ -64,6 +64,14 @@ class CreatePayout:
 
 
 @dataclass(frozen=True, slots=True)
+class CopyPayout:
+    """Request for a draft with the rows of another payout, under a reference of its own."""
+
+    payout_id: str
+    reference: str
+
+
+@dataclass(frozen=True, slots=True)
 class ReplacePayout:
     """Request to put a corrected draft in the place of a draft: the rows of a CSV or XLSX `file` in place of its rows,
     or its rows with `corrections`: by line, every field of an invalid row as typed. Fields that equal the kept ones

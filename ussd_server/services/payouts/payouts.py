@@ -19,10 +19,11 @@ from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.pages import of_period, page_of
 from ussd_server.services.payouts.approval import PayoutApproval
-from ussd_server.services.payouts.corrections import invalid_rows
+from ussd_server.services.payouts.corrections import given_row, invalid_rows
 from ussd_server.services.payouts.drafts import PayoutDrafts
 from ussd_server.services.payouts.messages import (
     ApprovePayout,
+    CopyPayout,
     CreatedPayout,
     CreatePayout,
     FloatShortfall,
@@ -69,6 +70,14 @@ class PayoutService:
     def create(self, request: CreatePayout, context: RequestContext) -> CreatedPayout:
         """Judge and keep every row, and send none (`PayoutDrafts.create`)."""
         return self._drafts.create(request, context)
+
+    def copy(self, request: CopyPayout, context: RequestContext) -> CreatedPayout:
+        """Make a draft of the rows of a payout, each judged anew. Raises what `create` raises, and NOT_FOUND."""
+        context.require("payouts:write")
+        payout = _find(request.payout_id, context)
+        rows = PayoutItem.select().where(PayoutItem.payout_id == payout.id).order_by(PayoutItem.line)
+        items = tuple(given_row(row) for row in rows)
+        return self._drafts.create(CreatePayout(request.reference, payout.description, items), context)
 
     def replace(self, request: ReplacePayout, context: RequestContext) -> CreatedPayout:
         """Put a corrected draft in the place of a draft (`PayoutDrafts.replace`). NOT_FOUND as `get`."""
