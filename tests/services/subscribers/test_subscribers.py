@@ -6,6 +6,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from tests.conftest import MovableClock
+from tests.services.payouts.desk import PayoutDesk, row
 from tests.support.books import check_everything
 from tests.support.example_client import ExampleClient
 from tests.support.money import deposit, operator, request, work
@@ -13,6 +14,7 @@ from tests.support.shop import CODE, Shop
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext, operator_context
 from ussd_server.models.clients import AuditEvent
+from ussd_server.models.payouts import PayoutItem
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import SubscriberLanguage, UssdSession
 from ussd_server.services.sessions.messages import BeginSession, NameSession
@@ -133,7 +135,12 @@ def test_an_export_holds_all_rows_and_an_erasure_keeps_the_books(
         services.personal_data.erase(ErasePersonalData(NUMBER, **BY), operator())
     services.api_sessions.end(NameSession(session), call)
     erased = services.personal_data.erase(ErasePersonalData(NUMBER, **BY), operator())
-    assert erased.removed == {"ussd_sessions": 1, "subscriber_languages": 1, "subscriber_names": 0}
+    assert erased.removed == {
+        "ussd_sessions": 1,
+        "subscriber_languages": 1,
+        "subscriber_names": 0,
+        "registered_names": 0,
+    }
     assert erased.kept["transactions"] == 1
     assert [row.id for row in UssdSession.select()] == [other]
     assert SubscriberLanguage.select().count() == 0
@@ -147,3 +154,15 @@ def test_an_erasure_takes_two_people_and_a_reason(services: Services, change: di
     with pytest.raises(ServiceError) as refused:
         services.personal_data.erase(ErasePersonalData(NUMBER, **{**BY, **change}), operator())
     assert refused.value.code is Code.INVALID_REQUEST
+
+
+def test_an_erasure_removes_the_registered_name_of_payees_and_keeps_their_rows(
+    services: Services, clock: MovableClock
+) -> None:
+    desk = PayoutDesk(services, clock)
+    desk.draft(row("a", NUMBER, 100, name="Sarah"))
+    PayoutItem.update(registered_name="SARAH NAMUBIRU").execute()
+    erased = services.personal_data.erase(ErasePersonalData(NUMBER, **BY), operator())
+    assert (erased.removed["registered_names"], erased.kept["payout_items"]) == (1, 1)
+    assert PayoutItem.get().registered_name is None
+    assert check_everything() == []

@@ -80,6 +80,8 @@ class PersonalDataService:
             for name in ("subscriber_languages", "subscriber_names"):
                 table = _REMOVED[name]
                 removed[name] = table.delete().where(table.phone_number == number).execute()
+            named = (PayoutItem.phone_number == number) & PayoutItem.registered_name.is_null(False)
+            removed["registered_names"] = PayoutItem.update(registered_name=None).where(named).execute()
             write_audit_event(
                 "subscriber.erased",
                 context,
