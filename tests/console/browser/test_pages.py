@@ -240,5 +240,5 @@ def test_a_payment_is_found_by_its_receipt_explained_and_refunded(visitor: Visit
         refund_id = page.url.rpartition("/")[2]
         console.advance(refund_id)
         page.get_by_text("reached the payer").wait_for()
-        page.get_by_role("link", name=paid.transaction_id).click()
+        page.get_by_role("link", name=paid.reference, exact=True).click()
         page.get_by_text("UGX 1,500 of it was refunded").wait_for()
