@@ -39,7 +39,7 @@ from ussd_server.logs import logger, trace_of
 from ussd_server.metrics import end_request
 from ussd_server.services.request_log.messages import LoggedRequest
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import is_id
+from ussd_server.values import is_id, kampala_day
 
 log = logger(__name__)
 
@@ -145,33 +145,36 @@ def _end(response: Response) -> Response:
 
 
 def _log_request(current: CurrentRequest, route: EndpointSpec, response: Response, took_ms: int) -> None:
-    """Count a call of a client, and keep it for its request log if it was refused or changes something."""
-    given, status = current.request, response.status_code
+    """Count a call of a key, and keep a call of a client for its log if it was refused or changes something."""
+    given, status, now = current.request, response.status_code, services().clock.now()
     assert given.url_rule is not None
     assert current.client_id is not None
     method, path = "GET" if given.method == "HEAD" else given.method, template_of(given.url_rule.rule)
-    is_refused = status >= HTTPStatus.BAD_REQUEST
-    made = response.headers.get("Location", "").rpartition("/")[2] or next(iter((given.view_args or {}).values()), "")
-    logged = LoggedRequest(
-        request_id=current.request_id,
-        client_id=current.client_id,
-        key_id=current.key_id,
-        at=services().clock.now(),
-        method=method,
-        path=path,
-        status=status,
-        code=current.code,
-        message=_printable(current.message) if is_refused else route.message,
-        took_ms=took_ms,
-        address=current.address,
-        # A path may hold anything until the request is accepted.
-        object_id=made if is_id(made) or (made and not is_refused) else None,
-        body=loggable_body(given.get_data()) if is_refused else None,
-    )
     recorder = services().runtime.request_recorder
-    recorder.note_use(logged, route.needs or "")
-    if is_refused or method != "GET":
-        recorder.note(logged)
+    if current.key_id is not None:
+        recorder.count(current.key_id, kampala_day(now), f"{method} {path}", status, current.code, route.needs or "")
+    is_refused = status >= HTTPStatus.BAD_REQUEST
+    if method == "GET" and not is_refused:
+        return
+    made = response.headers.get("Location", "").rpartition("/")[2] or next(iter((given.view_args or {}).values()), "")
+    recorder.note(
+        LoggedRequest(
+            request_id=current.request_id,
+            client_id=current.client_id,
+            key_id=current.key_id,
+            at=now,
+            method=method,
+            path=path,
+            status=status,
+            code=current.code,
+            message=_printable(current.message) if is_refused else route.message,
+            took_ms=took_ms,
+            address=current.address,
+            # A path may hold anything until the request is accepted.
+            object_id=made if is_id(made) or (made and not is_refused) else None,
+            body=loggable_body(given.get_data()) if is_refused else None,
+        )
+    )
 
 
 def _printable(text: str) -> str:

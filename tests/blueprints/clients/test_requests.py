@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import orjson
@@ -13,7 +14,7 @@ from tests.support.example_client import ExampleClient
 from tests.support.shop import PHONE
 from ussd_server.api.logged_bodies import loggable_body
 from ussd_server.bootstrap import Services
-from ussd_server.database.unit_of_work import DATABASE_TROUBLE
+from ussd_server.database.unit_of_work import DATABASE_TROUBLE, release_connection
 from ussd_server.models.keys import ApiRequest, KeyUsage
 from ussd_server.services.clients.key_messages import ApiKeyView
 from ussd_server.services.request_log import recorder
@@ -158,3 +159,19 @@ def test_requests_that_cannot_be_written_are_kept_within_a_bound(
     assert len(caller.requests()) == 2
     usage = caller.look(f"api-keys/{caller.key.id}/usage")["items"]
     assert [each["count"] for each in usage] == [3]
+
+
+def test_calls_of_many_threads_are_counted_exactly(caller: Caller, services: Services) -> None:
+    recorder = services.runtime.request_recorder
+
+    def call(_: int) -> None:
+        for number in range(300):
+            recorder.count(caller.key.id, "2026-11-20", "GET /api/balance", 200, "OK", "balance:read")
+            if number % 100 == 0:
+                recorder.write()
+        release_connection()
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(call, range(4)))
+    recorder.write()
+    assert KeyUsage.get(KeyUsage.key_id == caller.key.id).count == 1200

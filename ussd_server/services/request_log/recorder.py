@@ -16,12 +16,13 @@ from ussd_server.logs import logger, trace_of
 from ussd_server.metrics import count_dropped_requests
 from ussd_server.models.keys import ApiRequest, KeyUsage
 from ussd_server.services.request_log.messages import LoggedRequest
-from ussd_server.values import iso_milliseconds, kampala_day, new_id
+from ussd_server.values import iso_milliseconds, new_id
 
 log = logger(__name__)
 
 _WRITE_SECONDS = 0.5
 _MOST_WAITING = 5000
+_MOST_USES = 100_000
 _AT_ONCE = 250
 
 _Use = tuple[str, str, str, int, str, str]
@@ -35,16 +36,19 @@ class RequestRecorder:
 
     def __init__(self) -> None:
         self._waiting: deque[LoggedRequest] = deque()
-        self._uses: Counter[_Use] = Counter()
+        # Many threads append, which is atomic; only the writer counts.
+        self._uses: deque[_Use] = deque()
+        self._counted: Counter[_Use] = Counter()
         self._closed = threading.Event()
         self._writer: threading.Thread | None = None
         self._starting, self._writing = threading.Lock(), threading.Lock()
 
-    def note_use(self, request: LoggedRequest, scope: str) -> None:
-        """Count a call of a key."""
-        if request.key_id is not None:
-            day, endpoint = kampala_day(request.at), f"{request.method} {request.path}"
-            self._uses[request.key_id, day, endpoint, request.status, request.code, scope] += 1
+    def count(self, key_id: str, day: str, endpoint: str, status: int, code: str, scope: str) -> None:
+        """Count a call of a key. `day` is the one in Kampala, `scope` what the endpoint needs."""
+        if len(self._uses) >= _MOST_USES:
+            count_dropped_requests()
+            return
+        self._uses.append((key_id, day, endpoint, status, code, scope))
         self._start_writer()
 
     def note(self, request: LoggedRequest) -> None:
@@ -58,19 +62,19 @@ class RequestRecorder:
     def write(self) -> None:
         """Write what waits. What cannot be written now is kept, as far as there is room."""
         with self._writing:
-            uses, self._uses = self._uses, Counter()
+            while self._uses:
+                self._counted[self._uses.popleft()] += 1
             try:
                 # Sorted, so that processes that count the same uses at the same time cannot deadlock.
-                for batch in _parts(sorted(uses)):
+                for batch in _parts(sorted(self._counted)):
                     with unit_of_work():
-                        _add_uses([(*use, uses[use]) for use in batch])
+                        _add_uses([(*use, self._counted[use]) for use in batch])
                     for use in batch:
-                        del uses[use]
+                        del self._counted[use]
                 while self._waiting:
                     self._write_some()
             except DATABASE_TROUBLE:
                 log.info("requests could not be written to the log")
-                self._uses.update(uses)
             finally:
                 release_connection()
 
@@ -94,7 +98,7 @@ class RequestRecorder:
         self._closed.set()
         if self._writer is not None and self._writer is not threading.current_thread():
             self._writer.join()
-        if self._waiting or self._uses:
+        if self._waiting or self._uses or self._counted:
             self.write()
 
     def _start_writer(self) -> None:
@@ -109,7 +113,7 @@ class RequestRecorder:
     def _write_again_and_again(self) -> None:
         while not self._closed.wait(_WRITE_SECONDS):
             try:
-                if self._waiting or self._uses:
+                if self._waiting or self._uses or self._counted:
                     self.write()
             except Exception as error:
                 log.error("requests were lost by a mistake of ours", error=trace_of(error))
