@@ -1,4 +1,4 @@
-"""Lighthouse on four pages, and what makes a page quick on any machine: light, nothing that blocks or moves."""
+"""Lighthouse on two pages, and what makes a page quick on any machine: light, nothing that blocks or moves."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from tests.console.browser.visitor import Console, Visitor
 pytestmark = pytest.mark.needs_chromium
 
 PAGES = ("", "/transactions", "/phone", "/menus/shop")
+# Each takes ten seconds; the other pages are built of the same parts, and axe looks at all of them.
+AUDITED = ("/transactions", "/phone")
 _PACKAGE = "lighthouse@12.8.2"
 _LEAST = 0.95
 _MOST_REQUESTS = 8
@@ -92,9 +94,7 @@ def test_pages_are_light_and_nothing_on_them_blocks_or_moves(visitor: Visitor) -
 
 @pytest.mark.needs_node
 @pytest.mark.timeout(600)
-def test_lighthouse_finds_four_pages_accessible_and_well_made(
-    visitor: Visitor, console: Console, tmp_path: Path
-) -> None:
+def test_lighthouse_finds_pages_accessible_and_well_made(visitor: Visitor, console: Console, tmp_path: Path) -> None:
     install = ["npm", "install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", ".", _PACKAGE]
     subprocess.run(install, cwd=tmp_path, check=True, timeout=300)
     (tmp_path / "audit.mjs").write_text(_AUDITOR)
@@ -104,7 +104,7 @@ def test_lighthouse_finds_four_pages_accessible_and_well_made(
         wanted = {
             "port": port,
             "cookie": f"console={cookie['value']}",
-            "pages": [f"{console.base_url}/console{path}" for path in PAGES],
+            "pages": [f"{console.base_url}/console{path}" for path in AUDITED],
         }
         audited = subprocess.run(
             ["node", "audit.mjs"],
