@@ -14,9 +14,10 @@ import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 
+from testbed.emptied import EmptiedDatabase
 from testbed.postgres import create_database, drop_database, temporary_server
 from testbed.valkey import Server
-from tests.support.made_once import compile_each_route_once, hash_passwords_quickly
+from tests.support.made_once import compile_each_route_once, compile_each_template_once, hash_passwords_quickly
 from tests.support.sandbox import sandbox_settings
 from ussd_server.app import create_app
 from ussd_server.bootstrap import Services, build_services
@@ -38,6 +39,7 @@ hypothesis.settings.load_profile("ours")
 redis_client.TIMEOUT_SECONDS = 5.0
 
 compile_each_route_once()
+compile_each_template_once()
 hash_passwords_quickly()
 
 PROGRAM_FOLDERS = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"])
@@ -138,19 +140,25 @@ def migrated_postgres(postgres_url: str) -> Iterator[str]:
     drop_database(postgres_url, url)
 
 
+@pytest.fixture(scope="session")
+def emptied_postgres(migrated_postgres: str) -> Iterator[EmptiedDatabase]:
+    """A database that each test finds as it was migrated."""
+    database = EmptiedDatabase(migrated_postgres)
+    yield database
+    database.drop()
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """A database of this test's own, once on SQLite and once on PostgreSQL."""
+    """A database as it was migrated, once on SQLite and once on PostgreSQL."""
     if request.param == "sqlite":
         path = tmp_path / "test.db"
         shutil.copy(request.getfixturevalue("migrated_sqlite"), path)
         yield f"sqlite:///{path}"
         return
-    server_url = request.getfixturevalue("postgres_url")
-    template = request.getfixturevalue("migrated_postgres").rpartition("/")[2]
-    url = create_database(server_url, template)
-    yield url
-    drop_database(server_url, url)
+    database: EmptiedDatabase = request.getfixturevalue("emptied_postgres")
+    yield database.take()
+    database.give_back()
 
 
 @pytest.fixture

@@ -1,8 +1,10 @@
-"""Expensive parts that are the same in all tests, made once: compiled routes, slow hashes."""
+"""Expensive parts that are the same in all tests, made once: compiled routes and templates, slow hashes."""
 
 from __future__ import annotations
 
 from argon2 import PasswordHasher
+from flask import Flask
+from jinja2.bccache import Bucket, BytecodeCache
 from werkzeug.routing import Rule
 
 from ussd_server.security import passwords
@@ -24,6 +26,23 @@ def compile_each_route_once() -> None:
         vars(rule).update(compiled[key])
 
     Rule.compile = compile_once  # type: ignore[method-assign]
+
+
+class _CompiledTemplates(BytecodeCache):
+    def __init__(self) -> None:
+        self._kept = dict[str, bytes]()
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        if kept := self._kept.get(bucket.key):
+            bucket.bytecode_from_string(kept)
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        self._kept[bucket.key] = bucket.bytecode_to_string()
+
+
+def compile_each_template_once() -> None:
+    """Let applications of this process share their compiled templates."""
+    Flask.jinja_options = Flask.jinja_options | {"bytecode_cache": _CompiledTemplates()}
 
 
 def hash_passwords_quickly() -> None:

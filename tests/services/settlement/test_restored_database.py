@@ -93,6 +93,17 @@ class Town:
         return [each.amount_cents for each in self.stand_in.book.payments() if each.paid_at is not None]
 
 
+@pytest.fixture
+def settings(settings: Settings, migrated_postgres: str) -> Iterator[Settings]:
+    """Settings with a database that can be copied, because nothing else is connected to it."""
+    if settings.database_url.startswith("sqlite"):
+        yield settings
+        return
+    url = create_database(migrated_postgres, migrated_postgres.rpartition("/")[2])
+    yield replace(settings, database_url=url)
+    drop_database(migrated_postgres, url)
+
+
 @pytest.fixture(params=NUMBERS)
 def town(request: pytest.FixtureRequest, settings: Settings, clock: MovableClock) -> Iterator[Town]:
     with ExitStack() as stack:
