@@ -90,6 +90,7 @@ document.addEventListener("htmx:beforeSwap", (event) => {
 
 document.addEventListener("htmx:load", (event) => {
   showCopyButtons(event.detail.elt);
+  showAttention(event.detail.elt);
   for (const id of opened) document.getElementById(id)?.setAttribute("open", "");
   if (!focused) return;
   const choices = [...event.detail.elt.querySelectorAll(FOCUSABLE)];
@@ -97,6 +98,14 @@ document.addEventListener("htmx:load", (event) => {
   again?.focus({ preventScroll: true });
   focused = null;
 });
+
+// The browser's title says how much needs its reader.
+function showAttention(part) {
+  const count = part.dataset?.attention;
+  if (count === undefined) return;
+  const title = document.title.replace(/^\(\d+\) /, "");
+  document.title = count === "0" ? title : `(${count}) ${title}`;
+}
 
 function isSelected(part) {
   const selection = document.getSelection();

@@ -43,7 +43,7 @@ def list_reviews(context: RequestContext) -> Response:
         empty_title="No review is open",
         empty_text="Payments that no provider confirmed appear here.",
     )
-    return show_table("console/operator/reviews.html", table)
+    return show_table("console/operator/reviews.html", table, attention_count=services().reviews.count(context))
 
 
 @console.page("GET", "/operator/proposals", who="operator")
@@ -76,7 +76,9 @@ def withdraw_proposal(context: RequestContext, proposal_id: str) -> Any:
 
 def _proposals_page(context: RequestContext, error: ServiceError | None = None) -> str:
     shown = services().proposals.show_open(context)
-    return render_template("console/operator/proposals.html", shown=shown, me=context.caller.operator, error=error)
+    me = context.caller.operator
+    count = sum(each.proposal.proposed_by != me for each in shown)
+    return render_template("console/operator/proposals.html", shown=shown, me=me, error=error, attention_count=count)
 
 
 def _id(item: ReviewItem) -> str:
