@@ -8,7 +8,7 @@ from flask import Response, flash, redirect, render_template, request, url_for
 
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
-from ussd_server.console.formats import LANGUAGES, NETWORKS
+from ussd_server.console.formats import LANGUAGES, NETWORKS, iso
 from ussd_server.console.tables import Column, DataTable, show_table
 from ussd_server.context import RequestContext
 from ussd_server.services.menus.messages import (
@@ -128,7 +128,11 @@ def save_menu(context: RequestContext, menu_id: str) -> Any:
 
 @console.page("POST", "/menus/<menu_id>/publish", needs="menus:write")
 def publish_menu(context: RequestContext, menu_id: str) -> Any:
-    """Publish the draft."""
+    """Publish the draft, unless it was saved anew after its changes were shown."""
+    menu = services().menus.get(NameMenu(menu_id), context)
+    if request.form.get("draft_saved_at") != iso(menu.draft_saved_at):
+        flash("The draft was not published: it was saved anew. Read what it changes now.", "warn")
+        return redirect(url_for("console.show_menu_version", menu_id=menu_id, version="draft"), 303)
     try:
         published = services().menus.publish(NameMenu(menu_id), context)
         flash(f"Version {published.version} is published. New sessions use it; open ones keep theirs.", "good")
@@ -168,6 +172,7 @@ def show_menu_version(context: RequestContext, menu_id: str, version: str) -> st
         menu=menu,
         version=new,
         old=old,
+        may_publish=new is None and menu.draft != menu.published and context.may("menus:write"),
         difference=diagrams.difference(CompareVersions(menu_id, old, new), context) if old else (),
         text=diagrams.text(NameVersion(menu_id, new), context),
     )
