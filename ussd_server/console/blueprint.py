@@ -116,6 +116,7 @@ class ConsolePages(Blueprint):
                         return refusal
                 return view(context, **variables)
 
+            serve.who, serve.needs = who, needs  # type: ignore[attr-defined]
             serve.max_body_bytes = max_body_bytes  # type: ignore[attr-defined]
             serve.streams_body = streams_body  # type: ignore[attr-defined]
             self.add_url_rule(path or "", view.__name__, serve, methods=[method])
