@@ -26,7 +26,7 @@ from ussd_server.services.reports.messages import bounds_of_day
 from ussd_server.values import KAMPALA
 
 _COLUMNS = (
-    Column("provider", "Provider"),
+    Column("provider", "Provider", "word"),
     Column("status", "State", "status", value=lambda state: state.status.value),
     Column("since", "Since", "moment"),
     Column("message", "Message"),

@@ -82,13 +82,15 @@ def show_menu(context: RequestContext, menu_id: str) -> str:
     is_draft = request.args.get("of") == "draft" or menu.published_version is None
     version = None if is_draft else menu.published_version
     scripts = menu.draft.get("scripts")
+    text = services().diagrams.text(NameVersion(menu_id), context)
     return render_template(
         "console/menus/menu.html",
         menu=menu,
+        menu_id=menu_id,
         is_draft=is_draft,
         drop_offs=drop_offs,
         diagram=services().diagrams.draw(DrawMenu(menu_id, version, notes=_notes(drop_offs)), context),
-        report=services().menus.check(CheckMenu(menu_id), context),
+        report=services().menus.check(CheckMenu(menu_id, source=_source(text)), context),
         screens=services().diagrams.fullest_screens(NameVersion(menu_id), context),
         scripts=[each for each in scripts if isinstance(each, dict)] if isinstance(scripts, list) else [],
         versions=services().menus.versions(NameMenu(menu_id), context),
@@ -103,7 +105,7 @@ def show_menu(context: RequestContext, menu_id: str) -> str:
 def edit_menu(context: RequestContext, menu_id: str) -> str:
     """The draft as text, with its check beside it."""
     text = services().diagrams.text(NameVersion(menu_id), context)
-    return _editor(menu_id, text, services().menus.check(CheckMenu(menu_id), context), None)
+    return _editor(menu_id, text, services().menus.check(CheckMenu(menu_id, source=_source(text)), context), None)
 
 
 @console.page("POST", "/menus/<menu_id>/edit", needs="menus:write", max_body_bytes=_MOST_BYTES)
@@ -122,7 +124,7 @@ def save_menu(context: RequestContext, menu_id: str) -> Any:
             raise
         error = refusal
     if "HX-Request" in request.headers:
-        return render_template("console/menus/report.html", report=report, error=error)
+        return render_template("console/menus/report.html", menu_id=menu_id, report=report, error=error)
     return Response(_editor(menu_id, text, report, error), status=error.code.http_status if error else 200)
 
 
