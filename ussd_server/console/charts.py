@@ -10,7 +10,7 @@ from markupsafe import Markup
 Point = tuple[str, float | None]
 """A label and a value from 0 up; None leaves a gap."""
 
-_HEIGHT, _LEFT, _BOTTOM, _TOP = 200, 56, 24, 10
+_HEIGHT, _LEFT, _BOTTOM, _TOP = 200, 56, 36, 10
 _WIDTH = 720
 
 _BAR = Markup(
@@ -70,7 +70,7 @@ def _frame(points: Sequence[Point], top: float, title: str, shapes: Markup, widt
     )
     labels = Markup("").join(
         Markup('<text class="label" x="{:.1f}" y="{}">{}</text>').format(
-            _LEFT + (index + 0.5) * step, _HEIGHT - 6, label
+            _LEFT + (index + 0.5) * step, _HEIGHT - 4, label
         )
         for index, (label, _) in enumerate(points)
         if index % every == 0

@@ -263,6 +263,16 @@ def test_a_finding_of_the_check_leads_to_its_line(visitor: Visitor) -> None:
         assert badge.evaluate("badge => badge.offsetHeight") < 30, "it is no taller than its word"
 
 
+def test_a_table_fits_the_paper(visitor: Visitor, console: Console) -> None:
+    console.pay()
+    with visitor.tab(width=794) as page:
+        page.emulate_media(media="print")
+        for path in ("/statements", "/transactions", "/reports"):
+            page.goto(f"/console{path}")
+            assert page.evaluate("document.documentElement.scrollWidth") <= 794, path
+            assert page.get_by_role("button", name="Menu").is_hidden()
+
+
 def test_pages_work_without_scripts(visitor: Visitor, console: Console) -> None:
     with visitor.tab(scheme="light", width=360) as page:
         cookies = page.context.storage_state()

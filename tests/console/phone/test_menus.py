@@ -10,10 +10,12 @@ from tests.console.conftest import ConsoleVisitor, Visit
 from tests.support.example_client import ExampleClient
 from tests.support.shop import CODE, OPERATOR, VOUCHER, Shop, shop_document
 from ussd_server.bootstrap import Services
+from ussd_server.context import operator_context
 from ussd_server.gateways.messages import HandsetCall
 from ussd_server.models.ussd import UssdSession
-from ussd_server.services.menus.messages import AssignCode
+from ussd_server.services.menus.messages import AssignCode, NameMenu
 from ussd_server.services.sessions.messages import ListSessions
+from ussd_server.values import iso_milliseconds
 
 
 def saved_at(visitor: ConsoleVisitor) -> str:
@@ -70,7 +72,10 @@ def test_a_menu_is_uploaded_checked_bound_published_changed_and_rolled_back(
     visitor.post("/menus/shop/edit", text=wrong, do="save")
     visitor.post("/menus/shop/publish", draft_saved_at=shown_before)
     assert "it was saved anew" in visitor.get("/menus/shop/versions/draft").text
-    publish(visitor)
+    assert "The check found errors" in visitor.get("/menus/shop/versions/draft").text
+    assert "Publish it" not in visitor.get("/menus/shop/versions/draft").text
+    saved = services.menus.get(NameMenu("shop"), operator_context(example_client.id)).draft_saved_at
+    visitor.post("/menus/shop/publish", draft_saved_at=iso_milliseconds(saved))
     assert "was not published" in visitor.get("/menus/shop").text
     visitor.post("/menus/shop/edit", text=changed, do="save")
     publish(visitor)

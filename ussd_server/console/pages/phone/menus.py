@@ -168,13 +168,14 @@ def show_menu_version(context: RequestContext, menu_id: str, version: str) -> st
     menu = services().menus.get(NameMenu(menu_id), context)
     new = None if version == "draft" else _number(version)
     old = menu.published_version if new is None else new - 1
+    may_publish = new is None and menu.draft != menu.published and context.may("menus:write")
     diagrams = services().diagrams
     return render_template(
         "console/menus/version.html",
         menu=menu,
         version=new,
         old=old,
-        may_publish=new is None and menu.draft != menu.published and context.may("menus:write"),
+        report=services().menus.check(CheckMenu(menu_id), context) if may_publish else None,
         difference=diagrams.difference(CompareVersions(menu_id, old, new), context) if old else (),
         text=diagrams.text(NameVersion(menu_id, new), context),
     )
