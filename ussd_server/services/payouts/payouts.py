@@ -11,7 +11,7 @@ from peewee import JOIN, fn
 from ussd_server.context import RequestContext
 from ussd_server.database.compiled_queries import lock_row
 from ussd_server.database.unit_of_work import release_connection
-from ussd_server.logs import logger
+from ussd_server.logs import Logger
 from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.providers import ProviderFloat
 from ussd_server.models.transactions import Transaction
@@ -47,7 +47,7 @@ from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id
 from ussd_server.wire import Page
 
-log = logger(__name__)
+log = Logger(__name__)
 
 # Other requests of the process go on between two reads.
 _ITEMS_OF_STREAM = 100
