@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TextIO
@@ -27,7 +28,7 @@ _FIELDS = frozenset({
     "event", "level", "at", "logger", "place", "error",
     "request_id", "client_id", "transaction_id", "event_id", "delivery_id", "mail_id", "webhook_id", "channel_id",
     "endpoint", "status", "code", "took_ms", "provider", "kind", "outcome", "trouble", "work", "why",
-    "process", "exit_status", "pause_seconds", "worker", "leases", "gap_seconds",
+    "process", "version", "exit_status", "pause_seconds", "worker", "leases", "gap_seconds",
 })  # fmt: skip
 
 
@@ -191,6 +192,11 @@ def configure_logs(level: str, file: Path | None = None) -> None:
     logging.basicConfig(level="WARNING", handlers=handlers, force=True)
     logging.getLogger("ussd_server").setLevel(level)
     call_lines = handlers[0] if logging.getLogger(_CALLS).isEnabledFor(logging.INFO) else None
+
+
+def log_start(process: str) -> None:
+    """Log that a process begins to work, with its version."""
+    _log.info("a process starts", process=process, version=version("ussd-server"))
 
 
 def log_fatal_errors() -> None:

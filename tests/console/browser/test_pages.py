@@ -16,7 +16,12 @@ from ussd_server.models.clients import Login
 from ussd_server.services.clients.key_messages import CreateApiKey
 from ussd_server.services.mail import outbox
 from ussd_server.services.sessions.messages import BeginSession
-from ussd_server.services.transactions.messages import CreateDeposit, GetTransaction
+from ussd_server.services.transactions.messages import (
+    CreateDeposit,
+    CreateTransaction,
+    GetTransaction,
+    TransactionType,
+)
 
 pytestmark = pytest.mark.needs_chromium
 
@@ -201,6 +206,48 @@ def test_a_live_part_follows_what_happens(visitor: Visitor, console: Console) ->
         page.get_by_text("0 of 100").wait_for()
         console.services.auth.authenticate_key(key.apikey, key.apisecret, "192.0.2.1")
         page.get_by_text("1 of 100").wait_for()
+
+
+def test_a_live_part_keeps_the_focus_and_waits_while_its_text_is_selected(visitor: Visitor, console: Console) -> None:
+    context = operator_context(console.client.id)
+    order = CreateTransaction(TransactionType.COLLECTION, "+256770000004", 500_000, secrets.token_hex(16))
+    made = console.services.transactions.create(order, context).transaction.transaction_id
+    with visitor.tab() as page:
+        page.goto(f"/console/transactions/{made}")
+        button = page.get_by_role("button", name="Copy reference")
+        button.focus()
+        live = page.locator("#live")
+        live.evaluate("part => getSelection().selectAllChildren(part)")
+        console.advance(made)
+        with page.expect_response(lambda reply: reply.status == 200 and "x-console-poll" in reply.request.headers):
+            pass
+        expect(live.get_by_text("created", exact=True).first).to_be_visible()
+        page.evaluate("getSelection().removeAllRanges()")
+        live.get_by_text("pending", exact=True).first.wait_for()
+        expect(button).to_be_focused()
+
+
+def test_a_page_says_what_it_shows_without_a_network_and_keeps_a_form_when_its_sender_was_signed_out(
+    visitor: Visitor, console: Console
+) -> None:
+    key = console.services.api_keys.create(CreateApiKey(None), console.client.call())
+    # Not a tab of a visitor, because Chromium notes lost and refused requests as errors.
+    context = visitor.browser.new_context(base_url=console.base_url)
+    context.set_default_timeout(90_000)
+    page = context.new_page()
+    visitor.sign_in(page)
+    page.goto(f"/console/api-keys/{key.id}")
+    context.set_offline(True)
+    page.get_by_text("Not connected. This page shows what was known at").wait_for()
+    context.set_offline(False)
+    expect(page.locator("#connection")).to_be_hidden()
+    page.get_by_text("Rotate the secret …").click()
+    page.get_by_label("The old secret stays valid").select_option(index=0)
+    context.clear_cookies()
+    page.get_by_text("You are signed out. A form that you send now is kept").wait_for()
+    page.get_by_role("button", name="Rotate now").click()
+    page.get_by_text("Sign in and your form goes on where you left it").wait_for()
+    context.close()
 
 
 def test_pages_work_without_scripts(visitor: Visitor, console: Console) -> None:
