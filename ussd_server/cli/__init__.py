@@ -51,6 +51,7 @@ _COMMANDS = {
     "subscribers": "ussd_server.cli.clients.subscribers",
     "transactions": "ussd_server.cli.money.transactions",
     "users": "ussd_server.cli.clients.users",
+    "webhooks": "ussd_server.cli.clients.webhooks",
     "worker": "ussd_server.cli.service.run",
 }
 
@@ -145,21 +146,22 @@ def with_json(command: Command) -> Command:
 
 
 def show(result: Any, sentence: str, *, as_json: bool) -> None:
-    """Print `result` as JSON, or the `sentence`."""
+    """Print `result` as JSON, or the `sentence`. A list is an object with `items`, as in the API."""
+    if as_json and isinstance(result, list | tuple):
+        result = {"items": result}
     click.echo(json.dumps(result, indent=2, ensure_ascii=False, default=_plain) if as_json else sentence)
 
 
 def _plain(value: Any) -> Any:
-    """Return a value in the API's format: amounts in shillings by the API's names, beside the cents."""
+    """Return a value in the API's format: amounts are shillings, without `_cents` in their names."""
     if isinstance(value, datetime):
         return iso_milliseconds(value)
     if not is_dataclass(value) or isinstance(value, type):
         return str(value)
     plain = {}
     for field in fields(value):
-        plain[field.name] = found = getattr(value, field.name)
-        if field.name.endswith("_cents"):
-            plain[field.name.removesuffix("_cents")] = None if found is None else shillings(found)
+        found, name = getattr(value, field.name), field.name.removesuffix("_cents")
+        plain[name] = shillings(found) if name != field.name and found is not None else found
     return plain
 
 
