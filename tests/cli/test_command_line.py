@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
+from threading import Event
 from unittest.mock import Mock
 
 import click
@@ -17,6 +18,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ussd_server.cli import main
+from ussd_server.cli.progress import progress
 from ussd_server.server.running import announced
 from ussd_server.settings import read_settings
 
@@ -178,6 +180,28 @@ def test_commands_and_options_are_taken_in_any_case_and_the_nearest_one_is_propo
     assert "There is no menu shop-bil. Did you mean shop-bill?" in run("menu", "show", "shop-bil", *client).output
     bound = run("codes", "assign", "*384*8#", *client, "--menu", "shop_bill")
     assert "There is no menu shop_bill. Did you mean shop-bill?" in bound.output
+
+
+def test_a_command_that_takes_long_shows_its_progress_on_a_terminal_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn, is_drawn = list[str](), Event()
+
+    def write(text: str, **_where: bool) -> None:
+        drawn.append(text)
+        is_drawn.set()
+
+    monkeypatch.setattr("ussd_server.cli.progress.SECONDS_WITHOUT_PROGRESS", 0.0)
+    monkeypatch.setattr(click, "echo", write)
+    monkeypatch.setattr("sys.stderr", Mock(isatty=lambda: False))
+    with progress("rows") as show_rows:
+        show_rows(12_345)
+    assert drawn == []
+    monkeypatch.setattr("sys.stderr", Mock(isatty=lambda: True))
+    with progress("rows") as show_rows:
+        show_rows(12_345)
+        assert is_drawn.wait(10)
+    # The first may be drawn before the count is known. The last clears the line.
+    assert drawn[0] in ("\x1b[K0 s\r", "\x1b[K12,345 rows, 0 s\r")
+    assert drawn[-1] == "\x1b[K"
 
 
 def test_a_code_is_taken_from_another_menu_only_when_that_is_wanted(folder: Path) -> None:
