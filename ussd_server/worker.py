@@ -13,13 +13,13 @@ from typing import Any, TypeVar
 from ussd_server.bootstrap import Services
 from ussd_server.database.connections import UnsupportedDatabaseError
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE, close_connections, release_connection
-from ussd_server.logs import logger, now_about, trace_of
+from ussd_server.logs import Logger, now_about, trace_of
 from ussd_server.services.mail.sending import THREADS as MAIL_THREADS
 from ussd_server.services.operations.heartbeat import BEAT_SECONDS
 
 Work = TypeVar("Work")
 
-log = logger(__name__)
+log = Logger(__name__)
 
 _TICK_SECONDS = 0.5
 _SHORT_TICK_SECONDS = 0.2

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from ussd_server.clock import Clock
 from ussd_server.database.unit_of_work import skip_locked, unit_of_work
-from ussd_server.logs import logger
+from ussd_server.logs import Logger
 from ussd_server.models.operations import WorkerHeartbeat
 from ussd_server.providers.messages import ProviderAnswer
 from ussd_server.services.leases import Leases
@@ -21,7 +21,7 @@ from ussd_server.services.operations.messages import Measure, WorkerView
 from ussd_server.services.providers.call_counts import CallCounts
 from ussd_server.services.providers.providers import Providers
 
-log = logger(__name__)
+log = Logger(__name__)
 
 # After so long, a silent worker counts as removed on purpose. Until then an alert reports it.
 _KEPT = timedelta(days=1)

@@ -52,6 +52,7 @@ _COLUMNS = (
     Column("description", "Description"),
     Column("payout_id", "Id", "id", where="files"),
 )
+_OTHERS = "an operator, or a person or key that was deleted"
 _ITEM_COLUMNS = (
     Column("line", "Line", "number"),
     Column("phone_number", "Phone number", "code"),
@@ -254,8 +255,8 @@ def _people(payout: PayoutView, context: RequestContext) -> dict[str, Any]:
     counted_as_maker = services().payouts.counted_as_maker(NamePayout(payout.payout_id), context)
     is_open = payout.status is PayoutStatus.DRAFT and payout.ready_count > 0
     return {
-        "created_by": names.get(payout.created_by, "a person or key that was deleted"),
-        "approved_by": payout.approved_by and names.get(payout.approved_by, "a person or key that was deleted"),
+        "created_by": names.get(payout.created_by, _OTHERS),
+        "approved_by": payout.approved_by and names.get(payout.approved_by, _OTHERS),
         "approvers": reader.who_may("payouts:approve", context, without=counted_as_maker) if is_open else (),
         "may_correct": payout.status is PayoutStatus.DRAFT and payout.created_by == context.caller.user_id,
         "is_maker": context.caller.user_id in counted_as_maker,
