@@ -29,6 +29,7 @@ _TAKE_OVER_SECONDS = 1.0
 _FLOATS_SECONDS = 5.0
 _REPORTS_SECONDS = 60.0
 _DIGESTS_SECONDS = 600.0
+_CALLS_SECONDS = 60.0
 _OUTAGES_SECONDS = 15.0
 _REMINDERS_SECONDS = 60.0
 _SESSIONS_AT_ONCE = 200
@@ -75,6 +76,7 @@ class Worker:
             Thread(target=self._keep_alive, args=(finished,), name="heartbeat"),
             self._repeated("ask for floats", _FLOATS_SECONDS, self._services.floats.ask, stop),
             self._repeated("write digests of past days", _DIGESTS_SECONDS, digests.write, stop),
+            self._repeated("write counts of calls", _CALLS_SECONDS, self._services.call_history.write, stop),
             self._repeated("look at outages", _OUTAGES_SECONDS, self._services.outage_watch.look, stop),
             self._repeated(
                 "write notices of expiry", _REMINDERS_SECONDS, self._services.key_expiry_notices.write, stop
@@ -95,6 +97,7 @@ class Worker:
         finished.set()
         for thread in beside:
             thread.join()
+        self._attempt("write counts of calls", self._services.call_history.write)
         self._attempt("end its heartbeat", self._services.runtime.heartbeat.end)
         release_connection()
 

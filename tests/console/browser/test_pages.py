@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.console.browser.visitor import LOOKS, Console, Paths, Visitor
+from tests.support.example_client import OPERATOR
 from ussd_server.context import operator_context
 from ussd_server.models.clients import Login
 from ussd_server.services.clients.key_messages import CreateApiKey
@@ -95,6 +96,7 @@ def test_every_page_is_accessible_and_fits(
 ) -> None:
     key = console.services.api_keys.create(CreateApiKey(("ussd:read",)), console.client.call())
     paid, drafted = console.pay(), console.draft_payout()
+    console.services.deposits.create(CreateDeposit(console.client.id, 123_456_789_000, f"{scheme} bank"), OPERATOR)
     with visitor.tab(scheme, width) as page:
         own = (f"/api-keys/{key.id}", f"/api-keys/{key.id}/edit", f"/transactions/{paid}")
         payout = (f"/payouts/{drafted}", f"/payouts/{drafted}/correct", f"{delivered[0]}/edit")
@@ -188,7 +190,7 @@ def test_the_menu_opens_on_a_phone_and_a_key_is_made_revealed_copied_and_deleted
         page.get_by_role("button", name="Menu").click()
         visitor.look_at(page)
         page.get_by_role("link", name="API keys").click()
-        page.get_by_role("link", name="New API key").click()
+        page.get_by_role("link", name="New API key").first.click()
         page.get_by_role("button", name="Create the key").click()
         page.get_by_role("button", name="Reveal").click()
         page.context.grant_permissions(["clipboard-read", "clipboard-write"])
@@ -248,6 +250,27 @@ def test_a_page_says_what_it_shows_without_a_network_and_keeps_a_form_when_its_s
     page.get_by_role("button", name="Rotate now").click()
     page.get_by_text("Sign in and your form goes on where you left it").wait_for()
     context.close()
+
+
+def test_a_finding_of_the_check_leads_to_its_line(visitor: Visitor) -> None:
+    with visitor.tab() as page:
+        page.goto("/console/menus/shop/edit")
+        line = "  root: {type: text, text: {en: Hello}, goto: nowhere}"
+        page.locator("#text").fill(f"id: shop\nstart: root\nnodes:\n{line}\n")
+        page.get_by_role("link", name="Go to line 4").first.click()
+        assert page.evaluate("getSelection().toString()") == line
+        badge = page.locator(".findings .badge").first
+        assert badge.evaluate("badge => badge.offsetHeight") < 30, "it is no taller than its word"
+
+
+def test_a_table_fits_the_paper(visitor: Visitor, console: Console) -> None:
+    console.pay()
+    with visitor.tab(width=794) as page:
+        page.emulate_media(media="print")
+        for path in ("/statements", "/transactions", "/reports"):
+            page.goto(f"/console{path}")
+            assert page.evaluate("document.documentElement.scrollWidth") <= 794, path
+            assert page.get_by_role("button", name="Menu").is_hidden()
 
 
 def test_pages_work_without_scripts(visitor: Visitor, console: Console) -> None:

@@ -211,4 +211,5 @@ class PayoutItemView:
     transaction_id: Annotated[str | None, "The disbursement that the row became; null before the approval."]
     failure: Annotated[Failure | None, "Why the row failed; null unless its state is `failed`."]
     registered_name: Annotated[str | None, "The name that the provider has for the number; null until it was asked."]
+    provider_transaction_id: str | None
     amount_text: Annotated[str | None, "What stands where the amount should, in an invalid row; null otherwise."]

@@ -55,7 +55,7 @@ log = Logger(__name__)
 _ITEMS_OF_STREAM = 100
 _COLUMNS = (
     "line", "phone_number", "amount", "fee", "reference", "description", "name", "name_match", "state", "problems",
-    "transaction_id", "failure", "registered_name",
+    "transaction_id", "failure", "registered_name", "receipt",
 )  # fmt: skip
 
 
@@ -244,7 +244,12 @@ def _items(payout: Payout, request: ListPayoutItems, after: int, limit: int) -> 
     shown_state = item_state(payout)
     rows: Any = (
         PayoutItem.select(
-            PayoutItem, Transaction.status, Transaction.failure_code, Transaction.fee_cents, shown_state.alias("state")
+            PayoutItem,
+            Transaction.status,
+            Transaction.failure_code,
+            Transaction.fee_cents,
+            Transaction.provider_transaction_id,
+            shown_state.alias("state"),
         )
         .join(Transaction, JOIN.LEFT_OUTER, on=(Transaction.id == PayoutItem.transaction_id), attr="transaction")
         .where(PayoutItem.payout_id == payout.id, PayoutItem.line > after)
@@ -275,6 +280,7 @@ def _cells(row: PayoutItemView) -> list[object]:
         row.transaction_id,
         failure,
         row.registered_name,
+        row.provider_transaction_id,
     ]
 
 

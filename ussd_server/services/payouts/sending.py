@@ -65,13 +65,16 @@ class PayoutSender:
         now_about(request_id=row.request_id)
         if row.status == PayoutStatus.DRAFT:
             self._match_names(row)
-        elif row.due_at is not None:
+        else:
             self._send(row.id)
 
     def _send(self, payout_id: str) -> None:
         released = 0
         with unit_of_work():
             row = lock_row(Payout, payout_id)
+            if row.due_at is None:
+                # A cancellation has completed it since it was claimed.
+                return
             now = self._clock.now()
             end_lease(row)
             if row.status == PayoutStatus.CANCELLED:

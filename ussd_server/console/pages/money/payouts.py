@@ -66,6 +66,7 @@ _ITEM_COLUMNS = (
     Column("result", "Result", "sentence", value=lambda item: _result(item), where="page"),
     Column("transaction_id", "Transaction", "id", where="files"),
     Column("problems", "Problems", value=lambda item: " ".join(item.problems), where="files"),
+    Column("receipt", "Receipt", value=lambda item: item.provider_transaction_id, where="files"),
     Column("failure", "Failure", value=lambda item: item.failure and item.failure.code, where="files"),
     Column("description", "Description", where="files"),
 )
@@ -190,8 +191,10 @@ def live_part(payout_id: str, context: RequestContext, client: ClientView | None
 
 def results_file(payout_id: str, context: RequestContext) -> Response:
     """The rows of a payout with their results, of the chosen state or of all."""
-    parts = services().payouts.csv(ListPayoutItems(payout_id, state=_state(), name_match=_name_match()), context)
-    return send_csv(f"payout-{payout_id}.csv", parts)
+    payout = services().payouts.get(NamePayout(payout_id), context)
+    wanted = ListPayoutItems(payout_id, state=_state(), name_match=_name_match())
+    parts = services().payouts.csv(wanted, context)
+    return send_csv(parts, "payout", payout.reference, wanted.state, wanted.name_match)
 
 
 def _refused(payout_id: str, error: ServiceError, context: RequestContext, client: ClientView | None) -> Response:

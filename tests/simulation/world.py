@@ -1,0 +1,357 @@
+"""A world: runs a plan to its end and returns the history of everything that was seen from outside."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import logging
+import os
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+import ussd_server.values
+from tests.simulation.database import SqliteWorld, trouble
+from tests.simulation.plan import DAY_SECONDS, Incident
+from tests.simulation.processes import Fleet, Receiver
+from tests.simulation.provider import SimulatedProvider
+from tests.simulation.scheduler import Process, Scheduler, Task
+from tests.simulation.virtual_time import STARTED_AT, TIME
+from ussd_server.bootstrap import Services
+from ussd_server.context import Caller, CallerKind, RequestContext, operator_context
+from ussd_server.database.unit_of_work import DATABASE_TROUBLE
+from ussd_server.models.clients import Client
+from ussd_server.services.accounts.fees import set_fee
+from ussd_server.services.accounts.messages import FeeTerms
+from ussd_server.services.operations.book_check.check import check_ranges
+from ussd_server.services.reconciliation.messages import ReconcileStatement
+from ussd_server.services.settlement.messages import Callback
+from ussd_server.services.transactions.messages import (
+    CreateDeposit,
+    CreateRefund,
+    CreateTransaction,
+    TransactionType,
+)
+from ussd_server.services.webhooks.messages import CreateWebhook
+from ussd_server.settings import Settings, read_settings
+from ussd_server.status import Code, ServiceError
+from ussd_server.values import new_id
+
+_DEPOSIT_CENTS = 60_000_000
+# After the bad days: long enough for the last repeat of a webhook and the slowest enquiry.
+_QUIET_DAYS = 3
+_MOST_REPEATS = 8
+_TABLES = {
+    "account": "SELECT id, client_id, name, balance_cents, reserved_cents FROM ledger_accounts",
+    "transfer": "SELECT transaction_id, kind, purpose, debit_account_id, credit_account_id, amount_cents, hold_id "
+    "FROM ledger_transfers",
+    "transaction": "SELECT id, client_id, type, status, reference, phone_number, amount_cents, fee_cents, refund_of, "
+    "provider_reference, due_at, review_opened_at, review_closed_at, review_reason FROM transactions",
+    "event": "SELECT id, client_id, type, object_id, sequence FROM events",
+}
+_DUE = "(SELECT min(due_at) FROM {0} WHERE due_at IS NOT NULL AND leased_until IS NULL)"
+_LEASED = "(SELECT min(leased_until) FROM {0} WHERE due_at IS NOT NULL)"
+_OF_EACH = ", ".join(f"{_DUE}, {_LEASED}".format(table) for table in ("transactions", "payouts", "deliveries"))
+_HORIZON = f"SELECT EXISTS (SELECT 1 FROM pending_events), {_OF_EACH}"
+
+
+@dataclass
+class Outcome:
+    """What a world left: its history as lines, and the counts of points, faults and calls."""
+
+    history: list[dict[str, Any]]
+    points: Counter[tuple[str, str]]
+    faults: Counter[tuple[str, str]]
+
+    def text(self) -> str:
+        """The history as it is written to a file."""
+        return "".join(json.dumps(line, sort_keys=True) + "\n" for line in self.history)
+
+    def digest(self) -> str:
+        """Two runs of one plan have the same."""
+        return hashlib.sha256(self.text().encode()).hexdigest()
+
+
+class World:
+    """One run of a plan."""
+
+    def __init__(self, seed: int, folder: Path) -> None:
+        self.history: list[dict[str, Any]] = []
+        name = f"seed {seed}"
+        self.scheduler = Scheduler(name, self._horizon)
+        self.database = SqliteWorld(self.scheduler, folder)
+        random.seed(seed)
+        ussd_server.values._counter = count(1)
+        self.provider = SimulatedProvider(self.scheduler, name, self.note)
+        self.receiver = Receiver(self.scheduler, self.note, name)
+        self.fleet = Fleet(self.scheduler, _settings(folder, self.database.url), self.provider, self.receiver)
+        self.clients: list[RequestContext] = []
+        self._outside = Process("outside")
+        self._rng = Random(f"{name}/world")
+        self._calls = count(1)
+        self._log = _Mistakes(self.note)
+
+    def note(self, what: str, **given: Any) -> None:
+        """Add a line to the history."""
+        self.history.append({"at": round(TIME.now, 6), "what": what, **given})
+
+    def run(self, plan: list[Incident], days: float) -> Outcome:
+        """Run the plan, then quiet days without faults; return what was seen."""
+        logging.getLogger("ussd_server").addHandler(self._log)
+        try:
+            operator = self.fleet.services("operator")
+            self._set_up(operator)
+            self.scheduler.faults = self._strike
+            self.provider.call_back = self._call_back
+            for place in range(2):
+                self.fleet.start_worker(place, after=1.0)
+            for incident in plan:
+                self.scheduler.spawn(
+                    self._outside, incident.kind, lambda incident=incident: self._do(incident), incident.at
+                )
+            self.scheduler.run(days * DAY_SECONDS)
+            self._calm_down()
+            self.scheduler.run((days + _QUIET_DAYS) * DAY_SECONDS)
+            self._end(operator)
+        finally:
+            logging.getLogger("ussd_server").removeHandler(self._log)
+            self._close()
+        return Outcome(self.history, self.scheduler.points, self.scheduler.faults_at)
+
+    def _set_up(self, services: Services) -> None:
+        now = services.clock.now()
+        for place in range(2):
+            client_id = new_id(now)
+            Client.insert(
+                id=client_id, name=f"client {place}", is_active=True, created_at=now, updated_at=now
+            ).execute()
+            context = RequestContext(Caller(CallerKind.KEY, client_id=client_id, grants=None), request_id=f"r{place}")
+            self.clients.append(context)
+            for kind, fixed, share in (("collection", 50, 100), ("disbursement", 30_000, 0), ("refund", 0, 50)):
+                set_fee(FeeTerms(client_id, TransactionType(kind), fixed, share), operator_context(), now)
+            services.deposits.create(CreateDeposit(client_id, _DEPOSIT_CENTS, f"float {place}"), operator_context())
+            services.webhooks.create(CreateWebhook(f"http://127.0.0.1:9000/client-{place}"), context)
+            self.note("client", client=client_id, place=place, cents=_DEPOSIT_CENTS)
+
+    def _do(self, incident: Incident) -> None:
+        if incident.kind in ("collection", "disbursement", "refund"):
+            self._insist(incident)
+        else:
+            self._arm(incident)
+
+    def _insist(self, incident: Incident) -> None:
+        """A client calls until it has an answer, and then again as often as its plan says."""
+        again = list(incident.given["again"])
+        for _ in range(_MOST_REPEATS):
+            answer = self._call(incident)
+            if answer is None:
+                self.scheduler.pause(2.0)
+            elif not again:
+                return
+            else:
+                self.scheduler.pause(again.pop())
+
+    def _call(self, incident: Incident) -> dict[str, Any] | None:
+        """Call once in a web process; None when there was no answer in time."""
+        process, services = self.fleet.free_web()
+        number, given = next(self._calls), incident.given
+        context = self.clients[given["client"]]
+        answers: list[dict[str, Any]] = []
+        self.note(
+            "invoked",
+            call=number,
+            kind=incident.kind,
+            client=context.client_id,
+            **{name: given[name] for name in ("name", "phone", "cents", "of") if name in given},
+        )
+
+        def serve() -> None:
+            try:
+                created = self._order(services, incident, context)
+            except ServiceError as refusal:
+                answers.append({"refused": refusal.code.name})
+            except DATABASE_TROUBLE:
+                answers.append({"refused": Code.SERVICE_UNAVAILABLE.name, "unknown": True})
+            except Exception as mistake:
+                self.note("mistake", error=repr(mistake)[:300], step=incident.kind)
+            else:
+                view = created.transaction
+                answers.append(
+                    {
+                        "id": view.transaction_id,
+                        "status": view.status,
+                        "cents": view.amount_cents,
+                        "replayed": created.replayed,
+                    }
+                )
+
+        task = self.scheduler.spawn(process, incident.kind, serve)
+        self.scheduler.wait_for(task, given["patience"])
+        if not answers or answers[0].get("unknown"):
+            self.note("unknown", call=number)
+            return None
+        self.note("answered", call=number, **answers[0])
+        return answers[0]
+
+    def _order(self, services: Services, incident: Incident, context: RequestContext) -> Any:
+        given = incident.given
+        if incident.kind != "refund":
+            request = CreateTransaction(
+                TransactionType(incident.kind), given["phone"], given["cents"], given["name"], provider="mtn"
+            )
+            return services.transactions.create(request, context)
+        found = self.database.rows(
+            f"SELECT id FROM transactions WHERE reference = '{given['of']}' AND client_id = '{context.client_id}'"
+        )
+        if not found:
+            raise ServiceError(Code.TRANSACTION_NOT_FOUND, "The client has no id of its collection")
+        return services.refunds.create(CreateRefund(found[0][0], given["name"], given["cents"]), context)
+
+    def _arm(self, incident: Incident) -> None:
+        if incident.given["target"] == "worker":
+            process = self.fleet.workers[incident.given["place"]]
+        else:
+            process, _ = self.fleet.free_web()
+        if not process.is_dead:
+            process.armed = incident.kind, incident.given["after"]
+
+    def _strike(self, kind: str, task: Task, moment: str) -> None:
+        process = task.process
+        seconds = self._rng.choice((5.0, 20.0, 75.0)) * self._rng.uniform(0.7, 1.1)
+        self.note("fault", kind=kind, process=process.name, step=task.step, moment=moment)
+        if kind == "kill":
+            if process in self.fleet.workers:
+                place = self.fleet.workers.index(process)
+                self.scheduler.spawn(
+                    self._outside, "restart", lambda: self.fleet.start_worker(place), self._rng.uniform(0.5, 30)
+                )
+            self.scheduler.kill(process)
+        elif kind == "stall":
+            self.scheduler.pause(seconds)
+        elif kind == "freeze":
+            process.frozen_until = TIME.now + seconds
+        elif kind == "broken connection":
+            raise trouble()
+
+    def _call_back(self, reference: str) -> None:
+        """The provider calls back; the web process may do with it what it does with any call."""
+        process, services = self.fleet.free_web()
+        secret = services.runtime.tokens.callback_secret("mtn")
+
+        def serve() -> None:
+            try:
+                services.callbacks.receive(Callback("mtn", secret, json.dumps({"reference": reference}).encode()))
+            except DATABASE_TROUBLE:
+                return
+
+        self.scheduler.spawn(process, "callback", serve)
+
+    def _calm_down(self) -> None:
+        """No more faults: what is broken is started again, and the provider and the receivers answer."""
+        self.note("calm")
+        self.provider.is_honest = self.receiver.is_honest = True
+        self.scheduler.faults = lambda kind, task, moment: None
+        for process in [*self.fleet.workers, *(process for process, _ in self.fleet.web)]:
+            process.armed = None
+
+    def _end(self, services: Services) -> None:
+        self.note("end")
+        for entry in self.provider.book.values():
+            self.note(
+                "book",
+                reference=entry.reference,
+                direction=entry.direction,
+                phone=entry.phone,
+                cents=entry.cents,
+                began_at=entry.began_at,
+                moved_at=entry.moved_at,
+                failed_at=entry.failed_at,
+                is_kept=entry.status(TIME.now) == "succeeded",
+            )
+        for table, query in _TABLES.items():
+            names = [name.strip() for name in query.split("FROM")[0].removeprefix("SELECT").split(",")]
+            for row in self.database.rows(query):
+                self.note(table, **dict(zip(names, row, strict=True)))
+        if any(entry.status(TIME.now) == "succeeded" for entry in self.provider.book.values()):
+            self._reconcile(services)
+        now = services.clock.now()
+        for checked in check_ranges(batch=10_000, now=now, vault=services.runtime.vault):
+            for violation in checked.violations:
+                self.note("check", violation=str(violation))
+
+    def _reconcile(self, services: Services) -> None:
+        source = io.BytesIO(self.provider.statement())
+        statement = ReconcileStatement("mtn", "statement.csv", source, is_confirmed=True)
+        for line in services.provider_statements.reconcile(statement, operator_context()).differences():
+            self.note("difference", reference=line.reference, verdict=line.verdict)
+
+    def _close(self) -> None:
+        for process in [*self.fleet.workers, *(process for process, _ in self.fleet.web), self.provider.network]:
+            self.scheduler.kill(process)
+        self.scheduler.kill(self._outside)
+        self.scheduler.run(TIME.now + 1)
+        self.database.close()
+
+    def _horizon(self) -> dict[str, float]:
+        ((pending, *moments),) = self.database.rows(_HORIZON)
+        transactions, leased, payouts, also, deliveries, too = map(_seconds_of, moments)
+        first_lease = min(leased, also, too)
+        # A lease whose worker is dead or frozen is taken over, or it ends.
+        is_silent = first_lease < float("inf") and self.fleet.has_silent_worker
+        after_leases = max(TIME.now, first_lease)
+        return {
+            "settlement": min(transactions, after_leases),
+            "payouts": min(payouts, after_leases),
+            "deliveries": TIME.now if pending else min(deliveries, after_leases),
+            "timekeeper": float("inf"),
+            "": TIME.now if is_silent else float("inf"),
+        }
+
+
+class _Mistakes(logging.Handler):
+    """Notes what the program logs as a mistake of its own."""
+
+    def __init__(self, note: Callable[..., None]) -> None:
+        super().__init__(logging.ERROR)
+        self._note = note
+
+    def emit(self, record: logging.LogRecord) -> None:
+        line = json.loads(record.getMessage())
+        line.pop("at")
+        self._note("mistake", error=str(line), step="log")
+
+
+def _seconds_of(moment: str | None) -> float:
+    """A moment of the database in seconds since the start, infinite for none."""
+    return (datetime.fromisoformat(moment) - STARTED_AT).total_seconds() if moment else float("inf")
+
+
+def _settings(folder: Path, url: str) -> Settings:
+    given = {
+        "USSD_DATA_DIR": str(folder),
+        "USSD_DATABASE_URL": url,
+        "USSD_REDIS_URL": "redis://127.0.0.1:1",
+        "USSD_WORKERS": "1",
+        "USSD_WORKER_THREADS": "2",
+        "USSD_ALLOW_PRIVATE_ADDRESSES": "1",
+    }
+    with patch.dict(os.environ, given):
+        return read_settings()
+
+
+def run(
+    seed: int, plan: list[Incident], days: float, folder: Path, prepare: Callable[[World], object] | None = None
+) -> Outcome:
+    """Run a plan in a fresh world."""
+    world = World(seed, folder)
+    if prepare is not None:
+        prepare(world)
+    return world.run(plan, days)
