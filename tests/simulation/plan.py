@@ -15,6 +15,8 @@ _BURST_SECONDS = 240.0
 _LONGEST_TALE_SECONDS = 12_000
 _KINDS = ("collection", "disbursement", "refund")
 _FAULTS = ("kill", "stall", "freeze", "broken connection")
+_LOSSES_A_DAY = 3
+_JUMPS_A_DAY = 2
 
 
 @dataclass(frozen=True)
@@ -35,8 +37,17 @@ def plan_of(seed: int, days: float) -> list[Incident]:
     bursts = [rng.uniform(60, max(120, latest - _LONGEST_TALE_SECONDS)) for _ in range(_count(_BURSTS_A_DAY, days))]
     for number in range(_count(_CALLS_A_DAY, days)):
         incidents.append(_call(rng, rng.choice(bursts) + rng.uniform(0, _BURST_SECONDS), f"n{number}", incidents))
-    faults = _count(_FAULTS_A_DAY, days)
-    incidents += [_fault(rng, rng.choice(bursts) + rng.uniform(0, 2 * _BURST_SECONDS)) for _ in range(faults)]
+    calls = [incident.at for incident in incidents]
+    incidents += [_fault(rng, bursts, calls) for _ in range(_count(_FAULTS_A_DAY, days))]
+    for _ in range(_count(_LOSSES_A_DAY, days)):
+        # Most of them lose a call that was just answered, and perhaps sent.
+        seconds = rng.choice((0.5, 5.0, 20.0, 120.0)) * (0.2 + rng.random())
+        began_at = rng.choice(calls) - rng.random() * seconds / 2
+        incidents.append(Incident(began_at, "lost commits", {"seconds": seconds}))
+    for _ in range(_count(_JUMPS_A_DAY, days)):
+        ahead = rng.choice((-1, 1)) * rng.choice((2.0, 60.0, 5000.0)) * (0.5 + rng.random())
+        at = rng.choice(bursts) + rng.uniform(0, 2 * _BURST_SECONDS)
+        incidents.append(Incident(at, "clock jump", {"seconds": ahead}))
     return sorted(incidents, key=lambda incident: incident.at)
 
 
@@ -77,9 +88,10 @@ def _call(rng: Random, at: float, name: str, before: list[Incident]) -> Incident
     return Incident(at, kind, given)
 
 
-def _fault(rng: Random, at: float) -> Incident:
+def _fault(rng: Random, bursts: list[float], calls: list[float]) -> Incident:
     kind = rng.choice(_FAULTS)
-    target = rng.choices(("worker", "web"), (4, 1))[0]
+    target = rng.choices(("worker", "web"), (2, 1))[0]
     # How many points the process still passes, so that the fault strikes between any two.
-    after = rng.choice((0, 1, 2, 4, 8, 16, 40))
+    after = rng.choice((0, 1, 2, 4, 8, 16, 40) if target == "worker" else (0, 0, 1, 2))
+    at = rng.choice(bursts) + rng.uniform(0, 2 * _BURST_SECONDS) if target == "worker" else rng.choice(calls) - 0.001
     return Incident(at, kind, {"target": target, "place": rng.randrange(2), "after": after})

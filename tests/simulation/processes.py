@@ -217,12 +217,14 @@ class Fleet:
         """A web process that does nothing now."""
         self.web = [(process, services) for process, services in self.web if not process.is_dead]
         for process, services in self.web:
-            if not process.tasks:
+            if all(task.step == "timekeeper" for task in process.tasks):
                 return process, services
         self._started += 1
         process = Process(f"web-{self._started}")
-        self.web.append((process, self.services(process.name)))
-        return self.web[-1]
+        services = self.services(process.name)
+        self.web.append((process, services))
+        self._scheduler.spawn(process, "timekeeper", lambda: services.timekeeper.follow(Stop()))  # type: ignore[arg-type]
+        return process, services
 
     @property
     def has_silent_worker(self) -> bool:

@@ -49,6 +49,7 @@ _DEPOSIT_CENTS = 60_000_000
 # After the bad days: long enough for the last repeat of a webhook and the slowest enquiry.
 _QUIET_DAYS = 3
 _MOST_REPEATS = 8
+_NOTICE_SECONDS = 15.0
 _TABLES = {
     "account": "SELECT id, client_id, name, balance_cents, reserved_cents FROM ledger_accounts",
     "transfer": "SELECT transaction_id, kind, purpose, debit_account_id, credit_account_id, amount_cents, hold_id "
@@ -98,6 +99,8 @@ class World:
         self._rng = Random(f"{name}/world")
         self._calls = count(1)
         self._log = _Mistakes(self.note)
+        self._is_losing = False
+        self._clocks_differ_until = 0.0
 
     def note(self, what: str, **given: Any) -> None:
         """Add a line to the history."""
@@ -144,8 +147,37 @@ class World:
     def _do(self, incident: Incident) -> None:
         if incident.kind in ("collection", "disbursement", "refund"):
             self._insist(incident)
+        elif incident.kind == "lost commits":
+            self._lose(incident.given["seconds"])
+        elif incident.kind == "clock jump":
+            self._jump(incident.given["seconds"])
         else:
             self._arm(incident)
+
+    def _lose(self, seconds: float) -> None:
+        """The database goes back to what it was some seconds ago, as after a failover to a standby that lagged."""
+        if self._is_losing:
+            return
+        self._is_losing, since = True, TIME.now
+        self.database.copy("before")
+        self.scheduler.pause(seconds)
+        self.database.restore("before")
+        self._is_losing = False
+        for step in sorted({task.step for process in self._processes() for task in process.tasks}):
+            self.scheduler.faults_at["lost commits", step] += 1
+        self.note("lost", since=since)
+
+    def _jump(self, seconds: float) -> None:
+        """The database's clock is set. The processes have some seconds to notice it."""
+        TIME.database_ahead += seconds
+        self._clocks_differ_until = TIME.now + _NOTICE_SECONDS
+        for step in sorted({task.step for process in self._processes() for task in process.tasks}):
+            self.scheduler.faults_at["clock jump", step] += 1
+        self.note("jump", seconds=seconds)
+        self.scheduler.note_activity()
+
+    def _processes(self) -> list[Process]:
+        return [*self.fleet.workers, *(process for process, _ in self.fleet.web)]
 
     def _insist(self, incident: Incident) -> None:
         """A client calls until it has an answer, and then again as often as its plan says."""
@@ -259,7 +291,7 @@ class World:
         self.note("calm")
         self.provider.is_honest = self.receiver.is_honest = True
         self.scheduler.faults = lambda kind, task, moment: None
-        for process in [*self.fleet.workers, *(process for process, _ in self.fleet.web)]:
+        for process in self._processes():
             process.armed = None
 
     def _end(self, services: Services) -> None:
@@ -294,7 +326,7 @@ class World:
             self.note("difference", reference=line.reference, verdict=line.verdict)
 
     def _close(self) -> None:
-        for process in [*self.fleet.workers, *(process for process, _ in self.fleet.web), self.provider.network]:
+        for process in [*self._processes(), self.provider.network]:
             self.scheduler.kill(process)
         self.scheduler.kill(self._outside)
         self.scheduler.run(TIME.now + 1)
@@ -311,7 +343,7 @@ class World:
             "settlement": min(transactions, after_leases),
             "payouts": min(payouts, after_leases),
             "deliveries": TIME.now if pending else min(deliveries, after_leases),
-            "timekeeper": float("inf"),
+            "timekeeper": TIME.now if TIME.now < self._clocks_differ_until else float("inf"),
             "": TIME.now if is_silent else float("inf"),
         }
 
