@@ -92,7 +92,7 @@ def answers_stay_true(history: History) -> Iterator[str]:
     """The answers about one name agree: one transaction, one amount, and statuses that only go forward."""
     last: dict[tuple[str, str], tuple[Line, Line]] = {}
     for call, answer in history.answers:
-        if "refused" in answer:
+        if "id" not in answer:
             continue
         if answer["cents"] != call["cents"]:
             yield f"{name_of(call)} was answered with another amount"
@@ -109,8 +109,11 @@ def answers_stay_true(history: History) -> Iterator[str]:
 
 def nothing_acknowledged_is_lost(history: History) -> Iterator[str]:
     """What was answered is in the database at the end, as it was answered; only a lost commit takes it away."""
+    marks = {mark(row) for row in history.transactions.values()}
     for call, answer in history.answers:
-        if "refused" in answer:
+        if answer.get("accepted") and mark(call) not in marks and not history.may_be_lost(answer):
+            yield f"{name_of(call)} was accepted and is not in the database"
+        if "id" not in answer:
             continue
         row = history.transactions.get(answer["id"])
         if row is None:

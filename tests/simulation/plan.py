@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 from typing import Any
+from uuid import UUID
 
 DAY_SECONDS = 86_400.0
 _CALLS_A_DAY = 18
@@ -13,7 +14,8 @@ _BURSTS_A_DAY = 4
 _BURST_SECONDS = 240.0
 # What a call leads to goes on for hours; most of it happens before the quiet days.
 _LONGEST_TALE_SECONDS = 12_000
-_KINDS = ("collection", "disbursement", "refund")
+_KINDS = {"collection": 4, "disbursement": 4, "refund": 3, "payout": 2, "phone": 2}
+_MOST_ROWS = 4
 _FAULTS = ("kill", "stall", "freeze", "broken connection")
 _LOSSES_A_DAY = 3
 _JUMPS_A_DAY = 2
@@ -56,12 +58,12 @@ def _count(a_day: int, days: float) -> int:
 
 
 def _call(rng: Random, at: float, name: str, before: list[Incident]) -> Incident:
-    kind = rng.choices(_KINDS, (5, 5, 3))[0]
+    kind = rng.choices(list(_KINDS), list(_KINDS.values()))[0]
     given: dict[str, Any] = {
         "client": rng.randrange(2),
         "name": name,
         # The number shows the checker which name a payment in the provider's book belongs to.
-        "phone": f"+25677{rng.randrange(10_000_000):07}",
+        "phone": _phone(rng),
         "cents": 100 * rng.randrange(500, 40_000),
         # A client repeats a call although it was answered: it may have lost the answer.
         "again": [rng.choice((0.0, 0.01, 3.0, 60.0, 900.0)) * rng.random() for _ in range(rng.choice((0, 0, 1, 2)))],
@@ -81,11 +83,23 @@ def _call(rng: Random, at: float, name: str, before: list[Incident]) -> Incident
                 "cents": original.given["cents"] // share // 100 * 100,
             }
             at = max(at, original.at + 400 * rng.random())
+    if kind == "payout":
+        given["approver"] = str(UUID(int=rng.getrandbits(128), version=4))
+        given["rows"] = [
+            {"name": f"{name}/r{place}", "phone": _phone(rng), "cents": 100 * rng.randrange(500, 9000)}
+            for place in range(rng.randrange(1, _MOST_ROWS + 1))
+        ]
+    if kind == "phone":
+        given["client"] = 0
     # No two names share direction, phone number and amount: the checker knows a payment by these.
     marks = {(incident.kind, incident.given.get("phone"), incident.given.get("cents")) for incident in before}
     while (kind, given["phone"], given["cents"]) in marks:
         given["cents"] -= 100
     return Incident(at, kind, given)
+
+
+def _phone(rng: Random) -> str:
+    return f"+25677{rng.randrange(10_000_000):07}"
 
 
 def _fault(rng: Random, bursts: list[float], calls: list[float]) -> Incident:
