@@ -8,13 +8,14 @@ import logging
 import subprocess
 import sys
 import threading
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.cooperative import run_cooperatively
-from ussd_server.logs import GatheredLines, JsonLines, logger, now_about
+from ussd_server.logs import GatheredLines, JsonLines, Logger, log_start, now_about
 
 SECRET = "Zq7x-a-secret"
 
@@ -37,7 +38,7 @@ def test_a_line_of_ours_has_the_allowed_fields_alone(caplog: pytest.LogCaptureFi
     now_about(delivery_id="d-1")
     now_about(request_id="r-1", transaction_id="t-1")
     with caplog.at_level(logging.INFO, "ussd_server.test"):
-        logger("ussd_server.test").info("a thing happened", provider="mtn", apisecret=SECRET, url=SECRET)
+        Logger("ussd_server.test").info("a thing happened", provider="mtn", apisecret=SECRET, url=SECRET)
     now_about()
     line = json.loads(caplog.messages[-1])
     assert SECRET not in caplog.text
@@ -46,6 +47,13 @@ def test_a_line_of_ours_has_the_allowed_fields_alone(caplog: pytest.LogCaptureFi
         "event": "a thing happened", "level": "info", "logger": "ussd_server.test",
         "request_id": "r-1", "transaction_id": "t-1", "provider": "mtn",
     }  # fmt: skip
+
+
+def test_the_first_line_of_a_process_names_its_version(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "ussd_server.logs"):
+        log_start("worker")
+    line = json.loads(caplog.messages[-1])
+    assert (line["process"], line["version"]) == ("worker", version("ussd-server"))
 
 
 def test_a_librarys_line_keeps_its_template_and_its_numbers() -> None:

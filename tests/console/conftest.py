@@ -31,7 +31,7 @@ class ConsoleVisitor:
 
     def get(self, path: str, **options: object) -> TestResponse:
         """Look at a page below `/console`."""
-        return self._seen(self.web.get(f"/console{path}", **options))
+        return self.seen(self.web.get(f"/console{path}", **options))
 
     def post(self, path: str, **fields: object) -> TestResponse:
         """Send a form."""
@@ -40,7 +40,7 @@ class ConsoleVisitor:
             request = form.get_request()
         # A large form is a temporary file, which the test client leaves open.
         with closing(request.environ["wsgi.input"]):
-            return self._seen(self.web.open(request))
+            return self.seen(self.web.open(request))
 
     def sign_in(self, email: str, password: str = PASSWORD, next: str = "") -> TestResponse:  # noqa: A002
         """Fill in the sign-in form."""
@@ -50,7 +50,8 @@ class ConsoleVisitor:
             self.get("")
         return reply
 
-    def _seen(self, reply: TestResponse) -> TestResponse:
+    def seen(self, reply: TestResponse) -> TestResponse:
+        """Note the token of a page."""
         if found := _TOKEN.search(reply.text if reply.mimetype == "text/html" else ""):
             self.token = unescape(found[1])
         return reply

@@ -1,4 +1,4 @@
-"""Writes the examples and the libraries of the API, docs/postman.json, docs/COMMANDS.md and tables of docs/MENUS.md."""
+"""Writes what the documents take from the program: examples, libraries, commands, permissions, tables of menus."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ from typing import Any
 from unittest import mock
 
 from tests.documents.javascript_library import javascript_files
+from tests.documents.permissions import write_permissions
 from tests.documents.postman import postman_files
 from tests.documents.python_library import python_files
 from tests.support.real_service.service import environment
@@ -22,7 +23,7 @@ from ussd_server.settings import read_settings
 
 
 def write_files_of_the_api() -> None:
-    """Write the client libraries and the Postman collection."""
+    """Write the client libraries, the Postman collection and the page of permissions."""
     examples.cache_clear()
     with tempfile.TemporaryDirectory() as folder:
         with mock.patch.dict(os.environ, environment(Path(folder)), clear=True):
@@ -30,7 +31,9 @@ def write_files_of_the_api() -> None:
         services = build_services(settings)
         migrate()
         try:
-            files = files_of_the_api(api_document(create_app(services)))
+            app = create_app(services)
+            files = files_of_the_api(api_document(app))
+            write_permissions(app)
         finally:
             services.close()
             close_connections()

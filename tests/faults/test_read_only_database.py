@@ -23,6 +23,7 @@ from ussd_server.cli.service.doctor_checks import losses_of_a_failover
 from ussd_server.database.connections.postgres import postgres_pool
 from ussd_server.database.schema import migrate
 from ussd_server.database.unit_of_work import (
+    DATABASE_TROUBLE,
     close_connections,
     database,
     database_at,
@@ -108,6 +109,14 @@ def test_the_doctor_names_it(settings: Settings, tmp_path: Path) -> None:
         status, found = diagnose(tmp_path, USSD_DATABASE_URL=settings.database_url, USSD_REDIS_URL=settings.redis_url)
     assert status == 1
     assert found["database"]["found"] == "the postgresql database only reads"
+
+
+@on_postgres
+def test_what_a_server_reports_as_it_goes_away_is_trouble_and_no_bug(services: Services) -> None:
+    # It is stopped, has crashed, starts, and ended a connection that was idle in a transaction.
+    for sqlstate in ("57P01", "57P02", "57P03", "25P03"):
+        with pytest.raises(DATABASE_TROUBLE):
+            database.execute_sql(f"DO $$ BEGIN RAISE SQLSTATE '{sqlstate}'; END $$")
 
 
 def test_of_several_hosts_the_one_that_takes_writes_is_used_also_after_a_failover() -> None:

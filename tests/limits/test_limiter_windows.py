@@ -102,6 +102,14 @@ def test_the_log_in_memory_drops_the_longest_silent_when_it_is_full() -> None:
     assert log.acquire("first", hour)[3] == 1
 
 
+def test_the_log_in_memory_counts_in_the_hour_what_left_the_minute() -> None:
+    clock_nanoseconds = 0
+    log = LocalWindows(clock=lambda: clock_nanoseconds)
+    for is_accepted in (1, 1, 1, 0):
+        assert log.acquire("busy", [(1, 60_000_000), (3, 3_600_000_000)])[0] == is_accepted
+        clock_nanoseconds += 61_000_000_000
+
+
 def test_the_log_in_memory_forgets_what_left_the_longest_window() -> None:
     clock_nanoseconds = 0
     log = LocalWindows(most_entries=10, clock=lambda: clock_nanoseconds)

@@ -33,3 +33,10 @@ def test_a_client_with_a_share_holds_no_more_while_places_are_free() -> None:
     assert given_to == [True, True, False, True, True, False]
     with places.place("c") as place:
         assert place.is_held
+
+
+def test_a_client_takes_no_place_from_another_that_would_then_have_fewer() -> None:
+    places = Bulkhead(3)
+    with ExitStack() as calls:
+        taken = [calls.enter_context(places.place(client)) for client in "aabb"]
+        assert [place.is_held for place in taken] == [True, True, True, False]

@@ -116,6 +116,7 @@ class ConsolePages(Blueprint):
                         return refusal
                 return view(context, **variables)
 
+            serve.who, serve.needs = who, needs  # type: ignore[attr-defined]
             serve.max_body_bytes = max_body_bytes  # type: ignore[attr-defined]
             serve.streams_body = streams_body  # type: ignore[attr-defined]
             self.add_url_rule(path or "", view.__name__, serve, methods=[method])
@@ -134,11 +135,11 @@ def ask_to_sign_in(who: Who) -> Any:
     if request.method == "GET":
         page = "console.show_operator_sign_in" if who == "operator" else "console.show_sign_in"
         return redirect(url_for(page, next=request.full_path.rstrip("?")))
-    # Only a form that passed the check of its token has a session with its sender.
-    kept = keep_form(request) if "user" in session else ""
+    # A form without the token of this session has no session here.
     shown = render_template(
         "console/sign_in.html",
-        kept=kept,
+        kept=keep_form(request),
+        is_form_lost=True,
         next="",
         email="",
         for_operators=who == "operator",

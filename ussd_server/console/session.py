@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from base64 import urlsafe_b64encode
+from secrets import token_hex
 from typing import Any
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
@@ -20,6 +21,8 @@ _PATH = "/console"
 _FORM_SECONDS = 3600
 # The cookie is written again when it is older than this.
 _SEEN_AGAIN_SECONDS = 30
+# A browser, in the place of a person, whose form is kept without knowing who filled it in.
+_UNKNOWN = "unknown/"
 _NEVER_KEPT = ("password", "secret", "code", "csrf_token")
 
 
@@ -52,9 +55,15 @@ class ConsoleSessions(SecureCookieSessionInterface):
 
 
 def remember(**login: str) -> None:
-    """Begin a signed-in session. Drops what the cookie held, so that an attacker cannot prepare a session."""
+    """Begin a signed-in session. Drops what the cookie held, so that an attacker cannot prepare a session.
+
+    Only the browser whose form was kept is noted in it.
+    """
+    sender = str(session.get("user"))
     session.clear()
     session.update(login, seen=_now())
+    if sender.startswith(_UNKNOWN):
+        session["sender"] = sender
 
 
 def is_idle(idle_seconds: int) -> bool:
@@ -86,7 +95,14 @@ def has_csrf_token(given: Request) -> bool:
 
 
 def keep_form(given: Request) -> str:
-    """Sign the form of a request, to be offered again after its sender has signed in. Without passwords and files."""
+    """Sign the form of a request, to be offered again after its sender has signed in. Without passwords and files.
+
+    A form whose cookie is gone is kept for the browser that sent it. Empty for a form that another site may have sent.
+    """
+    if "user" not in session:
+        if not _is_from_own_page(given):
+            return ""
+        session["user"] = f"{_UNKNOWN}{token_hex(16)}"
     fields = [
         (name, value)
         for name, value in given.form.items(multi=True)
@@ -97,12 +113,18 @@ def keep_form(given: Request) -> str:
 
 
 def kept_form(text: str) -> dict[str, Any] | None:
-    """The form that `keep_form` signed for the person who is signed in now; None for any other text."""
+    """The form that `keep_form` signed for the person or the browser that just signed in; None for any other text."""
     try:
         form: dict[str, Any] = _serializer("form").loads(text, max_age=_FORM_SECONDS)
     except BadData:
         return None
-    return form if form["user"] == session.get("user") else None
+    return form if form["user"] in (session.get("user"), session.pop("sender", "")) else None
+
+
+def _is_from_own_page(given: Request) -> bool:
+    """Whether the browser says that a page of this console sent the form. Other programs may say so, too."""
+    site = given.headers.get("Sec-Fetch-Site")
+    return site == "same-origin" if site else given.headers.get("Origin") == given.host_url.rstrip("/")
 
 
 def encrypt_field(text: str) -> str:

@@ -1,10 +1,20 @@
-"""The people behind a caller: a payout must be approved by a person who did not make it."""
+"""The person who calls, and the people behind them: a payout must be approved by a person who did not make it."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from ussd_server.context import RequestContext
 from ussd_server.models.clients import User
+
+
+def present_role(context: RequestContext) -> str:
+    """The role of the calling person as it is in the database now; empty for a person who is disabled.
+
+    With the client's row locked it stays so until the unit of work ends, because changes of roles lock that row.
+    """
+    is_caller = (User.id == context.caller.user_id) & (User.client_id == context.client_id) & User.is_active
+    return User.select(User.role).where(is_caller).scalar() or ""
 
 
 def people_behind(client_id: str, ids: Collection[str]) -> frozenset[str]:

@@ -11,7 +11,7 @@ from flask import Flask
 
 from tests.conftest import MovableClock
 from tests.console.conftest import ConsoleVisitor, Visit
-from tests.support.example_client import ExampleClient
+from tests.support.example_client import PASSWORD, ExampleClient
 from ussd_server.bootstrap import Services
 from ussd_server.models.clients import AuditEvent, User
 from ussd_server.services.clients.messages import LogOut
@@ -133,7 +133,7 @@ def test_a_form_sent_after_the_session_ended_goes_on_after_signing_in(
     assert asked.status_code == 401
     kept = unescape(re.search(r'name="kept" value="([^"]+)"', asked.text)[1])  # type: ignore[index]
     assert "never kept" not in asked.text
-    offered = visitor.post("/sign-in", email=example_client.email(), password="correct horse battery", kept=kept)
+    offered = visitor.post("/sign-in", email=example_client.email(), password=PASSWORD, kept=kept)
     assert offered.status_code == 200
     assert 'action="/console/api-keys/new"' in offered.text
     assert 'name="scopes" value="ussd:read"' in offered.text
@@ -141,8 +141,28 @@ def test_a_form_sent_after_the_session_ended_goes_on_after_signing_in(
     assert visitor.post("/api-keys/new", access="some", scopes="ussd:read").status_code == 303
     # Another person does not send it.
     clock.advance(3600)
-    other = visitor.post("/sign-in", email=example_client.email("admin"), password="correct horse battery", kept=kept)
+    other = visitor.post("/sign-in", email=example_client.email("admin"), password=PASSWORD, kept=kept)
     assert other.status_code == 303
+
+
+OWN_PAGE = {"Sec-Fetch-Site": "same-origin"}
+
+
+@pytest.mark.parametrize("headers", [OWN_PAGE, {"Origin": "http://localhost"}])
+def test_a_form_whose_cookie_is_gone_goes_on_after_signing_in_in_the_same_browser_only(
+    visit: Visit, stranger: ConsoleVisitor, example_client: ExampleClient, headers: dict[str, str]
+) -> None:
+    visitor = visit()
+    visitor.web.delete_cookie("console", path="/console")
+    asked = visitor.web.post("/console/api-keys/new", data={"access": "some", "scopes": "ussd:read"}, headers=headers)
+    assert "your form goes on where you left it" in visitor.seen(asked).text
+    kept = unescape(re.search(r'name="kept" value="([^"]+)"', asked.text)[1])  # type: ignore[index]
+    offered = visitor.post("/sign-in", email=example_client.email(), password=PASSWORD, kept=kept)
+    assert 'name="scopes" value="ussd:read"' in offered.text
+    assert visitor.post("/api-keys/new", access="some", scopes="ussd:read").status_code == 303
+    stranger.get("/sign-in")
+    elsewhere = stranger.post("/sign-in", email=example_client.email(), password=PASSWORD, kept=kept)
+    assert elsewhere.status_code == 303
 
 
 def test_forms_without_the_token_of_this_session_change_nothing(visit: Visit, app: Flask) -> None:
@@ -154,15 +174,21 @@ def test_forms_without_the_token_of_this_session_change_nothing(visit: Visit, ap
         assert refused.mimetype == "text/html"
     assert "No API key yet" in visitor.get("/api-keys").text
     # A form of another site comes without the cookie, so it is not kept.
-    foreign = app.test_client().post("/console/api-keys/new", data={"access": "all"})
-    assert foreign.status_code == 401
-    assert 'name="kept"' not in foreign.text
+    for headers in (
+        {},
+        {"Sec-Fetch-Site": "cross-site", "Origin": "http://localhost"},
+        {"Origin": "https://evil.example"},
+    ):
+        foreign = app.test_client().post("/console/api-keys/new", data={"access": "all"}, headers=headers)
+        assert foreign.status_code == 401
+        assert 'name="kept"' not in foreign.text
+        assert "Your form was not sent: sign in and fill it in again." in foreign.text
 
 
 def test_a_sign_in_form_whose_cookie_is_gone_is_shown_afresh(
     stranger: ConsoleVisitor, example_client: ExampleClient
 ) -> None:
-    email, password = example_client.email(), "correct horse battery"
+    email, password = example_client.email(), PASSWORD
     for path in ("/sign-in", "/operator/sign-in"):
         stranger.get(path)
         stranger.web.delete_cookie("console", path="/console")

@@ -6,13 +6,27 @@ import json
 import re
 
 from tests.console.clients.test_api_keys import assert_same
-from tests.console.conftest import Visit
+from tests.console.conftest import ConsoleVisitor, Visit
 from tests.support.example_client import ExampleClient
 from tests.support.shop import CODE, OPERATOR, VOUCHER, Shop, shop_document
 from ussd_server.bootstrap import Services
+from ussd_server.context import operator_context
 from ussd_server.gateways.messages import HandsetCall
-from ussd_server.services.menus.messages import AssignCode
+from ussd_server.models.ussd import UssdSession
+from ussd_server.services.menus.messages import AssignCode, NameMenu
 from ussd_server.services.sessions.messages import ListSessions
+from ussd_server.values import iso_milliseconds
+
+
+def saved_at(visitor: ConsoleVisitor) -> str:
+    """Read what publishing the draft changes; returns which draft that is."""
+    page = visitor.get("/menus/shop/versions/draft").text
+    return re.search(r'name="draft_saved_at" value="([^"]+)"', page)[1]  # type: ignore[index]
+
+
+def publish(visitor: ConsoleVisitor) -> None:
+    """Publish the draft that was read."""
+    visitor.post("/menus/shop/publish", draft_saved_at=saved_at(visitor))
 
 
 def test_a_menu_is_uploaded_checked_bound_published_changed_and_rolled_back(
@@ -35,7 +49,7 @@ def test_a_menu_is_uploaded_checked_bound_published_changed_and_rolled_back(
     assert "It was never published" in page
     assert visitor.post("/menus/shop/codes", service_code=CODE).location == "/console/menus/shop"
     assert "leads to this menu now" in visitor.get("/menus/shop").text
-    visitor.post("/menus/shop/publish")
+    publish(visitor)
     page = visitor.get("/menus/shop").text
     assert "Version 1 is published" in page
     assert CODE in page
@@ -53,10 +67,19 @@ def test_a_menu_is_uploaded_checked_bound_published_changed_and_rolled_back(
     draft = visitor.get("/menus/shop/versions/draft").text
     assert re.search(r'class="added">\+\s+en: Farewell<', draft)
     assert re.search(r'class="removed">-\s+en: Goodbye<', draft)
-    visitor.post("/menus/shop/publish")
+    assert "instead of version 1 at once, with the changes below" in draft
+    shown_before = saved_at(visitor)
     visitor.post("/menus/shop/edit", text=wrong, do="save")
-    visitor.post("/menus/shop/publish")
+    visitor.post("/menus/shop/publish", draft_saved_at=shown_before)
+    assert "it was saved anew" in visitor.get("/menus/shop/versions/draft").text
+    assert "The check found errors" in visitor.get("/menus/shop/versions/draft").text
+    assert "Publish it" not in visitor.get("/menus/shop/versions/draft").text
+    saved = services.menus.get(NameMenu("shop"), operator_context(example_client.id)).draft_saved_at
+    visitor.post("/menus/shop/publish", draft_saved_at=iso_milliseconds(saved))
     assert "was not published" in visitor.get("/menus/shop").text
+    visitor.post("/menus/shop/edit", text=changed, do="save")
+    publish(visitor)
+    assert "Publish it" not in visitor.get("/menus/shop/versions/draft").text
     visitor.post("/menus/shop/rollback", version="1")
     assert [item["published_version"] for item in visitor.get("/menus?format=json").json["items"]] == [1]
     viewer = visit("viewer")
@@ -103,7 +126,10 @@ def test_a_session_is_a_conversation_with_its_secret_masked_and_is_replayed_agai
         ("status=ended_by_user", 1), ("status=active", 0), ("from=2020-01-01&to=2020-01-02", 0), ("from=2020-01-01", 1),
     ):  # fmt: skip
         assert len(visitor.get(f"/sessions?format=json&{query}").json["items"]) == count, query
-    assert "1 of" in visitor.get("/menus/shop").text
+    assert "No session in the last 7 days." in visitor.get("/menus/shop").text, "dials of the console do not count"
+    assert services.runtime.drop_offs.counts() == []
+    UssdSession.update(provider_session_id="ATUid_1").execute()
+    assert "left here (1 of" in visitor.get("/menus/shop").text
 
 
 def test_another_clients_menu_and_session_answer_as_missing_ones(

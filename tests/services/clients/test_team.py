@@ -12,6 +12,7 @@ from tests.support.example_client import OPERATOR, PASSWORD, ExampleClient
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.models.clients import AuditEvent
+from ussd_server.services.clients.key_messages import CreateApiKey
 from ussd_server.services.clients.messages import ChangeRole, InvitePerson, ListPeople, LogIn
 from ussd_server.status import Code, ServiceError
 
@@ -143,6 +144,70 @@ def test_a_disabled_person_is_out_at_once_and_comes_back(services: Services, acm
     assert refusal(lambda: team.new_link(viewer_id, owner))[0] is Code.INVALID_REQUEST
     team.set_active(viewer_id, True, owner)
     log_in(services, acme.email("viewer"))
+
+
+@pytest.mark.parametrize("change", ["disabled by an owner", "disabled by the operator", "demoted"])
+def test_the_links_that_a_person_was_shown_end_with_their_power(
+    services: Services, acme: ExampleClient, change: str
+) -> None:
+    team, owner, admin_id = services.team, acme.at_console(), person(acme, "admin")
+    shown = team.new_link(person(acme, "developer"), acme.at_console("admin"))
+    not_shown = team.new_link(person(acme, "viewer"), owner)
+    assert services.password_links.email_of(shown.token or "") == acme.email("developer")
+    if change == "demoted":
+        team.change_role(ChangeRole(admin_id, "viewer"), owner)
+    elif change == "disabled by an owner":
+        team.set_active(admin_id, False, owner)
+    else:
+        services.clients.set_user_active(acme.email("admin"), False, OPERATOR)
+    assert refusal(lambda: services.password_links.email_of(shown.token or ""))[0] is Code.NOT_FOUND
+    assert services.password_links.email_of(not_shown.token or "") == acme.email("viewer")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda services, user_id, owner: services.team.change_role(ChangeRole(user_id, "developer"), owner),
+        lambda services, user_id, owner: services.clients.set_user_active(
+            services.team.show(user_id, owner).email, True, OPERATOR
+        ),
+        lambda services, user_id, owner: services.clients.change_password(
+            services.team.show(user_id, owner).email, PASSWORD, OPERATOR
+        ),
+    ],
+    ids=["role", "enabled", "password"],
+)
+def test_each_change_of_a_person_ends_their_link_even_within_its_millisecond(
+    services: Services,
+    acme: ExampleClient,
+    clock: MovableClock,
+    monkeypatch: pytest.MonkeyPatch,
+    change: Callable[[Services, str, RequestContext], object],
+) -> None:
+    viewer_id, owner, moment = person(acme, "viewer"), acme.at_console(), clock.now()
+    monkeypatch.setattr(clock, "now", lambda: moment)
+    link = services.team.new_link(viewer_id, owner)
+    change(services, viewer_id, owner)
+    assert refusal(lambda: services.password_links.email_of(link.token or ""))[0] is Code.NOT_FOUND
+
+
+@pytest.mark.parametrize("is_disabled", [True, False])
+def test_a_call_that_began_before_its_person_lost_their_role_changes_nothing(
+    services: Services, acme: ExampleClient, is_disabled: bool
+) -> None:
+    team, stale, owner, admin_id = services.team, acme.at_console("admin"), acme.at_console(), person(acme, "admin")
+    if is_disabled:
+        team.set_active(admin_id, False, owner)
+    else:
+        team.change_role(ChangeRole(admin_id, "viewer"), owner)
+    for attempt in (
+        lambda: team.invite(InvitePerson("eve@acme.example", "admin"), stale),
+        lambda: team.change_role(ChangeRole(admin_id, "admin"), stale),
+        lambda: team.set_active(admin_id, True, stale),
+        lambda: services.api_keys.create(CreateApiKey(None), stale),
+        lambda: services.api_keys.create(CreateApiKey(("ussd:read",)), stale),
+    ):
+        assert refusal(attempt)[0] is Code.INSUFFICIENT_SCOPE
 
 
 def test_another_clients_person_is_missing_and_a_taken_address_is_refused(

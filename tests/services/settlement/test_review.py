@@ -121,6 +121,7 @@ def test_a_late_success_is_on_the_list_and_is_closed_with_a_note(
     closed = services.reviews.end(ended(item.transaction.transaction_id), operator())
     assert closed.transaction.status == "succeeded"
     assert services.reviews.list(operator()) == ()
+    assert refusal(services, ended(item.transaction.transaction_id)) is Code.INVALID_REQUEST
 
 
 def test_only_operators_review_and_what_is_not_on_the_list_stays_as_it_is(

@@ -2,9 +2,11 @@
 "use strict";
 
 const EVERY_MS = 2000;
+const FOCUSABLE = "a[href], button, input, select, textarea, summary, [tabindex]";
 
 // Each live part with the text that the server sent last, so that an unchanged part is left alone.
 const lastSeen = new Map();
+let answeredAt = new Date();
 
 function showCopyButtons(root) {
   for (const button of root.querySelectorAll("button[data-copy]")) button.hidden = false;
@@ -17,6 +19,11 @@ document.addEventListener("click", async (event) => {
   const text = button.textContent;
   button.textContent = "Copied";
   setTimeout(() => { button.textContent = text; }, 1500);
+});
+
+document.addEventListener("click", (event) => {
+  const link = event.target.closest('a[href*="#line-"]');
+  if (link && showLine(link.href)) event.preventDefault();
 });
 
 document.addEventListener("keydown", (event) => {
@@ -34,22 +41,108 @@ document.addEventListener("htmx:configRequest", (event) => {
   }
 });
 
-document.addEventListener("htmx:afterRequest", (event) => {
-  const version = event.detail.xhr && event.detail.xhr.getResponseHeader("X-Console-Version");
-  if (version) lastSeen.set(event.detail.elt.id, version);
+// A server that does not answer, or a proxy that answers for it, leaves old figures on the page.
+document.addEventListener("htmx:sendError", (event) => noteAnswer(event, false));
+document.addEventListener("htmx:beforeOnLoad", (event) => {
+  const { xhr } = event.detail;
+  if (xhr.status === 401) tell("You are signed out. A form that you send now is kept until you have signed in again.");
+  else noteAnswer(event, xhr.status < 500);
+  // A page that is loaded anew loses what was typed into its forms, the selection and the focus.
+  if (!xhr.getResponseHeader("HX-Refresh")) return;
+  if (isHalfFilled() || isSelected(document.body)) event.preventDefault();
+  else if (xhr.status !== 401) sessionStorage.setItem("focused", nameOf(document.activeElement));
 });
 
-// A part that is refreshed leaves open what its reader opened.
+function noteAnswer(event, isAnswered) {
+  if (!event.detail.elt.hasAttribute("data-poll")) return;
+  if (isAnswered) answeredAt = new Date();
+  const time = answeredAt.toLocaleTimeString("en-GB", { timeZone: "Africa/Kampala", hour: "2-digit", minute: "2-digit" });
+  tell(isAnswered ? "" : `Not connected. This page shows what was known at ${time}.`);
+}
+
+function tell(text) {
+  const notice = document.querySelector("#connection");
+  if (!notice || notice.textContent === text) return;
+  notice.textContent = text;
+  notice.hidden = !text;
+}
+
+function isHalfFilled() {
+  const isChanged = (field) =>
+    field.type === "checkbox" || field.type === "radio" ? field.checked !== field.defaultChecked
+      : field.tagName === "SELECT" ? [...field.options].some((option) => option.selected !== option.defaultSelected)
+        : field.defaultValue !== undefined && field.value !== field.defaultValue;
+  return [...document.querySelectorAll('form[method="post"]')].some((form) => [...form.elements].some(isChanged));
+}
+
+// A part that is refreshed leaves open what its reader opened, and the focus where it was. A part in which text is
+// selected is refreshed later.
 let opened = [];
+let focused = null;
 document.addEventListener("htmx:beforeSwap", (event) => {
-  opened = [...event.detail.target.querySelectorAll("details[id][open]")].map((part) => part.id);
+  const { target: part, xhr } = event.detail;
+  const isPolled = part.hasAttribute("data-poll");
+  if (isPolled && isSelected(part)) {
+    event.detail.shouldSwap = false;
+    return;
+  }
+  // Noted before the swap, after which the part is no longer in the document.
+  if (isPolled) lastSeen.set(part.id, xhr.getResponseHeader("X-Console-Version"));
+  opened = [...part.querySelectorAll("details[id][open]")].map((each) => each.id);
+  const place = [...part.querySelectorAll(FOCUSABLE)].indexOf(document.activeElement);
+  focused = isPolled && place >= 0 ? { place, name: nameOf(document.activeElement) } : null;
 });
 
 document.addEventListener("htmx:load", (event) => {
   showCopyButtons(event.detail.elt);
+  showAttention(event.detail.elt);
   for (const id of opened) document.getElementById(id)?.setAttribute("open", "");
+  if (!focused) return;
+  const choices = [...event.detail.elt.querySelectorAll(FOCUSABLE)];
+  const again = choices.find((each) => nameOf(each) === focused.name) || choices[focused.place];
+  again?.focus({ preventScroll: true });
+  focused = null;
 });
-document.addEventListener("DOMContentLoaded", () => showCopyButtons(document));
+
+// The browser's title says how much needs its reader.
+function showAttention(part) {
+  const count = part.dataset?.attention;
+  if (count === undefined) return;
+  const title = document.title.replace(/^\(\d+\) /, "");
+  document.title = count === "0" ? title : `(${count}) ${title}`;
+}
+
+// A finding of the check leads to its line in the editor.
+function showLine(address) {
+  const line = /#line-(\d+)$/.exec(address);
+  const text = document.querySelector("#text");
+  if (!line || !text) return false;
+  const before = text.value.split("\n").slice(0, line[1] - 1);
+  const start = before.join("\n").length + (before.length ? 1 : 0);
+  const end = text.value.indexOf("\n", start);
+  text.focus();
+  text.setSelectionRange(start, end < 0 ? text.value.length : end);
+  text.scrollTop = (before.length - 3) * parseFloat(getComputedStyle(text).lineHeight);
+  return true;
+}
+
+function isSelected(part) {
+  const selection = document.getSelection();
+  return !selection.isCollapsed && selection.rangeCount > 0 && selection.getRangeAt(0).intersectsNode(part);
+}
+
+function nameOf(element) {
+  if (element === document.body) return "";
+  return element.id || element.getAttribute("href") || element.dataset.copy || element.textContent;
+}
+
+document.addEventListener("DOMContentLoaded", () => {
+  showCopyButtons(document);
+  showLine(location.hash);
+  const name = sessionStorage.getItem("focused");
+  sessionStorage.removeItem("focused");
+  if (name) [...document.querySelectorAll(FOCUSABLE)].find((each) => nameOf(each) === name)?.focus({ preventScroll: true });
+});
 
 setInterval(() => {
   if (document.visibilityState !== "visible") return;

@@ -8,7 +8,7 @@ from threading import Lock
 from typing import Any
 
 import psycopg
-from peewee import InternalError, PostgresqlDatabase, Psycopg3Adapter, _ConnectionLocal
+from peewee import InternalError, OperationalError, PostgresqlDatabase, Psycopg3Adapter, _ConnectionLocal
 from playhouse.pool import MaxConnectionsExceeded, PoolConnection, PooledDatabase, PooledPostgresqlDatabase
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus
@@ -95,9 +95,12 @@ class _Pool(LendingPool, PooledPostgresqlDatabase):  # type: ignore[misc]
         try:
             return super().execute_sql(sql, params)
         except InternalError as error:
-            # PostgreSQL counts this as an internal error; we handle it like a server that is away.
-            if isinstance(getattr(error, "orig", None), psycopg.errors.ReadOnlySqlTransaction):
+            # PostgreSQL counts these as internal errors; we handle them like a server that is away.
+            cause = getattr(error, "orig", None)
+            if isinstance(cause, psycopg.errors.ReadOnlySqlTransaction):
                 raise ReadOnlyDatabaseError("the database is read-only") from error
+            if isinstance(cause, psycopg.errors.IdleInTransactionSessionTimeout):
+                raise OperationalError("the server ended an idle transaction") from error
             raise
 
     def __init__(self, *given: Any, **named: Any) -> None:

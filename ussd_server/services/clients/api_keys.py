@@ -103,8 +103,9 @@ class ApiKeyService:
         context.require("api_keys:create", MAY_NOT)
         now = self._clock.now()
         columns = columns_of(request, now)
-        require_within_role(columns["scopes"], context)
         with unit_of_work():
+            lock_client(context.client_id)
+            require_within_role(columns["scopes"], context)
             row = self._insert(
                 context.client_id,
                 new_apikey(),
@@ -201,6 +202,7 @@ class ApiKeyService:
             return self._reimport(present, request, scopes, context, now)
         try:
             with unit_of_work():
+                lock_client(request.client_id)
                 row = self._insert(
                     request.client_id,
                     request.apikey,
@@ -219,7 +221,7 @@ class ApiKeyService:
         return ImportedApiKey(row.id, row.apikey, "created")
 
     def _insert(self, client_id: str, apikey: str, secret: str, now: datetime, **columns: Any) -> ApiKey:
-        lock_client(client_id)
+        """Insert a key. Call with the client's row locked, so that racing calls make no more than the most."""
         if ApiKey.select().where(ApiKey.client_id == client_id).count() >= MOST_KEYS_OF_A_CLIENT:
             raise ServiceError(Code.INVALID_REQUEST, "API Key limit reached")
         key_id = new_id(now)

@@ -15,7 +15,13 @@ from ussd_server.runtime import Runtime
 from ussd_server.security import passwords
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.auth import PERMISSIONS
-from ussd_server.services.clients.logins import end_logins_of_client, end_logins_of_user
+from ussd_server.services.clients.keys.values import lock_client
+from ussd_server.services.clients.logins import (
+    end_links_shown_to,
+    end_logins_of_client,
+    end_logins_of_user,
+    moved_on,
+)
 from ussd_server.services.clients.messages import (
     ClientView,
     CreateClient,
@@ -194,11 +200,13 @@ class ClientService:
         context.require_operator()
         now = self._clock.now()
         with unit_of_work():
+            lock_client(_find_user(email).client_id)
             row = _find_user(email)
-            row.is_active, row.updated_at = is_active, now
+            row.is_active, row.updated_at = is_active, moved_on(row, now)
             row.save(only=[User.is_active, User.updated_at])
             if not is_active:
                 end_logins_of_user(row.id, "user_disabled", now)
+                end_links_shown_to(row, now)
             action = "user.enabled" if is_active else "user.disabled"
             write_audit_event(action, context, now, client_id=row.client_id, object_id=row.id)
         return _user_view(row)
@@ -213,7 +221,7 @@ class ClientService:
         now = self._clock.now()
         with unit_of_work():
             row = _find_user(email)
-            row.password_hash, row.updated_at, row.password_seen_by = password_hash, now, None
+            row.password_hash, row.updated_at, row.password_seen_by = password_hash, moved_on(row, now), None
             row.save(only=[User.password_hash, User.updated_at, User.password_seen_by])
             end_logins_of_user(row.id, "password_changed", now)
             write_audit_event("user.password_changed", context, now, client_id=row.client_id, object_id=row.id)

@@ -1,4 +1,4 @@
-"""Logins: signing in, refreshing, and signing out."""
+"""Logins: signing in, refreshing and signing out, and what a change of a person ends."""
 
 from __future__ import annotations
 
@@ -199,6 +199,21 @@ def end_logins_of_client(client_id: str, reason: str, now: datetime) -> None:
 
 def _end(whose: Expression, reason: str, now: datetime) -> None:
     Login.update(ended_at=now, end_reason=reason).where(whose, Login.ended_at.is_null()).execute()
+
+
+def moved_on(row: User, now: datetime) -> datetime:
+    """The time of a change of a person, always later than that of the change before, so that it ends their links."""
+    earliest: datetime = row.updated_at + timedelta(milliseconds=1)
+    return max(now, earliest)
+
+
+def end_links_shown_to(person: User, now: datetime) -> None:
+    """End the links for colleagues that a person could open. Call in the unit of work that takes rights from them."""
+    shown = User.select().where(User.client_id == person.client_id, User.link_seen_by.is_null(False))
+    for row in for_update(shown.order_by(User.id)):
+        if person.id in row.link_seen_by:
+            row.link_seen_by, row.updated_at = None, moved_on(row, now)
+            row.save(only=[User.link_seen_by, User.updated_at])
 
 
 def is_client_active(client_id: str) -> bool:

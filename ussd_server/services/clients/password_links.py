@@ -14,7 +14,7 @@ from ussd_server.runtime import Runtime
 from ussd_server.security.tokens import PasswordLinkClaims, Tokens
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.clients import checked_email, hash_checked_password
-from ussd_server.services.clients.logins import end_logins_of_user, is_client_active
+from ussd_server.services.clients.logins import end_logins_of_user, is_client_active, moved_on
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import queue_mail
 from ussd_server.status import Code, ServiceError
@@ -47,7 +47,7 @@ class PasswordLinkService:
         now = self._clock.now()
         with unit_of_work():
             row, seen_by = self._open(token, is_locked=True)
-            row.password_hash, row.updated_at = password_hash, now
+            row.password_hash, row.updated_at = password_hash, moved_on(row, now)
             row.password_seen_by, row.link_seen_by = seen_by, None
             row.save(only=[User.password_hash, User.updated_at, User.password_seen_by, User.link_seen_by])
             end_logins_of_user(row.id, "password_changed", now)
@@ -88,7 +88,7 @@ class PasswordLinkService:
 
 
 def new_link(tokens: Tokens, row: User, now: datetime) -> tuple[str, datetime]:
-    """A password link to show, and the time it expires. Any change of the person invalidates it.
+    """A password link to show, and the time it expires. Any change of the person ends it.
 
     `row.link_seen_by` is stored already: the people to whom the link is shown, as `people_behind` finds them.
     """

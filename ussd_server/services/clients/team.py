@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from peewee import IntegrityError
 
 from ussd_server.context import RequestContext
-from ussd_server.database.unit_of_work import for_update, unit_of_work
+from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.clients import Client, Login, User
 from ussd_server.models.keys import ApiKey
 from ussd_server.runtime import Runtime
@@ -21,7 +21,8 @@ from ussd_server.security import passwords
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.auth import PAGE_PERMISSIONS, PERMISSIONS
 from ussd_server.services.clients.clients import checked_email
-from ussd_server.services.clients.logins import end_logins_of_user
+from ussd_server.services.clients.keys.values import lock_client
+from ussd_server.services.clients.logins import end_links_shown_to, end_logins_of_user, moved_on
 from ussd_server.services.clients.messages import (
     ChangeRole,
     InvitePerson,
@@ -34,7 +35,7 @@ from ussd_server.services.clients.password_links import LINK_LIFE, digest_of, ne
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import is_mail_on, queue_mail_to_person, refuse_too_many_mails
 from ussd_server.services.pages import page_of
-from ussd_server.services.people import counted_as_one, people_behind
+from ussd_server.services.people import counted_as_one, people_behind, present_role
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id, new_id
 from ussd_server.wire import Page, view_of_row
@@ -123,27 +124,30 @@ class TeamService:
             row = _locked_person(user_id, context)
             if not row.is_active:
                 raise ServiceError(Code.INVALID_REQUEST, "This person is disabled; enable them first.")
-            # A link is bound to this time. Moving it on ends an earlier link of the same millisecond too.
-            row.updated_at = max(now, row.updated_at + timedelta(milliseconds=1))
+            row.updated_at = moved_on(row, now)
             row.link_seen_by = _shown_to(context) if shows_link or not is_mail_on() else None
             row.save(only=[User.updated_at, User.link_seen_by])
             write_audit_event("user.link_made", context, now, client_id=row.client_id, object_id=row.id)
             return self._link(row, MailKind.PASSWORD_LINK, context)
 
     def change_role(self, request: ChangeRole, context: RequestContext) -> PersonView:
-        """Give a person another role. It applies from the next request on."""
+        """Give a person another role, which applies from the next request on. Ends the links that they were shown."""
         role = _checked_role(request.role)
         with self._changing(context, (role,)) as now:
             row = _locked_person(request.user_id, context)
             if row.role == "owner" and role != "owner":
                 _require_another_owner(row)
-            row.role, row.updated_at = role, now
+            row.role, row.updated_at = role, moved_on(row, now)
             row.save(only=[User.role, User.updated_at])
+            end_links_shown_to(row, now)
             write_audit_event(f"user.made_{role}", context, now, client_id=row.client_id, object_id=row.id)
         return _view(row)
 
     def set_active(self, user_id: str, is_active: bool, context: RequestContext) -> PersonView:
-        """Enable a person, or disable them, which ends all their logins. A person cannot disable their own login."""
+        """Enable a person, or disable them, which ends all their logins and the links that they were shown.
+
+        INVALID_REQUEST for oneself.
+        """
         with self._changing(context) as now:
             row = _locked_person(user_id, context)
             if not is_active:
@@ -151,7 +155,8 @@ class TeamService:
                     raise ServiceError(Code.INVALID_REQUEST, "You cannot disable yourself.")
                 _require_another_owner(row)
                 end_logins_of_user(row.id, "user_disabled", now)
-            row.is_active, row.updated_at = is_active, now
+                end_links_shown_to(row, now)
+            row.is_active, row.updated_at = is_active, moved_on(row, now)
             row.save(only=[User.is_active, User.updated_at])
             action = "user.enabled" if is_active else "user.disabled"
             write_audit_event(action, context, now, client_id=row.client_id, object_id=row.id)
@@ -170,7 +175,10 @@ class TeamService:
         """A unit of work that locks the team of the caller's client. Yields its time."""
         context.require("team:write", _REFUSAL)
         with unit_of_work():
-            for_update(Client.select(Client.id).where(Client.id == context.client_id)).get()
+            lock_client(context.client_id)
+            role = present_role(context)
+            if "team:write" not in PAGE_PERMISSIONS.get(role, ()):
+                raise ServiceError(Code.INSUFFICIENT_SCOPE, _REFUSAL)
             if "owner" in new_roles:
                 _require_owner(context)
             yield self._clock.now()
@@ -208,8 +216,7 @@ def _locked_person(user_id: str, context: RequestContext) -> User:
 
 
 def _require_owner(context: RequestContext) -> None:
-    caller = User.get_or_none(User.id == context.caller.user_id, User.client_id == context.client_id)
-    if caller is None or caller.role != "owner":
+    if present_role(context) != "owner":
         raise ServiceError(Code.INSUFFICIENT_SCOPE, _OWNERS_ONLY)
 
 

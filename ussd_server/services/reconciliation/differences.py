@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ussd_server.context import RequestContext
-from ussd_server.database.unit_of_work import for_update, unit_of_work
+from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.statements import (
     DifferenceInStatement,
     ProviderStatement,
@@ -54,7 +54,7 @@ class DifferenceService:
     def show(self, difference_id: str, context: RequestContext) -> DifferenceView:
         """One difference. Raises NOT_FOUND."""
         context.require_operator()
-        return _views([_found(difference_id, locked=False)])[0]
+        return _views([_found(difference_id)])[0]
 
     def end(self, request: EndDifference, context: RequestContext) -> DifferenceView:
         """End the review of a difference with a reason.
@@ -66,7 +66,7 @@ class DifferenceService:
         by = require_name(request.by)
         with unit_of_work():
             lock_imports()
-            row = _found(request.difference_id, locked=True)
+            row = _found(request.difference_id)
             self._end(row, request.reason, by, context)
         return _views([row])[0]
 
@@ -80,7 +80,6 @@ class DifferenceService:
         context.require_operator()
         names = require_two_people(request.by, request.second, request.reason)
         with unit_of_work():
-            lock_imports()
             row = _conclusive(request.difference_id)
             self._review.conclude(
                 EndReview(row.transaction_id, request.reason, request.by, request.second), row.provider_id, context
@@ -89,7 +88,7 @@ class DifferenceService:
         return _views([row])[0]
 
     def require_conclusive(self, difference_id: str, context: RequestContext) -> DifferenceView:
-        """A difference whose payment can be concluded now, locked. Raises as `conclude`."""
+        """A difference whose payment can be concluded now, both locked. Raises as `conclude`."""
         context.require_operator()
         row = _conclusive(difference_id)
         if find_any(row.transaction_id, locked=True).status in SUCCESSFUL:
@@ -129,17 +128,19 @@ class DifferenceService:
         return Page(_views([by_id[place.difference_id] for place in shown]), cursor)
 
 
-def _found(difference_id: str, *, locked: bool) -> Any:
+def _found(difference_id: str) -> Any:
     rows = StatementDifference.select().where(StatementDifference.id == difference_id, is_in_stored_statement())
-    row = (for_update(rows) if locked else rows).first() if is_id(difference_id) else None
+    row = rows.first() if is_id(difference_id) else None
     if row is None:
         raise ServiceError(Code.NOT_FOUND, "Difference not found")
     return row
 
 
 def _conclusive(difference_id: str) -> Any:
-    """A difference in which the provider reports a success, locked."""
-    row = _found(difference_id, locked=True)
+    """A difference in which the provider reports a success; `lock_imports` holds it."""
+    # Before any row, so that a confirmed proposal and `end` cannot wait for each other.
+    lock_imports()
+    row = _found(difference_id)
     if row.verdict != Verdict.STATUS_DIFFERS or row.theirs != LineStatus.SUCCEEDED:
         raise ServiceError(Code.INVALID_REQUEST, "Only a success of the provider concludes a payment")
     if row.ended_at is not None:

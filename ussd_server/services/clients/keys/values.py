@@ -8,7 +8,7 @@ from typing import Any
 
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update
-from ussd_server.models.clients import Client, User
+from ussd_server.models.clients import Client
 from ussd_server.services.clients.auth import GIVES_SCOPES
 from ussd_server.services.clients.key_messages import (
     UNCHANGED,
@@ -17,6 +17,7 @@ from ussd_server.services.clients.key_messages import (
     joined_addresses,
     joined_scopes,
 )
+from ussd_server.services.people import present_role
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id
 
@@ -51,11 +52,14 @@ def require_well_formed(key_ids: Iterable[str]) -> None:
 
 
 def require_within_role(scopes: str | None, context: RequestContext) -> None:
-    """Refuse people to make or change a key that may do more than their role gives, as it is in the database now."""
-    if context.caller.user_id is None or scopes is None:
+    """Refuse people to make or change a key that may do more than their role gives.
+
+    Call it with the client's row locked.
+    """
+    if context.caller.user_id is None:
         return
-    role = User.get(User.id == context.caller.user_id, User.client_id == context.client_id).role
-    if not GIVES_SCOPES[role].issuperset(scopes.split()):
+    given = GIVES_SCOPES.get(present_role(context), frozenset())
+    if not given or not given.issuperset((scopes or "").split()):
         raise ServiceError(Code.INSUFFICIENT_SCOPE, MAY_NOT)
 
 

@@ -1,0 +1,88 @@
+"""No chain of keys, links, roles and rotations gives a permission that its start was not given."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.conftest import MovableClock
+from tests.support.example_client import OPERATOR
+from tests.support.intruder import OWNER, Intruder
+from ussd_server.bootstrap import Services
+from ussd_server.context import APPROVE
+from ussd_server.services.clients import api_keys, key_reader, team
+from ussd_server.services.clients.auth import GIVES_SCOPES, PAGE_PERMISSIONS
+from ussd_server.services.clients.keys import records
+
+STEPS = 60
+SEEDS = 8
+GIVEN = {role: PAGE_PERMISSIONS[role] | GIVES_SCOPES[role] for role in PAGE_PERMISSIONS}
+ALLOWED = {
+    role: {grant for grant in given if not grant.endswith(":*")} | ({OWNER} if role == "owner" else set())
+    for role, given in GIVEN.items()
+}
+
+
+@pytest.fixture
+def database_url(migrated_sqlite: Path, tmp_path: Path) -> str:
+    """Who may do what is decided by the program, so that one database is enough."""
+    return f"sqlite:///{shutil.copy(migrated_sqlite, tmp_path / 'test.db')}"
+
+
+def found(services: Services, clock: MovableClock, start: str, counts_readers: bool = True) -> set[str]:
+    """What too many walks from a start found: permissions that it was not given, or that it pays alone."""
+    for seed in range(SEEDS):
+        intruder = Intruder(services, clock, start, seed)
+        services.clients.count_readers(intruder.client.id, counts_readers, OPERATOR)
+        for number in range(STEPS):
+            intruder.step()
+            if too_much := intruder.powers - ALLOWED[start]:
+                return set(too_much)
+            if number % 4 == 0 and intruder.pays_alone():
+                return {"pays alone"}
+    return set()
+
+
+@pytest.mark.parametrize("start", ["owner", "admin", "developer", "viewer"])
+def test_no_chain_of_actions_gives_more_than_its_start(services: Services, clock: MovableClock, start: str) -> None:
+    assert found(services, clock, start) == set()
+
+
+PAYS_ALONE = {"pays alone"}
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "broken", "start", "gained"),
+    [
+        (api_keys, "require_within_role", lambda *_: None, "developer", {APPROVE}),
+        (records, "_require_less_power", lambda *_: None, "developer", {APPROVE}),
+        (api_keys, "approves", lambda _: False, "developer", {APPROVE}),
+        (key_reader, "approves", lambda _: False, "developer", {APPROVE}),
+        (team, "_require_owner", lambda _: None, "admin", {OWNER}),
+        (team, "people_behind", lambda client_id, ids: frozenset(), "admin", PAYS_ALONE),
+        (api_keys, "people_behind", lambda client_id, ids: frozenset(), "admin", PAYS_ALONE),
+    ],
+    ids=["create", "change", "list", "reveal", "owners", "links", "makers"],
+)
+def test_walks_find_a_check_that_is_missing(
+    services: Services,
+    clock: MovableClock,
+    monkeypatch: pytest.MonkeyPatch,
+    place: ModuleType,
+    name: str,
+    broken: Callable[..., object],
+    start: str,
+    gained: set[str],
+) -> None:
+    monkeypatch.setattr(place, name, broken)
+    assert found(services, clock, start) >= gained
+
+
+def test_a_person_who_reads_a_colleagues_secret_pays_alone_where_readers_do_not_count(
+    services: Services, clock: MovableClock
+) -> None:
+    assert found(services, clock, "admin", counts_readers=False) == PAYS_ALONE

@@ -1,0 +1,123 @@
+"""Payouts: which fees an approval counts, how a row is judged and counted, and at which pace rows are released."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.conftest import MovableClock
+from tests.faults.workers import services_of
+from tests.services.payouts.desk import PayoutDesk, code_of, row
+from tests.support.money import a_client, agree_fee, deposit, request, work
+from tests.support.stand_ins import airtel_settings, mtn_settings
+from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
+from ussd_server.providers.failures import FailureCode
+from ussd_server.providers.messages import Outcome, ProviderAnswer
+from ussd_server.services.accounts.messages import FeeTerms
+from ussd_server.services.payouts.messages import ApprovePayout, PayoutView
+from ussd_server.services.transactions.messages import TransactionType
+from ussd_server.settings import Settings
+from ussd_server.status import Code
+
+_NOWHERE = "http://127.0.0.1:9"
+
+
+def agree(desk: PayoutDesk, fixed_cents: int) -> None:
+    agree_fee(FeeTerms(desk.client_id, TransactionType.DISBURSEMENT, fixed_cents, 0))
+
+
+def test_an_approval_reserves_and_shows_the_fees_that_are_agreed_now(desk: PayoutDesk) -> None:
+    draft = desk.draft_of(2)
+    agree(desk, 1_000)
+    assert (draft.total_fee_cents, desk.approve(draft).total_fee_cents) == (0, 2_000)
+    assert desk.main() == (50_000_000, 22_000)
+
+
+def test_an_approval_of_other_fees_than_those_shown_is_refused_and_the_draft_shows_the_right_ones(
+    desk: PayoutDesk,
+) -> None:
+    draft = desk.draft_of(2)
+    agree(desk, 1_000)
+    shown = ApprovePayout(draft.payout_id, total_fee_cents=0)
+    assert code_of(lambda: desk.payouts.approve(shown, desk.approver)) is Code.INVALID_REQUEST
+    assert desk.main() == (50_000_000, 0)
+    assert (desk.see(draft).total_fee_cents, [item.fee_cents for item in desk.items(draft)]) == (2_000, [1_000] * 2)
+    assert desk.payouts.approve(replace(shown, total_fee_cents=2_000), desk.approver).status == "approved"
+
+
+def test_a_reference_that_another_client_used_is_free(desk: PayoutDesk) -> None:
+    stranger = a_client("stranger")
+    deposit(desk.services, stranger, 5000)
+    desk.services.transactions.create(request("disbursement", reference="P1/r1"), stranger)
+    assert desk.draft(row()).ready_count == 1
+
+
+def test_a_row_of_a_million_shillings_is_invalid_and_one_cent_less_is_ready(desk: PayoutDesk) -> None:
+    draft = desk.draft(row("a", amount=1_000_000), row("b", amount="999999.99"))
+    assert desk.states(draft) == ["invalid", "ready"]
+
+
+def test_a_row_whose_payee_cancelled_it_was_sent_and_counts_as_failed(
+    desk: PayoutDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cancelled = ProviderAnswer(Outcome.FAILED, FailureCode.CANCELLED)
+    monkeypatch.setattr(desk.services.runtime.providers.get("sandbox"), "ask", lambda *_: cancelled)
+    draft = desk.draft_of(1)
+    desk.approve(draft)
+    desk.work(1)
+    assert (desk.states(draft), list(desk.see(draft).states)) == (["failed"], ["failed"])
+
+
+def unsent(payout: PayoutView) -> int:
+    """How many rows were released and not sent."""
+    rows = Transaction.select().where(Transaction.payout_id == payout.payout_id, Transaction.asked_at.is_null())
+    return int(rows.where(Transaction.due_at != QUEUED_UNTIL).count())
+
+
+def test_payouts_are_released_in_turns_until_half_of_what_the_provider_takes_in_a_second_is_unsent(
+    desk: PayoutDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sandbox = desk.services.runtime.providers.get("sandbox")
+    monkeypatch.setattr(sandbox, "pace", replace(sandbox.pace, per_second=32.0))
+    payouts = [desk.draft_of(12, f"P{place}") for place in range(5)]
+    for each in payouts:
+        desk.approve(each)
+    for _ in range(2):
+        desk.tick()
+        assert [unsent(each) for each in payouts] == [4, 4, 4, 4, 0]
+        desk.clock.advance(2)
+    for claimed in desk.services.settlement.claim(4):
+        desk.services.settlement.advance(claimed)
+    assert sum(map(unsent, payouts)) == 12
+    desk.tick()
+    assert sum(map(unsent, payouts)) == 16
+
+
+def test_each_provider_is_released_its_own_rows_at_its_own_pace(
+    settings: Settings, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with services_of(settings, clock, **mtn_settings(_NOWHERE), **airtel_settings(_NOWHERE)) as services:
+        desk = PayoutDesk(services, clock)
+        for name in ("mtn", "airtel"):
+            provider = services.runtime.providers.get(name)
+            monkeypatch.setattr(provider, "pace", replace(provider.pace, per_second=8.0))
+        numbers = ["+256772123456"] * 8 + ["+256752123456"] * 8
+        desk.approve(desk.draft(*(row(f"r{place}", number) for place, number in enumerate(numbers))))
+        for _ in range(6):
+            desk.tick()
+            clock.advance(2)
+        released = Transaction.select().where(Transaction.payout_id.is_null(False), Transaction.due_at != QUEUED_UNTIL)
+        assert sorted(each.provider for each in released) == ["airtel"] * 4 + ["mtn"] * 4
+
+
+def test_a_row_that_waited_in_its_queue_is_reviewed_when_its_provider_is_silent_for_long_after_it_was_sent(
+    desk: PayoutDesk,
+) -> None:
+    desk.approve(desk.draft_of(1, number="+256770000007"))
+    desk.clock.advance(7200)
+    desk.work(1)
+    sent = Transaction.get(Transaction.payout_id.is_null(False))
+    assert (sent.asked_at is not None, sent.review_opened_at) == (True, None)
+    work(desk.services, desk.clock, 45, step=5)
+    assert Transaction.get_by_id(sent.id).review_opened_at is not None

@@ -1,0 +1,83 @@
+"""One call passes few of our files, so that a reader can follow it from the request to the commit and back."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+
+from flask.testing import FlaskClient
+
+from tests.support.example_client import ExampleClient
+from tests.support.money import deposit
+from tests.support.shop import CODE, PHONE, Shop
+from ussd_server.bootstrap import Services
+from ussd_server.context import operator_context
+
+_CHECKOUT = Path(__file__).resolve().parents[1]
+_OURS = tuple(f"{_CHECKOUT / folder}/" for folder in ("ussd_server", "schemas"))
+# What each call passes today. A change that needs a higher number scatters what a reader has to follow.
+MOST_OF_A_PAYMENT, MOST_OF_A_STEP, MOST_OF_A_DELETION = 41, 44, 35
+
+
+def passed(call: Callable[[], object]) -> list[str]:
+    """The files of ours in which a call runs a function, in this thread."""
+    files = set[str]()
+
+    def note(frame: FrameType, event: str, argument: object) -> None:
+        if frame.f_code.co_filename.startswith(_OURS):
+            files.add(frame.f_code.co_filename.removeprefix(f"{_CHECKOUT}/"))
+
+    before = sys.gettrace()
+    sys.settrace(note)
+    try:
+        call()
+    finally:
+        sys.settrace(before)
+    return sorted(files)
+
+
+def test_a_payment_passes_few_files(services: Services, web: FlaskClient) -> None:
+    client = ExampleClient(services)
+    deposit(services, operator_context(client.id), 100_000)
+    key = client.create_key()
+    headers = {"x-api-key": key.apikey, "x-api-secret": key.apisecret}
+
+    def pay(reference: str) -> None:
+        order = {"type": "disbursement", "phone_number": PHONE, "amount": 500, "reference": reference}
+        assert web.post("/api/transactions", json=order, headers=headers).status_code == 201
+
+    for number in range(3):
+        pay(f"cold-{number}")
+    files = passed(lambda: pay("warm"))
+    assert "ussd_server/services/transactions/create.py" in files
+    assert len(files) <= MOST_OF_A_PAYMENT, files
+
+
+def test_a_step_passes_few_files(services: Services, web: FlaskClient) -> None:
+    path = Shop(services).channel.gateway_path
+
+    def post(session: str, text: str) -> None:
+        form = {"sessionId": session, "phoneNumber": PHONE, "networkCode": "64110", "serviceCode": CODE, "text": text}
+        assert web.post(path, data=form).text.startswith("CON ")
+
+    for session, text in (("cold", ""), ("cold", "1"), ("warm", "")):
+        post(session, text)
+    files = passed(lambda: post("warm", "1"))
+    assert "ussd_server/menus/engine/engine.py" in files
+    assert len(files) <= MOST_OF_A_STEP, files
+
+
+def test_the_deletion_of_a_key_passes_few_files(services: Services, web: FlaskClient) -> None:
+    client = ExampleClient(services)
+    browser = client.browser(web)
+
+    def delete() -> None:
+        assert browser.ask("DELETE", f"api-keys/{client.create_key().id}").status_code == 200
+
+    delete()
+    key_id = client.create_key().id
+    files = passed(lambda: browser.ask("DELETE", f"api-keys/{key_id}"))
+    assert "ussd_server/services/clients/api_keys.py" in files
+    assert len(files) <= MOST_OF_A_DELETION, files
