@@ -85,7 +85,7 @@ class Callers:
     def call_back(self, reference: str) -> None:
         """The provider calls back; the web process may do with it what it does with any call."""
         process, services = self._fleet.free_web()
-        secret = services.runtime.tokens.callback_secret("mtn")
+        secret = services.runtime.tokens.callback_path("mtn").rpartition("/")[2]
 
         def serve() -> None:
             try:
