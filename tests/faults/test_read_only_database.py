@@ -19,7 +19,7 @@ from tests.support.eventually import eventually
 from tests.support.example_client import ExampleClient
 from tests.support.shop import PHONE, Shop
 from ussd_server.bootstrap import Services
-from ussd_server.cli.service.doctor_checks import losses_of_a_failover
+from ussd_server.cli.service.doctor_database import losses_of_a_failover
 from ussd_server.database.connections.postgres import postgres_pool
 from ussd_server.database.schema import migrate
 from ussd_server.database.unit_of_work import (
