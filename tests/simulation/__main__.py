@@ -64,6 +64,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many processes")
     parser.add_argument("--bug", help="plant a bug (tests/simulation/bugs.py)")
     parser.add_argument("--no-shrinking", action="store_true", help="do not shorten the plan of a violation")
+    parser.add_argument("--keep", type=argparse.FileType("a"), help="append the result of each seed to a file")
     given = parser.parse_args()
     seeds = range(given.first, given.first + given.seeds)
     sums: Counter[str] = Counter()
@@ -72,6 +73,8 @@ def main() -> int:
     with Progress(disable=not sys.stderr.isatty()) as progress:
         shown = progress.add_task("simulated days", total=len(seeds))
         for result in results(seeds, given.days, given.bug, given.jobs, not given.no_shrinking):
+            if given.keep:
+                print(json.dumps(result), file=given.keep, flush=True)
             if result["violations"]:
                 progress.stop()
                 _show(result)

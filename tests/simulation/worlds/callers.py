@@ -9,10 +9,10 @@ from itertools import count
 from typing import Any
 from urllib.parse import urlencode
 
-from tests.simulation.database import SqliteWorld
-from tests.simulation.plan import Incident
-from tests.simulation.processes import Fleet
-from tests.simulation.scheduler import Scheduler
+from tests.simulation.worlds.database import SqliteWorld
+from tests.simulation.worlds.plan import Incident
+from tests.simulation.worlds.processes import Fleet
+from tests.simulation.worlds.scheduler import Scheduler
 from tests.support.shop import CODE, Shop
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext, operator_context
@@ -85,7 +85,7 @@ class Callers:
     def call_back(self, reference: str) -> None:
         """The provider calls back; the web process may do with it what it does with any call."""
         process, services = self._fleet.free_web()
-        secret = services.runtime.tokens.callback_secret("mtn")
+        secret = services.runtime.tokens.callback_path("mtn").rpartition("/")[2]
 
         def serve() -> None:
             try:
