@@ -50,6 +50,7 @@ _NEEDS = {
     "needs_node": ("node", "npm"),
     "needs_php": ("php",),
     "needs_promtool": ("promtool",),
+    "needs_spin": ("spin", "gcc"),
     "needs_systemd": ("systemd-analyze",),
 }
 
