@@ -48,6 +48,8 @@ _NEEDS = {
     "needs_chromium": ("chromium",),
     "needs_nginx": ("nginx",),
     "needs_node": ("node", "npm"),
+    "needs_patroni": ("etcd", "haproxy", "patroni", "redis-sentinel"),
+    "needs_pgbouncer": ("pgbouncer",),
     "needs_php": ("php",),
     "needs_promtool": ("promtool",),
     "needs_spin": ("spin", "gcc"),

@@ -148,3 +148,10 @@ def test_the_last_screen_of_nginx_fits_on_every_phone() -> None:
     size = measure(f"END {shown[1]}")
     assert size.encoding == "gsm7"
     assert size.units <= 160
+
+
+def test_the_settings_of_a_cluster_are_those_of_the_service() -> None:
+    known = set(re.findall(r"USSD_[A-Z_]+", (DEPLOY / "environment.example").read_text()))
+    named = set(re.findall(r"^(USSD_[A-Z_]+)=", (DEPLOY / "cluster" / "settings.env").read_text(), re.MULTILINE))
+    assert named
+    assert named <= known

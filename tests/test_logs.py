@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.support.cooperative import run_cooperatively
-from ussd_server.logs import GatheredLines, JsonLines, log_start, logger, now_about
+from ussd_server.logs import GatheredLines, JsonLines, Logger, log_start, now_about
 
 SECRET = "Zq7x-a-secret"
 
@@ -38,7 +38,7 @@ def test_a_line_of_ours_has_the_allowed_fields_alone(caplog: pytest.LogCaptureFi
     now_about(delivery_id="d-1")
     now_about(request_id="r-1", transaction_id="t-1")
     with caplog.at_level(logging.INFO, "ussd_server.test"):
-        logger("ussd_server.test").info("a thing happened", provider="mtn", apisecret=SECRET, url=SECRET)
+        Logger("ussd_server.test").info("a thing happened", provider="mtn", apisecret=SECRET, url=SECRET)
     now_about()
     line = json.loads(caplog.messages[-1])
     assert SECRET not in caplog.text

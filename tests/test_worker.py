@@ -18,6 +18,7 @@ from tests.support.money import a_client, balances, request
 from tests.support.stand_ins import StandInProcess, mtn_settings, start_mtn
 from ussd_server.bootstrap import Services, build_services
 from ussd_server.bootstrap.runtime import kill_point
+from ussd_server.models.providers import ProviderCalls
 from ussd_server.models.transactions import Transaction
 from ussd_server.settings import Settings
 from ussd_server.worker import Worker
@@ -70,6 +71,7 @@ def test_a_worker_that_is_asked_to_stop_finishes_what_it_began(
         worker = WorkerProcess(settings, **more)
         eventually(lambda: Transaction.get_by_id(made).status == "submitted")
         assert worker.end(signal.SIGTERM) == 0
+        assert sum(row.answered_count for row in ProviderCalls.select()) == 1
         row = Transaction.get_by_id(made)
         assert (row.status, row.leased_until) == ("pending", None)
         assert row.due_at is not None

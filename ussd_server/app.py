@@ -35,13 +35,13 @@ from ussd_server.console.blueprint import error_page
 from ussd_server.console.pages import console
 from ussd_server.console.session import ConsoleSessions
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE, close_connections
-from ussd_server.logs import logger, trace_of
+from ussd_server.logs import Logger, trace_of
 from ussd_server.metrics import end_request
 from ussd_server.services.request_log.messages import LoggedRequest
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id, kampala_day
 
-log = logger(__name__)
+log = Logger(__name__)
 
 # werkzeug matches a path with any number of leading slashes, or none. A proxy that guards a path does not.
 _PATH = re.compile("/(?!/)")

@@ -9,7 +9,7 @@ import sys
 import threading
 import traceback
 from collections import deque
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
@@ -19,7 +19,6 @@ from types import MappingProxyType
 from typing import Any, TextIO
 
 import orjson
-import structlog
 
 from ussd_server.threads import in_native_thread, is_cooperative
 
@@ -36,32 +35,36 @@ _FIELDS = frozenset({
 _about: ContextVar[Mapping[str, str | None]] = ContextVar("about", default=MappingProxyType({}))
 
 
-def _keep_allowed(_logger: Any, _method: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    return {name: value for name, value in line.items() if name in _FIELDS}
+class Logger:
+    """Writes lines of a module: a constant sentence, and fields, of which the allowed ones are kept."""
+
+    def __init__(self, name: str) -> None:
+        self._log = logging.getLogger(name)
+
+    def info(self, event: str, **fields: Any) -> None:
+        """Log what happened."""
+        self._write(logging.INFO, event, fields)
+
+    def warning(self, event: str, **fields: Any) -> None:
+        """Log what may need an operator."""
+        self._write(logging.WARNING, event, fields)
+
+    def error(self, event: str, **fields: Any) -> None:
+        """Log what failed."""
+        self._write(logging.ERROR, event, fields)
+
+    def critical(self, event: str, **fields: Any) -> None:
+        """Log what ended a process or a thread."""
+        self._write(logging.CRITICAL, event, fields)
+
+    def _write(self, level: int, event: str, fields: Mapping[str, Any]) -> None:
+        if self._log.isEnabledFor(level):
+            known = {name: value for name, value in {**_about.get(), **fields}.items() if name in _FIELDS}
+            always = {"event": event, "level": logging.getLevelName(level).lower(), "logger": self._log.name}
+            self._log.log(level, json.dumps({**known, **always, "at": _now()}, default=repr))
 
 
-structlog.configure(
-    processors=[
-        lambda _logger, _method, line: {**_about.get(), **line},
-        structlog.stdlib.add_log_level,
-        structlog.stdlib.add_logger_name,
-        structlog.processors.TimeStamper(fmt="iso", utc=True, key="at"),
-        _keep_allowed,
-        structlog.processors.JSONRenderer(),
-    ],
-    logger_factory=structlog.stdlib.LoggerFactory(),
-    wrapper_class=structlog.stdlib.BoundLogger,
-    cache_logger_on_first_use=True,
-)
-
-
-def logger(name: str) -> structlog.stdlib.BoundLogger:
-    """The logger of a module: constant sentences, and fields, of which the allowed ones are kept."""
-    log: structlog.stdlib.BoundLogger = structlog.get_logger(name)
-    return log
-
-
-_log = logger(__name__)
+_log = Logger(__name__)
 _CALLS = "ussd_server.calls"
 
 
@@ -89,7 +92,7 @@ class JsonLines(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "place": f"{record.module}.{record.funcName}:{record.lineno}",
-            "at": datetime.fromtimestamp(record.created, UTC).isoformat().replace("+00:00", "Z"),
+            "at": _now(),
         }
         if record.exc_info and record.exc_info[1]:
             line["error"] = trace_of(record.exc_info[1])
@@ -201,6 +204,10 @@ def log_fatal_errors() -> None:
     sys.excepthook = lambda _kind, error, _trace: _log_fatal(error)
     threading.excepthook = lambda ended: _log_fatal(ended.exc_value)
     logging.captureWarnings(True)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat().replace("+00:00", "Z")
 
 
 def now_about(**ids: str | None) -> None:

@@ -6,9 +6,9 @@ from functools import cache
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from ussd_server.logs import log_call, logger
+from ussd_server.logs import Logger, log_call
 
-_log = logger(__name__)
+_log = Logger(__name__)
 _calls = Counter("ussd_calls", "Calls that were answered.", ["endpoint", "status", "code"])
 _seconds = Histogram("ussd_call_seconds", "How long the answers took.", ["endpoint"])
 # Labelled counters are cached, because the library looks them up under a lock and converts every label to text.

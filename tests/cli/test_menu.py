@@ -68,6 +68,17 @@ def test_the_worst_screen_is_drawn_as_a_phone_would_show_it(tmp_path: Path) -> N
     assert (report["passes"], report["errors"][0]["node"], report["errors"][0]["excess"]) == (False, "bye", 45)
 
 
+def test_findings_are_wrapped_and_never_cut_on_a_narrow_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    path, name = tmp_path / "menu.json", "nowhere_" * 8
+    path.write_text(json.dumps(shop_document(start=name)))
+    lines = run("menu", "check", path).output.splitlines()
+    assert max(map(len, lines)) <= 40
+    assert name in "".join(line.removeprefix("error").strip() for line in lines)
+
+
 def test_a_script_that_comes_out_differently_fails(tmp_path: Path) -> None:
     dial = {"phone": "+256772123456", "code": "*1#"}
     scripts = [
@@ -95,14 +106,14 @@ def test_a_client_is_given_a_code_a_menu_and_a_channel(data_dir: Path, menu_file
     client = output_of("clients", "create", "ACME")
     version = output_of("menu", "publish", menu_file, "--client", "ACME", "--code", "*384*123#")
     assert (version["menu_id"], version["version"], version["in_force"]) == ("shop", 1, True)
-    assert output_of("codes", "list", "--client", "ACME")[0]["menu_id"] == "shop"
+    assert output_of("codes", "list", "--client", "ACME")["items"][0]["menu_id"] == "shop"
     assert output_of("codes", "assign", "*165#", "--client", client["client_id"], "--menu", "shop")["menu_id"] == "shop"
     channel = output_of("channels", "create", "--client", "ACME", "--adapter", "africastalking", "--code", "*165#")
     assert channel["gateway_path"].startswith("/ussd/africastalking/")
     assert run("channels", "list").output.count(channel["gateway_path"]) == 1
     assert output_of("channels", "disable", channel["channel_id"])["is_active"] is False
     assert output_of("channels", "enable", channel["channel_id"])["is_active"] is True
-    (listed,) = output_of("menu", "list")
+    (listed,) = output_of("menu", "list")["items"]
     assert (listed["client"], listed["menu_id"], listed["published_version"]) == ("ACME", "shop", 1)
     assert "ACME  shop  version 1  *165#, *384*123#  ACME" in run("menu", "list", "--client", "ACME").output
     shown = run("menu", "show", "shop", "--client", "ACME").output
@@ -115,6 +126,20 @@ def test_a_client_is_given_a_code_a_menu_and_a_channel(data_dir: Path, menu_file
     )
     secret = output_of("menu", "secret", "--client", "ACME")["secret"]
     assert len(base64.b64decode(secret.removeprefix("whsec_"))) == 32
+
+
+def test_an_earlier_version_of_a_menu_is_put_in_force_again(data_dir: Path, menu_file: Path) -> None:
+    run("migrate")
+    output_of("clients", "create", "ACME")
+    rollback = ("menu", "rollback", "shop", "--client", "ACME")
+    assert "There is no menu shop. There is no menu yet." in run(*rollback).output
+    for title in ("One", "Two", "Three"):
+        menu_file.write_text(json.dumps(shop_document(title=title)))
+        output_of("menu", "publish", menu_file, "--client", "ACME")
+    assert [output_of(*rollback)["version"] for _ in range(2)] == [2, 1]
+    assert "shop has no version before the one in force." in run(*rollback).output
+    assert output_of(*rollback, "--version", "3")["in_force"] is True
+    assert "Menu version not found" in run(*rollback, "--version", "4").output
 
 
 def test_a_command_that_fails_prints_one_sentence(data_dir: Path, menu_file: Path, tmp_path: Path) -> None:

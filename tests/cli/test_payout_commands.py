@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from tests.cli.test_money import client_id, output_of, run
 from tests.services.payouts.desk import row
 from tests.support.money import deposit
@@ -32,8 +34,8 @@ def test_an_operator_lists_shows_finds_and_cancels_a_payout(client_id: str) -> N
         payout_id = made.payout.payout_id
         services.payouts.approve(ApprovePayout(payout_id), approver)
     named = (payout_id, "--client", "ACME")
-    assert [each["payout_id"] for each in output_of("payouts", "list", "--client", "ACME")] == [payout_id]
-    assert output_of("payouts", "list", "--client", "ACME", "--status", "draft") == []
+    assert [each["payout_id"] for each in output_of("payouts", "list", "--client", "ACME")["items"]] == [payout_id]
+    assert output_of("payouts", "list", "--client", "ACME", "--status", "draft") == {"items": []}
     shown = run("payouts", "show", *named).output
     assert [words in shown for words in ("approved", "queued        2 rows", "invalid       1 rows")] == [True] * 3
     (hit,) = output_of("find", "Pay 1")["items"]
@@ -50,3 +52,27 @@ def test_an_operator_lists_shows_finds_and_cancels_a_payout(client_id: str) -> N
         ]
     assert audited == [("payout.created", "key"), ("payout.approved", "key"), ("payout.cancelled", "operator")]
     assert run("payouts", "show", client_id, "--client", "ACME").exit_code == 1
+
+
+def test_operators_make_a_payout_of_a_file_and_two_of_them_approve_it(client_id: str, tmp_path: Path) -> None:
+    output_of("accounts", "credit", "--client", "ACME", "--amount", "UGX 10,000", "--reference", "r")
+    file = tmp_path / "salaries.csv"
+    file.write_text("phone_number,amount,reference\n0770000000,1000,a\n0770000000,x,b\n")
+    create = ("payouts", "create", file, "--client", "ACME", "--reference", "Pay 2")
+    drafted = output_of(*create, "--by", "Ann")
+    assert (drafted["status"], drafted["ready_count"], drafted["total_amount"]) == ("draft", 1, 1000)
+    assert "Row 3: amount: " in run(*create, "--by", "Ann").output
+    approve = ("payouts", "approve", drafted["payout_id"], "--client", "ACME", "--by")
+    assert "Two different people" in run(*approve, "Ann", "--and", "ann").output
+    approved = output_of(*approve, "Ben", "--and", "Ann")
+    assert (approved["status"], approved["created_by"] == approved["approved_by"]) == ("approved", False)
+    assert output_of(*approve, "Ann", "--and", "Ben")["approved_at"] == approved["approved_at"]
+    with open_services():
+        audited = [
+            (event.action, event.actor, event.operator)
+            for event in AuditEvent.select().order_by(AuditEvent.id)
+            if event.object_id == drafted["payout_id"]
+        ]
+    assert audited == [("payout.created", "operator", "Ann"), ("payout.approved", "operator", "Ann and Ben")]
+    file.write_bytes(b"x" * (2 * 1024 * 1024 + 1))
+    assert "has more than 2,097,152 bytes" in run(*create, "--by", "Ann").output

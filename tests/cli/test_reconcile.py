@@ -51,9 +51,9 @@ def test_the_day_is_closed_at_the_command_line(
     file.write_bytes(csv_file(lines))
     refused = run("reconcile", "sandbox", file, "--json", "--csv", out)
     assert (refused.exit_code, out.exists()) == (2, False)
-    assert refused.output == (
-        "Error: day.csv looks like the wrong file: 3 differences in 3 lines. "
-        "Nothing was stored; --dry-run shows them, --yes stores them.\n"
+    assert json.loads(refused.output)["error"] == (
+        "day.csv looks like the wrong file: 3 differences in 3 lines. "
+        "Nothing was stored; --dry-run shows them, --yes stores them."
     )
     assert run("reconcile", "review", "list").output == "No difference waits for a review.\n"
     result = run("reconcile", "sandbox", file, "--json", "--csv", out, "--yes")

@@ -25,14 +25,15 @@ SECRET = "a-secret-of-theirs-01"
 
 
 def seed(what: str, file: Path, data_dir: Path, script: str | None = None) -> tuple[int, Any, str]:
-    """Run the command, or its script; return its exit code, its JSON and its error output."""
+    """Run the command, or its script; return its exit code, the rows of its JSON and its error output."""
     env = {"PATH": os.environ["PATH"], "USSD_DATA_DIR": str(data_dir)}
     if script:
         command = [PYTHON, SCRIPTS / script, file, "--json"]
         run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=env)
     else:
         run = run_command(what, "seed", str(file), "--json", env=env)
-    return run.returncode, json.loads(run.stdout or "null"), run.stderr
+    rows = json.loads(run.stdout)["items"] if run.stdout else None
+    return run.returncode, rows, run.stderr
 
 
 def write(path: Path, rows: Any) -> Path:

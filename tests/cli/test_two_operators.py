@@ -65,7 +65,7 @@ def test_a_second_equal_refund_is_counted_and_a_repeated_command_never_refunds_t
     third = output_of(*refund, "--amount", "700")["transaction"]
     assert third["reference"] == f"operator-refund-{name}-3"
     rest = output_of(*refund)["transaction"]
-    assert (rest["reference"], rest["amount_cents"]) == (f"operator-refund-{name}-4", 130_000)
+    assert (rest["reference"], rest["amount"]) == (f"operator-refund-{name}-4", 1300)
     assert run(*refund).exit_code == 1
     assert run(*refund, "--number", "1").exit_code == 1
     assert run(*refund, "--number", "5").exit_code == 1

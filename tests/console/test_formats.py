@@ -42,3 +42,11 @@ def test_charts_say_in_words_what_they_show_and_escape_their_labels() -> None:
         assert "style=" not in chart
     assert charts.bars([], "nothing") == ""
     assert "NaN" not in charts.lines([("one", 0.0)], "zero")
+
+
+def test_a_line_has_gaps_where_nothing_is_known_and_small_values_have_a_scale_of_their_own() -> None:
+    chart = charts.lines([("a", 0.03), ("b", 0.041), ("c", None), ("d", 0.02)], "Seconds")
+    assert chart.count("<polyline") == 2
+    assert chart.count("<circle") == 3
+    assert "b: 0.041" in chart
+    assert ">0.05<" in chart

@@ -14,7 +14,9 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "COMMANDS.md"
 _HEAD = """# Commands
 
 `ussd-server` is the operator's command. In a checkout it is `.venv/bin/ussd-server`; on an installed server it is
-`ussd`, which has the settings of the service. Every command has `--help`, and `--json` prints one JSON document.
+`ussd`, which has the settings of the service. Every command has `--help`, and `--json` prints one JSON document: a list
+is `{"items": [...]}`, an amount is in shillings as in the API, and a refusal is `{"error": ..., "exit_status": ...}` on
+standard error. Amounts are typed as 5000, 5000.50 or 5,000.
 
 A command finds the data folder by `USSD_DATA_DIR`; without it, in `var` of this folder, of a folder above, or of the
 checkout. Commands, options and names are taken in any case. Exit status 0 means done, 1 refused, 2 mistyped.

@@ -10,7 +10,6 @@ from typing import Any
 from tests.documents.player import Player
 from ussd_server.security.key_ring import Keyring
 from ussd_server.security.tokens import Tokens
-from ussd_server.services.settlement.provider_callbacks import callback_path
 from ussd_server.status import Code
 
 _MENU = {
@@ -202,7 +201,7 @@ def play_conversations(player: Player) -> None:
     player.send("POST", f"{gateway}/events", over, _FORM)
     player.send("GET", f"{gateway}?{step}")
     tokens = Tokens(Keyring(player.service.folder / "secrets.json"))
-    callback = callback_path(tokens, "airtel")
+    callback = tokens.callback_path("airtel")
     for method in ("POST", "PUT"):
         body = {"reference": "5b1f8f0e-3c44-4c0c-9d5e-6a1f2f0b7a11"}
         player.send(method, callback, body)

@@ -14,8 +14,6 @@ from pathlib import Path
 
 from tests.support.real_service.deployment import Installed
 
-# All callers together stay below nginx's limit for one address.
-_PACE_SECONDS = 0.05
 # One key alone may not call so often.
 _KEYS = 48
 
@@ -33,12 +31,17 @@ class Answer:
 class Crowd:
     """Threads that call without a pause; `answers` are all replies."""
 
-    def __init__(self, installed: Installed, keys: list[dict[str, str]], name: str, callers: int) -> None:
+    def __init__(
+        self, installed: Installed, keys: list[dict[str, str]], name: str, callers: int, pace_seconds: float = 0.05
+    ) -> None:
+        """All callers together must stay below nginx's limit for one address."""
         self.callers = callers
+        self._pace_seconds = pace_seconds
         self.answers: list[Answer] = []
         self._installed = installed
         self._keys = itertools.cycle(keys)
         self._stop = threading.Event()
+        self._has_failed = False
         self._threads = [threading.Thread(target=self._work, args=(f"{name}-{hand}",)) for hand in range(callers)]
 
     @property
@@ -56,11 +59,14 @@ class Crowd:
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Call until the block ends and the last payment of each thread was accepted."""
+        """Call until the block ends and the last payment of each thread was accepted, or until the block fails."""
         for thread in self._threads:
             thread.start()
         try:
             yield
+        except BaseException:
+            self._has_failed = True
+            raise
         finally:
             self._stop.set()
             for thread in self._threads:
@@ -68,9 +74,9 @@ class Crowd:
 
     def _work(self, name: str) -> None:
         for number in itertools.count():
-            while self._order(f"{name}-{number}").status not in (200, 201):
-                threading.Event().wait(_PACE_SECONDS)
-            if self._stop.wait(_PACE_SECONDS):
+            while self._order(f"{name}-{number}").status not in (200, 201) and not self._has_failed:
+                threading.Event().wait(self._pace_seconds)
+            if self._stop.wait(self._pace_seconds):
                 return
 
     def _order(self, reference: str) -> Answer:

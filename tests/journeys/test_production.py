@@ -71,7 +71,7 @@ def production(tmp_path_factory: pytest.TempPathFactory, postgres_url: str) -> I
         **airtel_settings(f"https://127.0.0.1:{airtel_port}"),
     }
     with install(folder, database_url, python=install_into(folder), **settings) as installed:
-        addresses = {each["provider"]: each["url"] for each in installed.deployment.command("callbacks")}
+        addresses = {each["provider"]: each["url"] for each in installed.deployment.command("callbacks")["items"]}
         options += ["--callback-url", addresses["airtel"]]
         airtel = start_airtel(*options, port=airtel_port, tls=authority.trust())
         yield Production(installed, {"mtn": mtn, "airtel": airtel})

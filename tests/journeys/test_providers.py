@@ -22,7 +22,6 @@ from tests.support.stand_ins import (
 )
 from ussd_server.security.key_ring import Keyring
 from ussd_server.security.tokens import Tokens
-from ussd_server.services.settlement.provider_callbacks import callback_path
 
 NUMBERS = {"mtn": "+256772123456", "airtel": "+256752123456"}
 # So long that, in a test, only a callback can bring an outcome.
@@ -35,7 +34,7 @@ class Street:
     def __init__(self, folder: Path, enquiry_seconds: str) -> None:
         folder.mkdir(mode=0o700)
         port = free_port()
-        path = callback_path(Tokens(Keyring.create(folder / "secrets.json")), "airtel")
+        path = Tokens(Keyring.create(folder / "secrets.json")).callback_path("airtel")
         self.providers: dict[str, StandInProcess] = {
             "mtn": start_mtn("--approve-delay", "0.5"),
             "airtel": start_airtel("--approve-delay", "0.5", "--callback-url", f"http://127.0.0.1:{port}{path}"),

@@ -16,7 +16,7 @@ _MAIN = Path(__file__).parents[2] / "ussd_server" / "cli" / "__main__.py"
 
 # A new interpreter takes a second to import the service. These children have none of a test's threads either.
 FORK_SERVER = multiprocessing.get_context("forkserver")
-FORK_SERVER.set_forkserver_preload(["tests.faults.workers", "ussd_server.cli"])
+FORK_SERVER.set_forkserver_preload(["tests.faults.workers", "ussd_server.cli", "ussd_server.bootstrap"])
 
 
 class Command:

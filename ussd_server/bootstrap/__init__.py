@@ -45,6 +45,7 @@ from ussd_server.services.operators.operators import OperatorService
 from ussd_server.services.operators.proposals import ProposalService
 from ussd_server.services.payouts.payouts import PayoutService
 from ussd_server.services.payouts.sending import PayoutSender
+from ussd_server.services.providers.call_history import CallHistory
 from ussd_server.services.providers.floats import FloatService
 from ussd_server.services.providers.states import OutageWatch, ProviderStateService
 from ussd_server.services.providers.subscribers import SubscriberNames, SubscriberService
@@ -109,6 +110,7 @@ class Services:
         # Providers and accounts.
         self.provider_states = ProviderStateService(runtime)
         self.outage_watch = OutageWatch(runtime, self.provider_states)
+        self.call_history = CallHistory(runtime)
         self.floats = FloatService(runtime)
         self.subscriber_names = SubscriberNames(runtime)
         self.subscribers = SubscriberService(runtime, self.subscriber_names)
@@ -192,6 +194,7 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
     open_database(
         settings.database_url,
         max_connections=settings.threads + settings.worker_threads + settings.delivery_slots + 8,
+        pooler=settings.database_pooler,
     )
     use_replica(
         Replica(settings.replica_url, settings.threads, settings.replica_lag_seconds, note_replica)

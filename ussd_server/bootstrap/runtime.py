@@ -34,7 +34,6 @@ from ussd_server.services.menus.drop_offs import DropOffs
 from ussd_server.services.operations.heartbeat import Heartbeat
 from ussd_server.services.providers.providers import Providers, ProviderSwitches
 from ussd_server.services.request_log.recorder import RequestRecorder
-from ussd_server.services.settlement.provider_callbacks import callback_path
 from ussd_server.services.transactions.names import ProviderReferences
 from ussd_server.settings import Settings, SettingsError
 
@@ -67,7 +66,7 @@ def build_runtime(settings: Settings, clock: Clock) -> Runtime:
     except ValueError as damage:
         raise SettingsError(f"USSD_SECRETS_FILE: {settings.secrets_file}: {damage}") from None
     tokens = Tokens(keyring)
-    adapters = build_providers(settings, clock.now, lambda provider: callback_path(tokens, provider))
+    adapters = build_providers(settings, clock.now, tokens.callback_path)
     names = [adapter.name for adapter in adapters]
     limiter = _limiter(settings, adapters)
     outages = ProviderOutages(settings.redis_url, limiter.is_away, names)

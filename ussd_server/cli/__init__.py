@@ -1,29 +1,26 @@
-"""The `ussd-server` command."""
+"""The `ussd-server` command.
+
+It imports the service when a command needs it: the import takes most of a second.
+"""
 
 from __future__ import annotations
 
-import errno
 import importlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import fields, is_dataclass
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-from peewee import PeeweeException
 
-from ussd_server.bootstrap import Services, build_services
-from ussd_server.cli.examples import add_help, program, with_program
-from ussd_server.cli.service.database_errors import explain
-from ussd_server.database.connections import UnsupportedDatabaseError
-from ussd_server.database.unit_of_work import close_connections
-from ussd_server.logs import configure_logs
-from ussd_server.server.running import running_processes
-from ussd_server.settings import Settings, SettingsError, has_data, is_data_dir_given, read_settings
-from ussd_server.status import ServiceError
+from ussd_server.cli.examples import add_help, program
 from ussd_server.values import iso_milliseconds, shillings
+
+if TYPE_CHECKING:
+    from ussd_server.bootstrap import Services
+    from ussd_server.settings import Settings
 
 _COMMANDS = {
     "accounts": "ussd_server.cli.money.accounts",
@@ -54,6 +51,7 @@ _COMMANDS = {
     "subscribers": "ussd_server.cli.clients.subscribers",
     "transactions": "ussd_server.cli.money.transactions",
     "users": "ussd_server.cli.clients.users",
+    "webhooks": "ussd_server.cli.clients.webhooks",
     "worker": "ussd_server.cli.service.run",
 }
 
@@ -103,26 +101,37 @@ class _Commands(click.Group):
         add_help(self, "")
         return super().get_help(ctx)
 
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Read the arguments, of the command alone."""
+        with _refusing(args):
+            return super().make_context(info_name, args, parent, **extra)
+
     def invoke(self, ctx: click.Context) -> Any:
-        try:
+        """Run the command."""
+        with _refusing(ctx.args):
             return super().invoke(ctx)
-        except (SettingsError, ServiceError) as refusal:
-            raise click.ClickException(with_program(str(refusal))) from None
-        except PermissionError as refusal:
-            raise click.ClickException(f"This user may not read or write {refusal.filename}.") from None
-        except OSError as failed:
-            if failed.errno == errno.ENOSPC and failed.filename is None:
-                raise click.ClickException("There is no space left for the output.") from None
-            if failed.filename is None:
-                raise
-            raise click.ClickException(f"{failed.filename} cannot be read or written: {failed.strerror}.") from None
-        except UnsupportedDatabaseError as refusal:
-            raise click.ClickException(str(refusal)) from None
-        except PeeweeException as error:
-            trouble = explain(error)
-            if trouble is None:
-                raise
-            raise click.ClickException(with_program(f"The database {trouble.found}. {trouble.mend}")) from None
+
+
+@contextmanager
+def _refusing(words: Sequence[str]) -> Iterator[None]:
+    """Turn errors of the block into refusals; into JSON ones where `--json` is among the words."""
+    as_json = "--json" in map(str.lower, words)
+    try:
+        yield
+    except (click.exceptions.Exit, click.Abort):
+        raise
+    except Exception as error:
+        from ussd_server.cli.refusals import print_json, refusal_of
+
+        refusal = refusal_of(error)
+        if refusal is None:
+            raise
+        if as_json:
+            print_json(refusal)
+            raise click.exceptions.Exit(refusal.exit_code) from None
+        raise refusal from None
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "token_normalize_func": str.lower})
@@ -137,21 +146,22 @@ def with_json(command: Command) -> Command:
 
 
 def show(result: Any, sentence: str, *, as_json: bool) -> None:
-    """Print `result` as JSON, or the `sentence`."""
+    """Print `result` as JSON, or the `sentence`. A list is an object with `items`, as in the API."""
+    if as_json and isinstance(result, list | tuple):
+        result = {"items": result}
     click.echo(json.dumps(result, indent=2, ensure_ascii=False, default=_plain) if as_json else sentence)
 
 
 def _plain(value: Any) -> Any:
-    """Return a value in the API's format: amounts in shillings by the API's names, beside the cents."""
+    """Return a value in the API's format: amounts are shillings, without `_cents` in their names."""
     if isinstance(value, datetime):
         return iso_milliseconds(value)
     if not is_dataclass(value) or isinstance(value, type):
         return str(value)
     plain = {}
     for field in fields(value):
-        plain[field.name] = found = getattr(value, field.name)
-        if field.name.endswith("_cents"):
-            plain[field.name.removesuffix("_cents")] = None if found is None else shillings(found)
+        found, name = getattr(value, field.name), field.name.removesuffix("_cents")
+        plain[name] = shillings(found) if name != field.name and found is not None else found
     return plain
 
 
@@ -161,6 +171,8 @@ def settings_of_service() -> Settings:
     Without USSD_DATA_DIR the data folder is `var` in this folder, a folder above it or the checkout, and is named on
     standard error. Raises ClickException where there is no service.
     """
+    from ussd_server.settings import has_data, is_data_dir_given, read_settings
+
     settings = read_settings(find_data=True)
     if not has_data(settings):
         raise click.ClickException(
@@ -176,6 +188,8 @@ def settings_of_service() -> Settings:
 
 def _differences_from_the_running_service(settings: Settings) -> list[str]:
     """Return what commands would do otherwise than the service, in sentences."""
+    from ussd_server.server.running import running_processes
+
     with suppress(PermissionError):
         for process in running_processes(settings)[:1]:
             different = process.differences(settings)
@@ -186,6 +200,10 @@ def _differences_from_the_running_service(settings: Settings) -> list[str]:
 @contextmanager
 def open_services(settings: Settings | None = None) -> Iterator[Services]:
     """Build every service, and close them after the block. Default: with `settings_of_service`."""
+    from ussd_server.bootstrap import build_services
+    from ussd_server.database.unit_of_work import close_connections
+    from ussd_server.logs import configure_logs
+
     settings = settings or settings_of_service()
     settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     configure_logs(settings.log_level, settings.log_file)

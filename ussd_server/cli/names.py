@@ -8,7 +8,7 @@ from datetime import datetime
 from difflib import get_close_matches
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -16,7 +16,9 @@ from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.services.clients.messages import ClientView
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import moment_of
+from ussd_server.values import KAMPALA, moment_of
+
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 _MOST_NAMED = 20
 _CENTURY = range(2000, 2100)
@@ -59,6 +61,10 @@ class Moment(click.DateTime):
     def __init__(self, *, or_time: bool = False) -> None:
         super().__init__(["%Y-%m-%d", *(["%Y-%m-%dT%H:%M:%SZ"] if or_time else [])])
 
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """Return what the help shows for a value."""
+        return "TIME" if len(self.formats) > 1 else "DATE"
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
         """Return the moment. Raises BadParameter with an example."""
         try:
@@ -74,6 +80,26 @@ class Moment(click.DateTime):
         """Return a time with its offset, such as the API shows it, in UTC; None for anything else."""
         moment = moment_of(typed) if len(self.formats) > 1 else None
         return moment and moment.replace(tzinfo=None)
+
+
+def _read_moment(_context: click.Context, parameter: click.Parameter, given: str | None) -> datetime | None:
+    """Return a moment, or the beginning of a day in Kampala."""
+    if given is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(given)
+    except ValueError:
+        rule = "must be a day such as 2026-11-30 or a time such as 2026-11-30T14:00:00Z."
+        raise click.BadParameter(f"{given!r} {rule}", param=parameter) from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=KAMPALA)
+
+
+def period_options(command: Command) -> Command:
+    """Add the options `--from` and `--to`, passed as `from_at` and `to_at`: moments with their offset, or None."""
+    first = "The first moment, such as 2026-11-20 or 2026-11-20T08:00:00Z."
+    end = "The end, exclusive. A day means its beginning in Kampala."
+    command = click.option("--to", "to_at", callback=_read_moment, help=end)(command)
+    return click.option("--from", "from_at", callback=_read_moment, help=first)(command)
 
 
 def client_named(services: Services, name_or_id: str) -> ClientView:

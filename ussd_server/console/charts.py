@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import floor, log10
 
 from markupsafe import Markup
 
-Point = tuple[str, float]
-"""A label and a value from 0 up."""
+Point = tuple[str, float | None]
+"""A label and a value from 0 up; None leaves a gap."""
 
-_HEIGHT, _LEFT, _BOTTOM, _TOP = 200, 56, 24, 10
+_HEIGHT, _LEFT, _BOTTOM, _TOP = 200, 56, 36, 10
 _WIDTH = 720
 
 _BAR = Markup(
     '<rect class="bar" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}" rx="2"><title>{}: {}</title></rect>'
 )
+_DOT = Markup('<circle class="dot" cx="{:.1f}" cy="{:.1f}" r="{:.1f}"><title>{}: {}</title></circle>')
 _GRID_LINE = Markup(
     '<line class="grid" x1="{}" x2="{}" y1="{y:.1f}" y2="{y:.1f}"/><text class="scale" x="{}" y="{:.1f}">{}</text>'
 )
@@ -24,7 +26,7 @@ def bars(points: Sequence[Point], title: str, width: int = _WIDTH) -> Markup:
     """A bar chart. `title` says what it shows; a smaller `width` enlarges the texts."""
     if not points:
         return Markup("")
-    top = _round_up(max(value for _, value in points))
+    top = _round_up(max(value or 0 for _, value in points))
     step = (width - _LEFT) / len(points)
     shapes = Markup("").join(
         _BAR.format(
@@ -33,28 +35,30 @@ def bars(points: Sequence[Point], title: str, width: int = _WIDTH) -> Markup:
             step * 0.7,
             _HEIGHT - _BOTTOM - _y(value, top),
             label,
-            f"{value:,.0f}",
+            _written(value),
         )
         for index, (label, value) in enumerate(points)
+        if value
     )
     return _frame(points, top, title, shapes, width)
 
 
-def lines(points: Sequence[Point], title: str) -> Markup:
-    """A line chart, with a dot and its value at each point."""
+def lines(points: Sequence[Point], title: str, width: int = _WIDTH, top: float | None = None) -> Markup:
+    """A line chart, with a dot and its value at each point. `top` is the upper end of the scale."""
     if not points:
         return Markup("")
-    top = _round_up(max(value for _, value in points))
-    step = (_WIDTH - _LEFT) / len(points)
-    places = [(_LEFT + (index + 0.5) * step, _y(value, top)) for index, (_, value) in enumerate(points)]
-    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
-    dots = Markup("").join(
-        Markup('<circle class="dot" cx="{:.1f}" cy="{:.1f}" r="3"><title>{}: {}</title></circle>').format(
-            x, y, label, f"{value:,.0f}"
-        )
-        for (x, y), (label, value) in zip(places, points, strict=True)
-    )
-    return _frame(points, top, title, Markup('<polyline class="line" points="{}"/>').format(path) + dots, _WIDTH)
+    top = top or _round_up(max(value or 0 for _, value in points))
+    step = (width - _LEFT) / len(points)
+    paths, dots = [""], Markup("")
+    for index, (label, value) in enumerate(points):
+        if value is None:
+            paths.append("")
+            continue
+        x, y = _LEFT + (index + 0.5) * step, _y(value, top)
+        paths[-1] += f"{x:.1f},{y:.1f} "
+        dots += _DOT.format(x, y, min(3.0, step / 2 + 0.5), label, _written(value))
+    drawn = Markup("").join(Markup('<polyline class="line" points="{}"/>').format(path) for path in paths if path)
+    return _frame(points, top, title, drawn + dots, width)
 
 
 def _frame(points: Sequence[Point], top: float, title: str, shapes: Markup, width: int) -> Markup:
@@ -66,7 +70,7 @@ def _frame(points: Sequence[Point], top: float, title: str, shapes: Markup, widt
     )
     labels = Markup("").join(
         Markup('<text class="label" x="{:.1f}" y="{}">{}</text>').format(
-            _LEFT + (index + 0.5) * step, _HEIGHT - 6, label
+            _LEFT + (index + 0.5) * step, _HEIGHT - 4, label
         )
         for index, (label, _) in enumerate(points)
         if index % every == 0
@@ -74,6 +78,10 @@ def _frame(points: Sequence[Point], top: float, title: str, shapes: Markup, widt
     return Markup('<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}">{}{}{}</svg>').format(
         width, _HEIGHT, title, grid, shapes, labels
     )
+
+
+def _written(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.3g}"
 
 
 def _short(value: float) -> str:
@@ -89,6 +97,6 @@ def _y(value: float, top: float) -> float:
 
 
 def _round_up(value: float) -> float:
-    """The next of 1, 2 and 5 times a power of ten."""
-    power = 10.0 ** max(0, len(str(int(value))) - 1)
-    return next((factor * power for factor in (1, 2, 5, 10) if factor * power >= value), 1.0) or 1.0
+    """The next of 1, 2 and 5 times a power of ten; 1 for nothing."""
+    power = 10.0 ** floor(log10(value)) if value else 1.0
+    return next((factor * power for factor in (1, 2, 5) if factor * power >= value), 10 * power)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -10,20 +11,25 @@ from urllib.parse import urlencode
 import orjson
 from flask import Response, render_template, request
 
+from ussd_server.api.requests import services
 from ussd_server.console import formats
 from ussd_server.spreadsheets.cells import csv_parts
-from ussd_server.values import shillings
+from ussd_server.values import KAMPALA, shillings
 
 _LONGEST_SEND_SECONDS = 30
+_LONGEST_WORD = 60
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9.]+")
+_VERB = re.compile(r"^(?:list|show|find|search)_(?:any_)?")
 
-Kind = Literal["text", "code", "id", "money", "moment", "number", "reference", "sentence", "status"]
+Kind = Literal["text", "code", "id", "money", "moment", "number", "reference", "sentence", "status", "word"]
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column. `name` names it in CSV and JSON and, without `value`, the attribute of the row.
 
-    `kind` says how it is written; money is in cents, or a text that is no amount. `link` gives the address that the
+    `kind` says how it is written; money is in cents, or a text that is no amount; a `word` is short
+    and never broken. `link` gives the address that the
     cell leads to. `where` says whether the page, the files or both have it.
     """
 
@@ -110,8 +116,9 @@ def show_table(template: str, table: DataTable, **shown: Any) -> Response:
         rows = ([column.written(row) for column in table.file_columns] for row in table.rows)
         lines = csv_parts([column.name for column in table.file_columns], rows)
         response = Response(b"".join(lines), mimetype="text/csv")
-        name = (request.endpoint or "table").rpartition(".")[2]
-        response.headers["Content-Disposition"] = f'attachment; filename="{name}.csv"'
+        what = _VERB.sub("", (request.endpoint or "table").rpartition(".")[2])
+        day = services().clock.now().astimezone(KAMPALA).date()
+        response.headers["Content-Disposition"] = _attachment(what, day)
     else:
         return Response(render_template(template, table=table, **shown))
     if table.next_cursor:
@@ -119,14 +126,20 @@ def show_table(template: str, table: DataTable, **shown: Any) -> Response:
     return response
 
 
-def send_csv(name: str, parts: Iterator[bytes]) -> Response:
-    """Answer with a file that is made while it is sent."""
+def send_csv(parts: Iterator[bytes], *words: object) -> Response:
+    """Answer with a file that is made while it is sent. `words` name it; empty ones are left out."""
     if connection := request.environ.get("gunicorn.socket"):
         # A browser that stops reading would hold its thread for ever.
         connection.settimeout(_LONGEST_SEND_SECONDS)
     response = Response(parts, mimetype="text/csv")
-    response.headers["Content-Disposition"] = f'attachment; filename="{name}"'
+    response.headers["Content-Disposition"] = _attachment(*words)
     return response
+
+
+def _attachment(*words: object) -> str:
+    """The header of a CSV file with a name of letters, digits, points and hyphens."""
+    parts = (_NOT_IN_NAMES.sub("-", str(word or "")).strip("-.")[:_LONGEST_WORD] for word in words)
+    return f'attachment; filename="{"-".join(filter(None, parts))}.csv"'
 
 
 def link_to_table(**changes: str | None) -> str:

@@ -26,7 +26,7 @@ from ussd_server.limits.decisions import (
     windows_of,
 )
 from ussd_server.limits.sliding_window import SlidingWindowStorage
-from ussd_server.logs import logger
+from ussd_server.logs import Logger
 from ussd_server.metrics import count_unshared_limit, note_redis
 from ussd_server.redis.client import REDIS_TROUBLE
 from ussd_server.redis.pipeline import Circuit, RedisAwayError
@@ -80,7 +80,7 @@ class LocalWindows:
             self._entries -= len(dropped)
 
 
-log = logger(__name__)
+log = Logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

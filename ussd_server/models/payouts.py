@@ -10,12 +10,13 @@ from ussd_server.database.columns import CentsField, IdField, JsonField, MomentF
 class Payout(Table):
     """Many disbursements that one caller requests and another approves.
 
-    `created_by` and `approved_by` are ids of API keys or users. `people` are those behind the maker when it was made;
-    null when a version without the column made it: such a draft is never approved. The totals are those of the ready
-    rows. `due_at` is when the worker must act again: look up names of a draft, or send rows of an approved payout.
-    `items_digest` is that of the judged rows; `draft_digest` and `approval_digest` bind it to the people, under a
-    master key. A cancelled draft has no `draft_digest`. `replaced_by` is the corrected draft of the same reference that
-    took the place of this one; a reference belongs to one payout that was not replaced.
+    `created_by` and `approved_by` are ids of API keys or users, or made of the names of operators. `people` are those
+    behind the maker when it was made; null when a version without the column made it: such a draft is never approved.
+    The totals are those of the ready rows. `due_at` is when the worker must act again: look up names of a draft, or
+    send rows of an approved payout. `items_digest` is that of the judged rows; `draft_digest` and `approval_digest`
+    bind it to the people, under a master key. A cancelled draft has no `draft_digest`. `replaced_by` is the corrected
+    draft of the same reference that took the place of this one; a reference belongs to one payout that was not
+    replaced.
     """
 
     id = IdField(primary_key=True)

@@ -1,10 +1,10 @@
-"""What is kept about providers: switches of operators, floats, and names of subscribers."""
+"""What is kept about providers: switches of operators, floats, calls over time, and names of subscribers."""
 
 from __future__ import annotations
 
-from peewee import BooleanField, TextField
+from peewee import BooleanField, CompositeKey, IntegerField, TextField
 
-from ussd_server.database.columns import CentsField, MomentField, Table
+from ussd_server.database.columns import CentsField, JsonField, MomentField, Table
 
 
 class ProviderSwitch(Table):
@@ -34,6 +34,25 @@ class ProviderFloat(Table):
 
     class Meta:
         table_name = "provider_floats"
+
+
+class ProviderCalls(Table):
+    """The calls of one worker to a provider in the quarter of an hour from `began_at`.
+
+    `answered_count` includes `failed_count`; `took` counts answered calls by the logarithm of their duration.
+    """
+
+    began_at = MomentField()
+    provider = TextField()
+    worker_id = TextField()
+    answered_count = IntegerField()
+    failed_count = IntegerField()
+    unanswered_count = IntegerField()
+    took = JsonField()
+
+    class Meta:
+        table_name = "provider_calls"
+        primary_key = CompositeKey("began_at", "provider", "worker_id")
 
 
 class SubscriberName(Table):

@@ -81,6 +81,10 @@ class Channel(Table):
         table_name = "channels"
 
 
+CONSOLE_CALLS = "console-"
+"""How the names of sessions begin that the console's phone dials."""
+
+
 class UssdSession(Table):
     """A session in one row, so that a step is one read and one write.
 
@@ -120,6 +124,11 @@ class UssdSession(Table):
 
     class Meta:
         table_name = "ussd_sessions"
+
+    @property
+    def is_test(self) -> bool:
+        """Whether the console's phone dialled. Such sessions do not count as drop-offs."""
+        return (self.provider_session_id or "").startswith(CONSOLE_CALLS)
 
 
 class ShownOutcome(Table):

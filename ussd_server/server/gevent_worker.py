@@ -19,7 +19,7 @@ from gevent.pool import Pool
 from gevent.select import select
 from gunicorn.workers.ggevent import GeventWorker
 
-from ussd_server.logs import logger, trace_of
+from ussd_server.logs import Logger, trace_of
 from ussd_server.server.connection import ClientConnection
 from ussd_server.server.connection_shares import SHARES, ConnectionShare
 from ussd_server.server.listener import Listener
@@ -35,7 +35,7 @@ _SUCCESSOR_SECONDS = 20.0
 
 _BODY_BYTES = 64 * 1024
 
-log = logger(__name__)
+log = Logger(__name__)
 
 
 class GeventWebWorker(JsonRefusals, GeventWorker):  # type: ignore[misc]

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from ussd_server.logs import logger
+from ussd_server.logs import Logger
 
 _STOP = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
 _HEARD = _STOP | {signal.SIGCHLD}
@@ -25,7 +25,7 @@ _READINESS_PAUSE_SECONDS = 0.1
 _FAILURES_BEFORE_GIVING_UP = 3
 _PR_SET_PDEATHSIG = 1
 
-log = logger(__name__)
+log = Logger(__name__)
 
 
 class NeverStartedError(Exception):

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import orjson
-from gunicorn.glogging import Logger
+from gunicorn import glogging
 from gunicorn.http.errors import (
     ConfigurationProblem,
     InvalidResponseHeader,
@@ -18,16 +18,16 @@ from gunicorn.http.errors import (
 
 from schemas.envelopes import error_envelope
 from ussd_server.context import new_request_id
-from ussd_server.logs import logger
+from ussd_server.logs import Logger
 from ussd_server.status import Code
 
 _OURS = (ConfigurationProblem, InvalidResponseHeader, InvalidResponseHeaderName)
 _REASONS = {400: "Bad Request", 413: "Content Too Large", 500: "Internal Server Error"}
 
-log = logger(__name__)
+log = Logger(__name__)
 
 
-class WebLog(Logger):  # type: ignore[misc]
+class WebLog(glogging.Logger):  # type: ignore[misc]
     """gunicorn's log without the line for each request, which it would build even when unused.
 
     The application logs its requests itself, without what must not be in a log.

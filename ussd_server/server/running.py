@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
-from ussd_server.logs import logger
+from ussd_server.logs import Logger
 from ussd_server.settings import Settings
 from ussd_server.shown_settings import hidden_settings, shown_settings
 from ussd_server.values import iso_milliseconds
@@ -29,7 +29,7 @@ OF_PROCESSES_ALONE = frozenset({"USSD_BIND", "USSD_LOG_LEVEL", "USSD_THREADS", "
 
 _FOLDER = "running"
 
-log = logger(__name__)
+log = Logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

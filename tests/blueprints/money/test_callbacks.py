@@ -23,7 +23,6 @@ from ussd_server.providers.airtel.settings import AirtelAccess
 from ussd_server.providers.mtn.settings import MtnAccess, MtnProduct
 from ussd_server.security.key_ring import Keyring
 from ussd_server.security.tokens import Tokens
-from ussd_server.services.settlement.provider_callbacks import callback_path
 from ussd_server.settings import Settings
 
 # Succeeds only after three seconds, so that a callback can bring it forward; see the sandbox's numbers.
@@ -32,7 +31,7 @@ SLOW = "+256770000004"
 
 @pytest.fixture
 def path(settings: Settings, services: Services) -> str:
-    return callback_path(Tokens(Keyring(settings.secrets_file)), "sandbox")
+    return Tokens(Keyring(settings.secrets_file)).callback_path("sandbox")
 
 
 @pytest.fixture
@@ -150,7 +149,7 @@ def test_a_path_outlives_the_renewal_of_the_keys_and_ends_with_the_old_key(
 ) -> None:
     ring = Keyring(settings.secrets_file)
     ring.add_keys()
-    fresh = callback_path(Tokens(ring), "sandbox")
+    fresh = Tokens(ring).callback_path("sandbox")
     assert fresh != path
     assert [web.post(each).status_code for each in (path, fresh)] == [200, 200]
     ring.drop_keys_before(ring.newest_ids())

@@ -31,6 +31,15 @@ def test_it_is_readable_and_fits(visitor: Visitor, scheme: str, width: int) -> N
         page.goto("/docs")
         page.get_by_role("heading", name="Create transaction").first.wait_for()
         visitor.look_at(page)
+        expect(page.locator("main")).to_have_count(1)
+        expect(page.locator("h1")).to_have_count(1)
+
+
+def test_it_has_a_heading_and_a_main_part_before_the_description_is_loaded(visitor: Visitor) -> None:
+    with visitor.tab(signed_in=False) as page:
+        page.route("**/openapi.json", lambda _: None)
+        visitor.look_at(page, "/../docs")
+        expect(page.locator("main h1")).to_have_text("USSD server: the API")
 
 
 def test_a_call_is_found_read_in_four_languages_and_tried(

@@ -11,8 +11,10 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.console.browser.visitor import LOOKS, Console, Paths, Visitor
+from tests.support.example_client import OPERATOR
 from ussd_server.context import operator_context
 from ussd_server.models.clients import Login
+from ussd_server.providers.messages import Outcome, ProviderAnswer
 from ussd_server.services.clients.key_messages import CreateApiKey
 from ussd_server.services.mail import outbox
 from ussd_server.services.sessions.messages import BeginSession
@@ -95,6 +97,7 @@ def test_every_page_is_accessible_and_fits(
 ) -> None:
     key = console.services.api_keys.create(CreateApiKey(("ussd:read",)), console.client.call())
     paid, drafted = console.pay(), console.draft_payout()
+    console.services.deposits.create(CreateDeposit(console.client.id, 123_456_789_000, f"{scheme} bank"), OPERATOR)
     with visitor.tab(scheme, width) as page:
         own = (f"/api-keys/{key.id}", f"/api-keys/{key.id}/edit", f"/transactions/{paid}")
         payout = (f"/payouts/{drafted}", f"/payouts/{drafted}/correct", f"{delivered[0]}/edit")
@@ -188,7 +191,7 @@ def test_the_menu_opens_on_a_phone_and_a_key_is_made_revealed_copied_and_deleted
         page.get_by_role("button", name="Menu").click()
         visitor.look_at(page)
         page.get_by_role("link", name="API keys").click()
-        page.get_by_role("link", name="New API key").click()
+        page.get_by_role("link", name="New API key").first.click()
         page.get_by_role("button", name="Create the key").click()
         page.get_by_role("button", name="Reveal").click()
         page.context.grant_permissions(["clipboard-read", "clipboard-write"])
@@ -206,6 +209,19 @@ def test_a_live_part_follows_what_happens(visitor: Visitor, console: Console) ->
         page.get_by_text("0 of 100").wait_for()
         console.services.auth.authenticate_key(key.apikey, key.apisecret, "192.0.2.1")
         page.get_by_text("1 of 100").wait_for()
+
+
+def test_the_title_says_how_much_needs_attention_while_the_page_is_open(visitor: Visitor, console: Console) -> None:
+    heartbeat = console.services.runtime.heartbeat
+    with visitor.tab() as page:
+        page.goto("/console")
+        count = int(page.locator("#figures").get_attribute("data-attention") or 0)
+        expect(page).to_have_title(f"{f'({count}) ' if count else ''}Overview · USSD console")
+        for _ in range(20):
+            heartbeat.count_call("sandbox", "ask", ProviderAnswer(Outcome.UNKNOWN), 100)
+        heartbeat.beat()
+        expect(page).to_have_title(f"({count + 1}) Overview · USSD console")
+    heartbeat.end()
 
 
 def test_a_live_part_keeps_the_focus_and_waits_while_its_text_is_selected(visitor: Visitor, console: Console) -> None:
@@ -248,6 +264,27 @@ def test_a_page_says_what_it_shows_without_a_network_and_keeps_a_form_when_its_s
     page.get_by_role("button", name="Rotate now").click()
     page.get_by_text("Sign in and your form goes on where you left it").wait_for()
     context.close()
+
+
+def test_a_finding_of_the_check_leads_to_its_line(visitor: Visitor) -> None:
+    with visitor.tab() as page:
+        page.goto("/console/menus/shop/edit")
+        line = "  root: {type: text, text: {en: Hello}, goto: nowhere}"
+        page.locator("#text").fill(f"id: shop\nstart: root\nnodes:\n{line}\n")
+        page.get_by_role("link", name="Go to line 4").first.click()
+        assert page.evaluate("getSelection().toString()") == line
+        badge = page.locator(".findings .badge").first
+        assert badge.evaluate("badge => badge.offsetHeight") < 30, "it is no taller than its word"
+
+
+def test_a_table_fits_the_paper(visitor: Visitor, console: Console) -> None:
+    console.pay()
+    with visitor.tab(width=794) as page:
+        page.emulate_media(media="print")
+        for path in ("/statements", "/transactions", "/reports"):
+            page.goto(f"/console{path}")
+            assert page.evaluate("document.documentElement.scrollWidth") <= 794, path
+            assert page.get_by_role("button", name="Menu").is_hidden()
 
 
 def test_pages_work_without_scripts(visitor: Visitor, console: Console) -> None:

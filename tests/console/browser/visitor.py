@@ -134,5 +134,7 @@ class Visitor:
         assert faults == []
         width = page.viewport_size["width"]  # type: ignore[index]
         assert page.evaluate("document.documentElement.scrollWidth") <= width
-        tables = page.locator(".table").all()
-        assert all(table.evaluate("box => box.scrollWidth <= box.clientWidth") for table in tables), page.url
+        too_wide = "parts => parts.filter(part => part.scrollWidth > part.clientWidth).map(part => part.outerHTML)"
+        assert page.locator(".table, .big").evaluate_all(too_wide) == [], page.url
+        broken = "words => words.filter(word => word.getClientRects().length > 1).map(word => word.textContent)"
+        assert page.locator("td.word bdi").evaluate_all(broken) == [], page.url

@@ -101,6 +101,10 @@ def test_one_person_uploads_a_file_and_another_approves_it(
     results = list(csv.DictReader(io.StringIO(maker.get(f"{path}/results.csv").text)))
     assert [item["state"] for item in results] == ["succeeded", "failed", "invalid"]
     assert results[1]["failure"].startswith("PAYEE_BLOCKED: ")
+    assert results[0]["receipt"].startswith("SBX")
+    assert maker.get(f"{path}/results.csv?state=failed").headers["Content-Disposition"] == (
+        'attachment; filename="payout-NOV-failed.csv"'
+    )
     (listed,) = maker.get("/payouts?status=completed&format=json").json["items"]
     assert (listed["reference"], listed["total_amount"], listed["succeeded_count"]) == ("NOV", 3000, 1)
 

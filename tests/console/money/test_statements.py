@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -14,12 +14,17 @@ from tests.console.conftest import Visit
 from tests.support.example_client import ExampleClient
 from tests.support.money import deposit, request, work
 from ussd_server.bootstrap import Services
+from ussd_server.console.pages.money import statements
 from ussd_server.context import operator_context
 from ussd_server.values import KAMPALA
 
 
 def test_a_statement_adds_up_and_shows_the_balance_over_time(
-    visit: Visit, example_client: ExampleClient, services: Services, clock: MovableClock
+    visit: Visit,
+    example_client: ExampleClient,
+    services: Services,
+    clock: MovableClock,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     call = operator_context(example_client.id)
     visitor = visit("viewer")
@@ -42,8 +47,21 @@ def test_a_statement_adds_up_and_shows_the_balance_over_time(
         seen += shown.json["items"]
         link = re.sub(r"^<(/console)?|>.*", "", shown.headers.get("Link", ""))
     assert [line["balance"] for line in seen] == [100_000 + 10 * place for place in range(61)]
-    file = list(csv.DictReader(io.StringIO(visitor.get("/statements/file.csv").text)))
+    downloaded = visitor.get(f"/statements/file.csv?from={today}&to={today}")
+    assert downloaded.headers["Content-Disposition"] == f'attachment; filename="statement-main-{today}-{today}.csv"'
+    opening, *file, closing = csv.DictReader(io.StringIO(downloaded.text))
     assert [row["balance"] for row in file] == [str(line["balance"]) for line in seen]
+    at = "at (Kampala, UTC+3)"
+    assert (opening[at], opening["kind"], opening["balance"]) == (f"{today} 00:00:00", "opening balance", "0")
+    assert (closing[at], closing["kind"], closing["balance"]) == (f"{today} 23:59:59", "closing balance", "100600")
+    assert file[0][at] == f"{datetime.fromisoformat(seen[0]['at']).astimezone(KAMPALA):%Y-%m-%d %H:%M:%S}"
+    assert "All lines, to print" in page
+    whole = visitor.get("/statements?lines=all").text
+    assert "&lt;b&gt;59" in whole
+    assert "not all lines" not in whole
+    monkeypatch.setattr(statements, "_MOST_PRINTED", 50)
+    monkeypatch.setattr(statements, "_PRINTED_AT_ONCE", 50)
+    assert "These are the first 50 lines. The CSV file has all." in visitor.get("/statements?lines=all").text
     other = visitor.get("/statements?account=0770000000").text
     assert "+256770000000" in other
     assert "Nothing moved" in other

@@ -6,13 +6,28 @@ import json
 import re
 
 from tests.console.clients.test_api_keys import assert_same
-from tests.console.conftest import Visit
+from tests.console.conftest import ConsoleVisitor, Visit
 from tests.support.example_client import ExampleClient
 from tests.support.shop import CODE, OPERATOR, VOUCHER, Shop, shop_document
 from ussd_server.bootstrap import Services
+from ussd_server.context import operator_context
 from ussd_server.gateways.messages import HandsetCall
-from ussd_server.services.menus.messages import AssignCode
+from ussd_server.menus.source.yaml_text import write_yaml
+from ussd_server.models.ussd import UssdSession
+from ussd_server.services.menus.messages import AssignCode, NameMenu, SaveDraft
 from ussd_server.services.sessions.messages import ListSessions
+from ussd_server.values import iso_milliseconds
+
+
+def saved_at(visitor: ConsoleVisitor) -> str:
+    """Read what publishing the draft changes; returns which draft that is."""
+    page = visitor.get("/menus/shop/versions/draft").text
+    return re.search(r'name="draft_saved_at" value="([^"]+)"', page)[1]  # type: ignore[index]
+
+
+def publish(visitor: ConsoleVisitor) -> None:
+    """Publish the draft that was read."""
+    visitor.post("/menus/shop/publish", draft_saved_at=saved_at(visitor))
 
 
 def test_a_menu_is_uploaded_checked_bound_published_changed_and_rolled_back(
@@ -35,7 +50,7 @@ def test_a_menu_is_uploaded_checked_bound_published_changed_and_rolled_back(
     assert "It was never published" in page
     assert visitor.post("/menus/shop/codes", service_code=CODE).location == "/console/menus/shop"
     assert "leads to this menu now" in visitor.get("/menus/shop").text
-    visitor.post("/menus/shop/publish")
+    publish(visitor)
     page = visitor.get("/menus/shop").text
     assert "Version 1 is published" in page
     assert CODE in page
@@ -53,16 +68,39 @@ def test_a_menu_is_uploaded_checked_bound_published_changed_and_rolled_back(
     draft = visitor.get("/menus/shop/versions/draft").text
     assert re.search(r'class="added">\+\s+en: Farewell<', draft)
     assert re.search(r'class="removed">-\s+en: Goodbye<', draft)
-    visitor.post("/menus/shop/publish")
+    assert "instead of version 1 at once, with the changes below" in draft
+    shown_before = saved_at(visitor)
     visitor.post("/menus/shop/edit", text=wrong, do="save")
-    visitor.post("/menus/shop/publish")
+    visitor.post("/menus/shop/publish", draft_saved_at=shown_before)
+    assert "it was saved anew" in visitor.get("/menus/shop/versions/draft").text
+    assert "Show them in the editor" in visitor.get("/menus/shop").text
+    assert re.search(r'/menus/shop/edit#line-\d+"', visitor.get("/menus/shop/edit").text)
+    assert "The check found errors" in visitor.get("/menus/shop/versions/draft").text
+    assert "Publish it" not in visitor.get("/menus/shop/versions/draft").text
+    saved = services.menus.get(NameMenu("shop"), operator_context(example_client.id)).draft_saved_at
+    visitor.post("/menus/shop/publish", draft_saved_at=iso_milliseconds(saved))
     assert "was not published" in visitor.get("/menus/shop").text
+    visitor.post("/menus/shop/edit", text=changed, do="save")
+    publish(visitor)
+    assert "Publish it" not in visitor.get("/menus/shop/versions/draft").text
     visitor.post("/menus/shop/rollback", version="1")
     assert [item["published_version"] for item in visitor.get("/menus?format=json").json["items"]] == [1]
     viewer = visit("viewer")
     assert "Publish the draft" not in viewer.get("/menus/shop").text
     for path in ("/menus/shop/edit", "/menus/shop/publish", "/menus/shop/rollback", "/menus/new"):
         assert viewer.post(path).status_code == 403
+
+
+def test_a_draft_that_is_too_large_as_yaml_is_still_edited(
+    visit: Visit, services: Services, example_client: ExampleClient
+) -> None:
+    node = {"type": "menu", "text": {"en": "a"}, "options": [{"label": {"en": "b"}, "goto": "root"}] * 3}
+    document = shop_document(nodes={f"n{place}": node for place in range(350)})
+    services.menus.save_draft(SaveDraft("shop", document), operator_context(example_client.id))
+    assert len(json.dumps(document)) < 65_536 < len(write_yaml(document))
+    page = visit("developer").get("/menus/shop/edit")
+    assert page.status_code == 200
+    assert "The check" in page.text
 
 
 def test_a_session_is_a_conversation_with_its_secret_masked_and_is_replayed_against_the_draft(
@@ -103,7 +141,10 @@ def test_a_session_is_a_conversation_with_its_secret_masked_and_is_replayed_agai
         ("status=ended_by_user", 1), ("status=active", 0), ("from=2020-01-01&to=2020-01-02", 0), ("from=2020-01-01", 1),
     ):  # fmt: skip
         assert len(visitor.get(f"/sessions?format=json&{query}").json["items"]) == count, query
-    assert "1 of" in visitor.get("/menus/shop").text
+    assert "No session in the last 7 days." in visitor.get("/menus/shop").text, "dials of the console do not count"
+    assert services.runtime.drop_offs.counts() == []
+    UssdSession.update(provider_session_id="ATUid_1").execute()
+    assert "left here (1 of" in visitor.get("/menus/shop").text
 
 
 def test_another_clients_menu_and_session_answer_as_missing_ones(

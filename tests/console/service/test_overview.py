@@ -10,9 +10,11 @@ from tests.support.runtimes import other_runtime
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.models.webhooks import Webhook
+from ussd_server.providers.messages import Outcome, ProviderAnswer
 from ussd_server.services.providers.floats import FloatService
 from ussd_server.services.transactions.messages import CreateDeposit
 from ussd_server.services.webhooks.messages import CreateWebhook
+from ussd_server.values import KAMPALA
 
 
 def test_the_overview_shows_what_moved_what_is_held_and_what_needs_a_person(
@@ -83,3 +85,31 @@ def test_operators_see_all_clients_together_and_switch_a_provider_off_and_on(
     assert "float low" not in owner.get("").text
     (state,) = ann.get("/operator/providers?format=json").json["items"]
     assert state["status"] == "available"
+
+
+def test_a_provider_in_trouble_is_in_the_attention_box_the_title_and_the_charts(
+    operator: Operators, visit: Visit, services: Services, clock: MovableClock
+) -> None:
+    ann, owner = operator("ann"), visit("owner")
+    assert "No background worker runs" in ann.get("/operator").text
+    services.runtime.heartbeat.beat()
+    for page in (ann.get("/operator"), owner.get("")):
+        assert "<title>(" not in page.text
+        assert "Needs your attention" not in page.text
+    assert "No call was counted in the last 24 hours." in ann.get("/operator/providers").text
+    for outcome, number in ((Outcome.PENDING, 1), (Outcome.UNKNOWN, 9)):
+        for _ in range(number):
+            services.runtime.heartbeat.count_call("sandbox", "ask", ProviderAnswer(outcome), 200)
+    services.runtime.heartbeat.beat()
+    services.call_history.write()
+    for page in (ann.get("/operator"), owner.get("")):
+        for expected in ("<title>(1) ", "Needs your attention", "is unavailable since", 'data-attention="1"'):
+            assert expected in page.text, expected
+    page = ann.get("/operator/providers").text
+    words = "10 calls: 0 failed, 9 not answered", "not answered in the last 24 hours"
+    for expected in ("<title>(1) ", "10.0 %", ": 9</title>", *words):
+        assert expected in page, expected
+    assert "100.0 %" not in page
+    day = clock.now().astimezone(KAMPALA).date()
+    assert f"not answered on {day}" in ann.get(f"/operator/providers?day={day}").text
+    assert ann.get("/operator/providers?day=2026-99-01").status_code == 400

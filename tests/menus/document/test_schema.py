@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator
+from jsonschema_rs import Draft202012Validator, meta
 
 from tests.support.shop import shop_document
 from ussd_server.menus.checks.check import check
@@ -16,8 +18,13 @@ from ussd_server.menus.document.fields import DocumentFields
 from ussd_server.menus.document.node_fields import RULES
 from ussd_server.menus.document.schema import DOCUMENT_FIELDS, NODE_FIELDS, RULE_FIELDS, menu_schema
 from ussd_server.menus.source.texts import read_menu_file
+from ussd_server.menus.tools.scripts import read_script
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "ussd_server" / "menus" / "examples").glob("*.yaml"))
+DOCUMENTS = [
+    shop_document(),
+    *(read_menu_file(path)[0] for path in (*EXAMPLES, Path(__file__).parents[3] / "docs" / "every-field.yaml")),
+]
 SCHEMA = Draft202012Validator(menu_schema())
 
 
@@ -36,7 +43,7 @@ def fields_read(raw: Any, monkeypatch: pytest.MonkeyPatch) -> set[str]:
 
 
 def test_the_schema_is_valid_and_the_examples_and_the_shop_pass() -> None:
-    Draft202012Validator.check_schema(menu_schema())
+    assert meta.is_valid(menu_schema())
     for path in EXAMPLES:
         assert not list(SCHEMA.iter_errors(read_menu_file(path)[0])), path
         assert path.read_text().startswith("# yaml-language-server: $schema=")
@@ -59,6 +66,76 @@ def test_a_rule_has_the_same_fields_in_the_schema_and_in_its_reader(rule: str, m
 
 def test_the_document_has_the_same_fields_in_the_schema_and_in_its_reader(monkeypatch: pytest.MonkeyPatch) -> None:
     assert fields_read({"id": "m", "look_at": ""}, monkeypatch) == set(DOCUMENT_FIELDS["properties"])
+
+
+VALUES: tuple[Any, ...] = (
+    None, True, 0, 5, -1, 1.5, 10**16, "", "x", "0", "X y", "é", "x" * 2000, [], ["x"], [None], [True], {}, {"x": 1},
+    {"en": None}, {"en": ""}, {"goto": None}, "vars.nope ==",
+)  # fmt: skip
+# What no schema can say: names within the document, two fields compared, and the grammar of expressions and texts.
+BEYOND_A_SCHEMA = (
+    "not in `languages`", "is above `max`", "need four different keys", "with a variable of type list",
+    "is not an expression", "is not allowed; use", "more than one of send, retry", "it has to be one of en",
+    "it has to be one of lg",
+    "stands alone", "does not begin with vars.x", "nested deeper than", "belongs to a transfer", "pattern`:",
+)  # fmt: skip
+
+
+def mutated(document: dict[str, Any], random: Random) -> tuple[str, Any]:
+    """Change one place of a document: set another value, remove a field, or add one. Returns what was done."""
+    path = random.choice([path for path in places(document) if path])
+    around = document
+    for step in path[:-1]:
+        around = around[step]
+    last, value = path[-1], copy.deepcopy(random.choice(VALUES))
+    match random.randrange(4):
+        case 0:
+            del around[last]
+            value = "removed"
+        case 1 if isinstance(around, dict):
+            last = random.choice(["extra", *(name for *_, name in places(document) if isinstance(name, str))])
+            around[last] = value
+        case _:
+            around[last] = value
+    return ".".join(map(str, (*path[:-1], last))), value
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The path of every value in a document."""
+    if path:
+        yield path
+    for name, each in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        yield from places(each, (*path, name))
+
+
+def refusals(raw: Any) -> list[str]:
+    """What the readers of the document and of its scripts refuse."""
+    document, problems = read(raw)
+    found = [*problems, *document.complaints]
+    scripts = [] if found else [read_script(document, each, number) for number, each in enumerate(document.scripts, 1)]
+    return [each.message for each in (*found, *(finding for _, findings in scripts for finding in findings))]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_schema_and_the_readers_agree_about_every_change_of_a_document(seed: int) -> None:
+    random = Random(seed)
+    for _ in range(250):
+        changed = copy.deepcopy(random.choice(DOCUMENTS))
+        what = mutated(changed, random)
+        refused, by_schema = refusals(changed), list(SCHEMA.iter_errors(changed))
+        if by_schema:
+            assert refused, (what, by_schema[0].message)
+        else:
+            assert not [each for each in refused if not any(known in each for known in BEYOND_A_SCHEMA)], what
+
+
+@pytest.mark.parametrize("value", [None, {}])
+def test_an_empty_field_is_refused_by_both(value: Any) -> None:
+    document = shop_document()
+    document["nodes"]["root"]["invalid"] = value
+    assert bool(list(SCHEMA.iter_errors(document))) == (value is None)
+    messages = [each.message for each in check(document).errors]
+    assert messages == ([] if value == {} else ["`invalid` is empty; write a value, or leave the field out"])
 
 
 WRONG: list[tuple[tuple[Any, ...], Any]] = [

@@ -184,14 +184,8 @@ def test_fees_are_set_and_listed_at_the_command_line(
     run("set", "--client", "ACME", "--type", "collection", "--fixed", "12.5", "--share-basis-points", "150")
     run("set", "--client", client_id, "--type", "collection", "--fixed", "100", "--share-basis-points", "125")
     assert run("list") == f"{client_id}  collection    UGX 100 and 1.25 percent\n"
-    agreed = {
-        "client_id": client_id,
-        "type": "collection",
-        "fixed_cents": 10_000,
-        "fixed": 100,
-        "share_basis_points": 125,
-    }
-    assert orjson.loads(run("list", "--json")) == [agreed]
+    agreed = {"client_id": client_id, "type": "collection", "fixed": 100, "share_basis_points": 125}
+    assert orjson.loads(run("list", "--json")) == {"items": [agreed]}
     run("set", "--client", "nobody", "--type", "collection", exit_code=1)
     run("set", "--client", client_id, "--type", "collection", "--fixed", "1000000", exit_code=1)
     for wrong in ("-1", "1.005", "1e3", "١"):

@@ -10,18 +10,21 @@ from flask.testing import FlaskClient
 from tests.conftest import MovableClock
 from tests.support.money import a_client, operator, request, work
 from tests.support.program import Program
+from tests.support.runtimes import other_runtime
 from ussd_server.bootstrap import Services
 from ussd_server.menus.document.expressions import ExpressionError, compile_expression
 from ussd_server.menus.document.variables import SessionFacts
 from ussd_server.menus.engine.state import State
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.operations import WorkerHeartbeat
+from ussd_server.models.providers import ProviderCalls
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.messages import Outcome, ProviderAnswer
 from ussd_server.services.leases import Leases
 from ussd_server.services.menus.drop_offs import DropOffs
 from ussd_server.services.operations.heartbeat import Heartbeat
+from ussd_server.services.providers.call_history import CallHistory
 from ussd_server.services.providers.messages import ProviderState, SwitchProvider
 from ussd_server.services.providers.providers import ProviderSwitches
 from ussd_server.services.transactions.messages import GetTransaction
@@ -72,6 +75,47 @@ def test_the_state_comes_from_the_calls_of_all_workers_in_the_last_15_minutes(
     assert (state(services).status, state(services).success_rate) == ("available", None)
     (measures,) = [row.measures for row in WorkerHeartbeat.select() if row.id == services.runtime.leases.worker_id]
     assert measures["recent"]["minutes"] == {"sandbox": {}}, "what is old is forgotten, so that the row stays small"
+
+
+def test_the_calls_of_all_workers_are_kept_by_quarters_of_an_hour_for_eight_days(
+    services: Services, clock: MovableClock
+) -> None:
+    clock.advance((30 - clock.now().minute % 15) * 60 - clock.now().second)
+    leases = Leases(clock)
+    others = other_runtime(
+        services, leases=leases, heartbeat=Heartbeat(leases, services.runtime.providers, DropOffs(), clock)
+    )
+    history, elsewhere = services.call_history, CallHistory(others)
+    calls(services.runtime.heartbeat, GOOD, 6, took_ms=100)
+    calls(others.heartbeat, BROKEN, 2, took_ms=4000)
+    history.write()
+    elsewhere.write()
+    calls(services.runtime.heartbeat, SILENT, 2)
+    clock.advance(15 * 60)
+    calls(services.runtime.heartbeat, GOOD, 1)
+    for _ in range(2):
+        history.write()
+        elsewhere.write()
+
+    quarters = history.get(None, operator())["sandbox"]
+    assert len(quarters) == 96
+    assert [(each.bad_count, each.good_share) for each in quarters[-3:]] == [(0, None), (4, 0.6), (0, 1.0)]
+    assert quarters[-2].median_seconds == pytest.approx(0.1, rel=0.1)
+    assert quarters[-1].began_at <= clock.now() < quarters[-1].began_at + timedelta(minutes=15)
+    clock.advance(16 * 60)
+    services.runtime.heartbeat.beat()
+    history.write()
+    assert history.get(None, operator())["sandbox"][-3].good_share == 0.6, "the rest of a quarter does not replace it"
+    clock.advance(86_400)
+    history.write()
+    assert {each.good_share for each in history.get(None, operator())["sandbox"]} == {None}
+    yesterday = history.get(clock.now() - timedelta(days=1), operator())["sandbox"]
+    assert yesterday[-3].good_share == 0.6
+    clock.advance(8 * 86_400)
+    history.write()
+    assert ProviderCalls.select().count() == 0
+    with pytest.raises(ServiceError):
+        history.get(None, a_client())
 
 
 def test_a_provider_that_was_switched_off_takes_no_new_payment_and_finishes_the_others(

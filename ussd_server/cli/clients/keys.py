@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import click
 from ussd_server.bootstrap import Services
 from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.clients.seeds import Row, SeededRow, read_rows, seed_file, sow, text_of
+from ussd_server.cli.money.shillings import Shillings
 from ussd_server.cli.names import Moment, client_named, client_option, nearest
 from ussd_server.context import RequestContext, operator_context
 from ussd_server.database.schema import migrate
@@ -30,9 +30,8 @@ from ussd_server.services.clients.key_messages import (
 from ussd_server.services.request_log.messages import GetKeyUsage, ListRequests
 from ussd_server.services.search.messages import Search
 from ussd_server.settings import read_settings
-from ussd_server.values import cents_of, iso_milliseconds, moment_of, shillings
+from ussd_server.values import iso_milliseconds, moment_of, shillings
 
-_ANY_SUM = Decimal(10_000_000_000_000)
 _CLEARED = {"allow": "allowed_addresses", "daily-limit": "daily_limit_cents"}
 
 
@@ -45,15 +44,6 @@ def _read_scopes(_context: click.Context, _parameter: click.Parameter, given: st
             f"{unknown!r} is no scope.{nearest(unknown, SCOPES)} Each must be one of {', '.join(RESOURCES)}, a colon, "
             f"and one of {', '.join(ACTIONS)}; or payouts:approve."
         ) from None
-
-
-def _read_sum(_context: click.Context, _parameter: click.Parameter, given: str | None) -> int | None:
-    if given is None:
-        return None
-    cents = cents_of(given.replace(",", ""), below=_ANY_SUM)
-    if cents is None:
-        raise click.BadParameter("must be an amount in shillings, such as 2000000.")
-    return cents
 
 
 def _bounds(command: Any) -> Any:
@@ -77,8 +67,7 @@ def _bounds(command: Any) -> Any:
         click.option(
             "--daily-limit",
             "daily_limit_cents",
-            metavar="SHILLINGS",
-            callback=_read_sum,
+            type=Shillings(),
             help="What it may pay out, refund and approve in a day of Kampala.",
         ),
     )

@@ -14,6 +14,7 @@ import click
 
 from ussd_server.cli import show
 from ussd_server.cli.names import KnownFile
+from ussd_server.cli.progress import progress
 from ussd_server.status import ServiceError
 
 Row = Mapping[str, Any]
@@ -59,7 +60,11 @@ def read_rows(file: Path, required: Collection[str], optional: Collection[str]) 
 
 def sow(rows: list[Row], plant: Callable[[Row], SeededRow], *, as_json: bool) -> None:
     """Bring in every row by `plant`, print each result, and end with exit code 1 when a row was refused."""
-    results = [_try(plant, row) for row in rows]
+    results = []
+    with progress("rows") as show_rows:
+        for row in rows:
+            results.append(_try(plant, row))
+            show_rows(len(results))
     lines = [
         f"Row {number}: {sown.outcome}  " + "  ".join(f"{name}: {value}" for name, value in sown.made.items())
         for number, sown in enumerate(results, 1)

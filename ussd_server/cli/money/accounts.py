@@ -8,11 +8,11 @@ import click
 
 from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.money.shillings import Shillings
-from ussd_server.cli.names import client_named, client_option
+from ussd_server.cli.names import client_named, client_option, period_options
 from ussd_server.context import operator_context
 from ussd_server.services.accounts.messages import GetStatement, StatementLine
 from ussd_server.services.transactions.messages import MAIN_ACCOUNT, CreateDeposit
-from ussd_server.values import KAMPALA, shillings, written_amount
+from ussd_server.values import shillings, written_amount
 from ussd_server.wire import writer
 
 
@@ -42,13 +42,14 @@ def credit(client: str, amount_cents: int, reference: str, description: str | No
 @accounts.command()
 @click.argument("client")
 @click.option("--account", default=MAIN_ACCOUNT, help="A subscriber's phone number. Default: main.")
-@click.option("--from", "from_at", help="The first moment, such as 2026-11-20 or 2026-11-20T08:00:00Z.")
-@click.option("--to", "to_at", help="The end, exclusive. A day means its beginning in Kampala.")
+@period_options
 @click.option("--csv", "as_csv", is_flag=True, help="Print a CSV file.")
 @with_json
-def statement(client: str, account: str, from_at: str | None, to_at: str | None, as_csv: bool, as_json: bool) -> None:
+def statement(
+    client: str, account: str, from_at: datetime | None, to_at: datetime | None, as_csv: bool, as_json: bool
+) -> None:
     """Show what moved in an account of CLIENT (name or id), with the balances before and after."""
-    period = GetStatement(account, _moment("--from", from_at), _moment("--to", to_at))
+    period = GetStatement(account, from_at, to_at)
     with open_services() as services:
         context = operator_context(client_named(services, client).client_id)
         if as_csv:
@@ -70,18 +71,6 @@ def statement(client: str, account: str, from_at: str | None, to_at: str | None,
                 f"{written_amount(line.balance_cents):>20}  {line.reference}"
             )
         click.echo(f"Closing balance {written_amount(found.closing_balance_cents)}")
-
-
-def _moment(option: str, written: str | None) -> datetime | None:
-    """A moment, or the beginning of a day in Kampala."""
-    if written is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(written)
-    except ValueError:
-        rule = "must be a day such as 2026-11-30 or a time such as 2026-11-30T14:00:00Z."
-        raise click.BadParameter(f"{written!r} {rule}", param_hint=option) from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=KAMPALA)
 
 
 @accounts.command(name="list")

@@ -8,6 +8,7 @@ import click
 
 from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.names import KnownName, Moment
+from ussd_server.cli.progress import progress
 from ussd_server.context import operator_context
 from ussd_server.providers.names import PROVIDER_NAMES
 from ussd_server.services.reconciliation.messages import BridgeStep, CloseDay, DayState
@@ -35,7 +36,7 @@ def close(date: datetime, provider: str, by: str, as_json: bool) -> None:
     The statement of this day alone must have been compared, and the reviews of its differences must have ended. What
     changes later counts on the day on which it comes, and is marked there.
     """
-    with open_services() as services:
+    with open_services() as services, progress():
         closed = services.days.close(CloseDay(date.date(), provider, by), operator_context())
     sums = (closed.ours_cents, closed.theirs_cents, closed.difference_cents)
     ours, theirs, difference = map(written_amount, sums)

@@ -1,20 +1,53 @@
-"""`payouts`: list, show and cancel the payouts of a client."""
+"""`payouts`: make, list, show, approve and cancel the payouts of a client."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import click
 
 from ussd_server.bootstrap import Services
 from ussd_server.cli import open_services, show, with_json
-from ussd_server.cli.names import client_named, client_option
+from ussd_server.cli.names import KnownFile, client_named, client_option
 from ussd_server.context import RequestContext, operator_context
-from ussd_server.services.payouts.messages import ListPayouts, NamePayout, PayoutStates, PayoutStatus
+from ussd_server.services.payouts.messages import (
+    LARGEST_FILE_BYTES,
+    ApprovePayout,
+    CreatePayout,
+    ListPayouts,
+    NamePayout,
+    PayoutStates,
+    PayoutStatus,
+)
 from ussd_server.values import written_amount
 
 
 @click.group()
 def payouts() -> None:
-    """List, show and cancel the payouts of a client."""
+    """Make, list, show, approve and cancel the payouts of a client."""
+
+
+@payouts.command()
+@click.argument("file", type=KnownFile())
+@client_option
+@click.option("--reference", required=True, help="The name of the payout, unique for the client for ever.")
+@click.option("--description", help="What the client reads beside it.")
+@click.option("--by", required=True, help="Your name.")
+@with_json
+def create(file: Path, client: str, reference: str, description: str | None, by: str, as_json: bool) -> None:
+    """Make a draft of the rows in FILE (CSV or XLSX), and judge each row. Nothing is sent.
+
+    The same file again under the same reference is the same payout. The columns are phone_number, amount and reference,
+    and where wanted name and description.
+    """
+    if file.stat().st_size > LARGEST_FILE_BYTES:
+        raise click.ClickException(f"{file} has more than {LARGEST_FILE_BYTES:,} bytes.")
+    with open_services() as services:
+        request = CreatePayout(reference, description, file=file.read_bytes())
+        made = services.payouts.create_by_operator(request, by, _context(services, client)).payout
+        rows = services.payouts.invalid_rows(NamePayout(made.payout_id), _context(services, client))
+    problems = [f"  Row {row.line}: {' '.join(row.problems)}" for row in rows]
+    show(made, "\n".join([_details(made), *problems]), as_json=as_json)
 
 
 @payouts.command(name="list")
@@ -37,6 +70,20 @@ def show_(payout_id: str, client: str, as_json: bool) -> None:
     """Show one payout, with the number and the sum of its rows in each state."""
     with open_services() as services:
         view = services.payouts.get(NamePayout(payout_id), _context(services, client))
+    show(view, _details(view), as_json=as_json)
+
+
+@payouts.command()
+@click.argument("payout_id")
+@client_option
+@click.option("--by", required=True, help="Your name.")
+@click.option("--and", "second", required=True, help="The name of a second operator: two people approve a payout.")
+@with_json
+def approve(payout_id: str, client: str, by: str, second: str, as_json: bool) -> None:
+    """Reserve the money of every ready row at once, and send the rows. One of the two may have made the payout."""
+    with open_services() as services:
+        request = ApprovePayout(payout_id)
+        view = services.payouts.approve_by_operators(request, by, second, _context(services, client))
     show(view, _details(view), as_json=as_json)
 
 

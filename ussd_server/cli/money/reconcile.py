@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -17,6 +15,7 @@ import click
 
 from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.names import KnownFile, KnownName
+from ussd_server.cli.progress import progress
 from ussd_server.context import operator_context
 from ussd_server.providers.names import PROVIDER_NAMES
 from ussd_server.services.reconciliation.messages import (
@@ -38,8 +37,6 @@ from ussd_server.wire import keys_of, writer
 _HAS_DIFFERENCES = 1
 _PAGE = 100
 _MOST_SHOWN = 50
-_SECONDS_WITHOUT_PROGRESS = 2
-_SECONDS_OF_PROGRESS = 0.5
 _written_line = writer(ComparedLine)
 
 
@@ -106,7 +103,7 @@ def statement(
         open_services() as services,
         file.open("rb") as source,
         _csv_writer(csv_path) as write,
-        _progress() as show_lines,
+        progress("lines") as show_lines,
     ):
         request = ReconcileStatement(
             provider, file.name, source, write, show_lines, is_dry_run=is_dry_run, is_confirmed=is_confirmed
@@ -135,7 +132,7 @@ def undo(statement_id: str, by: str, second: str, as_json: bool) -> None:
 
     The same file can be imported again afterwards.
     """
-    with open_services() as services:
+    with open_services() as services, progress():
         statements = services.provider_statements
         undone = statements.undo(UndoImport(statement_id, by, second), operator_context())
         while statements.clean():
@@ -199,25 +196,6 @@ def conclude(difference_id: str, reason: str, by: str, second: str, as_json: boo
             ConcludeFromStatement(difference_id, reason, by, second), operator_context()
         )
     show(_plain_difference(ended), _sentence_of_review(ended), as_json=as_json)
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[int], object]]:
-    """Give a function that shows the number of lines on a terminal, once the comparison has taken two seconds."""
-    next_at = time.monotonic() + _SECONDS_WITHOUT_PROGRESS
-    is_shown = False
-
-    def show_lines(count: int) -> None:
-        nonlocal next_at, is_shown
-        if sys.stderr.isatty() and time.monotonic() >= next_at:
-            next_at, is_shown = time.monotonic() + _SECONDS_OF_PROGRESS, True
-            click.echo(f"\r{count:,} lines", nl=False, err=True)
-
-    try:
-        yield show_lines
-    finally:
-        if is_shown:
-            click.echo(err=True)
 
 
 @contextmanager

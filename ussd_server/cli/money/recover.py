@@ -11,6 +11,7 @@ import click
 from ussd_server.bootstrap import Services
 from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.names import KnownFile, Moment, client_named
+from ussd_server.cli.progress import progress
 from ussd_server.context import operator_context
 from ussd_server.services.reconciliation.messages import BookLost, Claim, FindLost, LostPayment
 from ussd_server.spreadsheets.cells import csv_parts, shillings_cell
@@ -64,7 +65,7 @@ def recover(
     """
     if claims_file is not None and not (by and second):
         raise click.UsageError("--book needs --by and --and.")
-    with open_services() as services, ExitStack() as files:
+    with open_services() as services, progress(), ExitStack() as files:
         opened = [(provider, files.enter_context(path.open("rb"))) for provider, path in map(_statement, statements)]
         request = FindLost(since.replace(tzinfo=UTC), opened)
         lost = services.recovery.find(request, operator_context())

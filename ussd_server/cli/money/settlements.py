@@ -9,7 +9,7 @@ import click
 
 from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.money.shillings import Shillings
-from ussd_server.cli.names import KnownFile, client_named
+from ussd_server.cli.names import KnownFile, Moment, client_named
 from ussd_server.context import operator_context
 from ussd_server.services.bank.messages import (
     BankAccountView,
@@ -68,9 +68,7 @@ def accounts(as_json: bool) -> None:
 
 
 @settlements.command()
-@click.option(
-    "--date", type=click.DateTime(["%Y-%m-%d"]), help="What was available at the end of this day. Default: now."
-)
+@click.option("--date", type=Moment(), help="What was available at the end of this day. Default: now.")
 @click.option("--csv", "csv_path", type=click.Path(dir_okay=False, path_type=Path), help="Write the file for the bank.")
 @with_json
 def propose(date: datetime | None, csv_path: Path | None, as_json: bool) -> None:

@@ -28,7 +28,7 @@ from ussd_server.menus.source.yaml_text import Places, write_yaml
 from ussd_server.menus.tools.diagram import draw as draw_diagram
 from ussd_server.menus.tools.graph import Graph, graph
 from ussd_server.menus.tools.scripts import play, read_script
-from ussd_server.services.menus.messages import AssignCode, BindCode, CheckReport, NameMenu, SaveDraft
+from ussd_server.services.menus.messages import AssignCode, BindCode, CheckReport, NameMenu, RollBack, SaveDraft
 from ussd_server.wire import writer
 
 _FILE = KnownFile()
@@ -136,6 +136,25 @@ def publish(file: Path, client: str, code: str | None, yes: bool, as_json: bool)
 
 
 @menu.command()
+@click.argument("menu_id", metavar="MENU")
+@client_option
+@click.option("--version", type=click.IntRange(1), help="A published version. Default: the one before.")
+@with_json
+def rollback(menu_id: str, client: str, version: int | None, as_json: bool) -> None:
+    """Put an earlier version of MENU in force again, for new sessions. The draft stays."""
+    with open_services() as services:
+        context = operator_context(client_named(services, client).client_id)
+        with among("menu", menu_id, lambda: (each.menu_id for each in services.menus.list(context))):
+            versions = services.menus.versions(NameMenu(menu_id), context)
+        current = next((each.version for each in versions if each.in_force), 0)
+        wanted = version or max((each.version for each in versions if each.version < current), default=None)
+        if wanted is None:
+            raise click.ClickException(f"{menu_id} has no version before the one in force.")
+        rolled = services.menus.roll_back(RollBack(menu_id, wanted), context)
+    show(rolled, f"Version {rolled.version} of {menu_id} is in force.", as_json=as_json)
+
+
+@menu.command()
 @client_option
 @with_json
 def secret(client: str, as_json: bool) -> None:
@@ -174,6 +193,8 @@ def _summary(found: dict[str, Any]) -> str:
 def _print_report(report: Report, document: Document) -> None:
     console = Console(highlight=False)
     found = Table.grid(padding=(0, 2))
+    found.add_column()
+    found.add_column(overflow="fold")
     for finding in report.findings:
         colour = "red" if finding.severity == "error" else "yellow"
         found.add_row(Text(finding.severity, colour), Text(f"{finding.node or 'document'}: {finding.message}"))

@@ -8,6 +8,7 @@ from dataclasses import asdict
 import click
 
 from ussd_server.cli import open_services, show, with_json
+from ussd_server.cli.progress import progress
 from ussd_server.services.operations.book_check.check import MarkError, Violation, check_ranges
 from ussd_server.services.operations.book_check.examinations import keep_check
 from ussd_server.services.operations.messages import BoundedCheck
@@ -33,9 +34,10 @@ def check(mark: str | None, batch: int, ranges: int | None, as_json: bool) -> No
     found: list[Violation] = []
     number, is_whole = 0, mark is None
     try:
-        with open_services() as services:
+        with open_services() as services, progress("rows") as show_rows:
             for checked in check_ranges(mark, batch, services.clock.now(), services.runtime.vault):
                 rows[checked.part] += checked.rows
+                show_rows(rows.total())
                 found += checked.violations[: _MOST_IN_JSON - len(found)]
                 number += len(checked.violations)
                 if not as_json:

@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 
 from ussd_server.cli import open_services, show, with_json
+from ussd_server.cli.progress import progress
 from ussd_server.database.schema import migrate as migrate_database
 from ussd_server.demonstration.client import Demonstration, prepare_demonstration
 from ussd_server.logs import log_fatal_errors, log_start
@@ -126,6 +127,6 @@ def worker(as_json: bool) -> None:
 @with_json
 def migrate(as_json: bool) -> None:
     """Migrate the database to this version."""
-    with open_services(read_settings()):
+    with open_services(read_settings()), progress():
         applied = migrate_database()
     show({"applied": applied}, "\n".join(applied) or "The database was up to date.", as_json=as_json)

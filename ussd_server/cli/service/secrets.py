@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from ussd_server.cli import open_services, show, with_json
+from ussd_server.cli.progress import progress
 from ussd_server.context import operator_context
 from ussd_server.security.key_ring import Keyring
 
@@ -44,7 +45,7 @@ def create(file: Path, as_json: bool) -> None:
 @with_json
 def rotate(as_json: bool) -> None:
     """Rotate the keys of a service on one machine: `add`, then `rekey`."""
-    with open_services() as services:
+    with open_services() as services, progress():
         services.master_keys.add(operator_context())
         count = services.master_keys.rekey(operator_context())
     _show_rekeyed(count, as_json)
@@ -67,7 +68,7 @@ def add(as_json: bool) -> None:
 @with_json
 def rekey(as_json: bool) -> None:
     """Encrypt every secret under the newest keys, while the service runs."""
-    with open_services() as services:
+    with open_services() as services, progress():
         count = services.master_keys.rekey(operator_context())
     _show_rekeyed(count, as_json)
 
@@ -76,7 +77,7 @@ def rekey(as_json: bool) -> None:
 @with_json
 def retire(as_json: bool) -> None:
     """Drop the older keys; users whose tokens they signed must sign in again."""
-    with open_services() as services:
+    with open_services() as services, progress():
         services.master_keys.retire(operator_context())
     show({"retired": True}, "Only the newest keys are left.", as_json=as_json)
 

@@ -21,6 +21,11 @@ document.addEventListener("click", async (event) => {
   setTimeout(() => { button.textContent = text; }, 1500);
 });
 
+document.addEventListener("click", (event) => {
+  const link = event.target.closest('a[href*="#line-"]');
+  if (link && showLine(link.href)) event.preventDefault();
+});
+
 document.addEventListener("keydown", (event) => {
   const isTyping = event.target.closest("input, textarea, select, [contenteditable]");
   const search = document.querySelector("#search");
@@ -90,6 +95,7 @@ document.addEventListener("htmx:beforeSwap", (event) => {
 
 document.addEventListener("htmx:load", (event) => {
   showCopyButtons(event.detail.elt);
+  showAttention(event.detail.elt);
   for (const id of opened) document.getElementById(id)?.setAttribute("open", "");
   if (!focused) return;
   const choices = [...event.detail.elt.querySelectorAll(FOCUSABLE)];
@@ -97,6 +103,28 @@ document.addEventListener("htmx:load", (event) => {
   again?.focus({ preventScroll: true });
   focused = null;
 });
+
+// The browser's title says how much needs its reader.
+function showAttention(part) {
+  const count = part.dataset?.attention;
+  if (count === undefined) return;
+  const title = document.title.replace(/^\(\d+\) /, "");
+  document.title = count === "0" ? title : `(${count}) ${title}`;
+}
+
+// A finding of the check leads to its line in the editor.
+function showLine(address) {
+  const line = /#line-(\d+)$/.exec(address);
+  const text = document.querySelector("#text");
+  if (!line || !text) return false;
+  const before = text.value.split("\n").slice(0, line[1] - 1);
+  const start = before.join("\n").length + (before.length ? 1 : 0);
+  const end = text.value.indexOf("\n", start);
+  text.focus();
+  text.setSelectionRange(start, end < 0 ? text.value.length : end);
+  text.scrollTop = (before.length - 3) * parseFloat(getComputedStyle(text).lineHeight);
+  return true;
+}
 
 function isSelected(part) {
   const selection = document.getSelection();
@@ -110,6 +138,7 @@ function nameOf(element) {
 
 document.addEventListener("DOMContentLoaded", () => {
   showCopyButtons(document);
+  showLine(location.hash);
   const name = sessionStorage.getItem("focused");
   sessionStorage.removeItem("focused");
   if (name) [...document.querySelectorAll(FOCUSABLE)].find((each) => nameOf(each) === name)?.focus({ preventScroll: true });

@@ -36,5 +36,6 @@ fetch(page.dataset.url)
   .then((response) => response.json())
   .then((api) => {
     const content = { ...api, paths: writtenOut(api.paths, api.components.schemas) };
+    page.replaceChildren();
     Scalar.createApiReference(page, { content, ...JSON.parse(page.dataset.configuration) });
   });

@@ -13,7 +13,15 @@ from ussd_server.menus.document.fields import DocumentFields, DocumentReading, P
 from ussd_server.menus.document.node_fields import KEY, NodeFields
 from ussd_server.menus.document.nodes import Node
 from ussd_server.menus.document.spelling import Spelling
-from ussd_server.menus.document.variables import MAX_ITEMS, MAX_TEXT, TYPES, WIDEST_FACTS, Variable, default_max_len
+from ussd_server.menus.document.variables import (
+    MAX_DIGITS,
+    MAX_ITEMS,
+    MAX_TEXT,
+    TYPES,
+    WIDEST_FACTS,
+    Variable,
+    default_max_len,
+)
 from ussd_server.menus.text.phrases import phrase
 from ussd_server.menus.text.screen import MAX_SEPTETS, MAX_UCS2, MIN_SEPTETS, MIN_UCS2, Budget
 
@@ -100,7 +108,7 @@ def read(raw: Any, work: WorkBudget | None = None) -> tuple[Document, tuple[Prob
     """
     reading = DocumentReading((), "en", work=work, spelling=Spelling(work))
     fields = DocumentFields(raw, reading)
-    fields.value("$schema")  # for editors
+    fields.string("$schema", default="")  # for editors
     languages, default_language = _languages(fields)
     reading = replace(reading, languages=languages, default_language=default_language)
     fields.reading = reading
@@ -124,10 +132,11 @@ def read(raw: Any, work: WorkBudget | None = None) -> tuple[Document, tuple[Prob
         tuple(fields.items("scripts")),
         unread,
         fields.boolean("fallback"),
-        tuple(reading.complaints),
     )
     fields.refuse_others()
-    return document, tuple(reading.problems)
+    refused = {problem.path for problem in reading.problems}
+    complaints = tuple(complaint for complaint in reading.complaints if complaint.path not in refused)
+    return replace(document, complaints=complaints), tuple(reading.problems)
 
 
 def _languages(fields: DocumentFields) -> tuple[tuple[str, ...], str]:
@@ -172,7 +181,7 @@ def _balance_variables(fields: DocumentFields) -> dict[str, Variable]:
 
 def _variable(fields: DocumentFields, types: tuple[str, ...]) -> Variable:
     type_name = fields.string("type", "text", types)
-    longest = MAX_TEXT if type_name == "text" else 15
+    longest = MAX_TEXT if type_name == "text" else MAX_DIGITS
     default = default_max_len(type_name)
     max_len = default if type_name in ("phone", "date", "list") else fields.integer("max_len", default, 1, longest)
     overflow = fields.string("overflow", "refuse", ("refuse", "truncate"))

@@ -82,9 +82,9 @@ class DocumentFields:
         # Cut names: authors choose them, they may be long, and every message about a part below repeats them.
         self.reading.problems.append(Problem(rule, self.node, shorten(message), self._path_to(at), suggestion))
 
-    def complain(self, message: str, at: str) -> None:
+    def complain(self, message: str, at: str, rule: str = "text") -> None:
         """Add a problem that blocks publishing, although the document can be used."""
-        self.reading.complaints.append(Problem("text", self.node, shorten(message), self._path_to(at)))
+        self.reading.complaints.append(Problem(rule, self.node, shorten(message), self._path_to(at)))
 
     def within(self, raw: Any, place: str) -> DocumentFields:
         """Return the fields of an object inside this one."""
@@ -121,9 +121,12 @@ class DocumentFields:
         return (*self.path, *place.split(".")) if place else self.path
 
     def value(self, name: str) -> Any:
-        """Return the raw value of a field, or None when it is absent or null."""
+        """Return the raw value of a field, or None when it is absent. An empty one blocks publishing."""
         self._read_names.add(name)
-        return self._raw.get(name)
+        value = self._raw.get(name)
+        if value is None and name in self._raw:
+            self.complain(f"`{self._path(name)}` is empty; write a value, or leave the field out", name, "document")
+        return value
 
     def string(self, name: str, default: str | None = None, choices: Sequence[str] = (), longest: int = 200) -> str:
         """Return a text field; one without `default` is required."""

@@ -157,7 +157,7 @@ class NodeFields:
     def _list(self, fields: DocumentFields, name: str) -> Node:
         items, item_widths = self._items(fields)
         inner = DocumentFields(
-            {key: fields.value(key) for key in ("label", "value")},
+            {key: given for key in ("label", "value") if (given := fields.value(key)) is not None},
             replace(self.reading, widest={**self.reading.widest, **item_widths}),
             name,
         )

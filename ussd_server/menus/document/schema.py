@@ -22,7 +22,7 @@ from ussd_server.menus.document.node_fields import (
     RULES,
 )
 from ussd_server.menus.document.patterns import MAX_CHARACTERS as MAX_PATTERN
-from ussd_server.menus.document.variables import MAX_ITEMS, MAX_TEXT, TYPES
+from ussd_server.menus.document.variables import MAX_DIGITS, MAX_ITEMS, MAX_TEXT, TYPES
 from ussd_server.menus.text.screen import MAX_SEPTETS, MAX_UCS2, MIN_SEPTETS, MIN_UCS2
 from ussd_server.values import PHONE_NUMBER
 
@@ -66,12 +66,20 @@ def _object(name: str, required: str, /, **properties: Schema) -> Schema:
     }
 
 
+def _when(tag: str, values: list[str], then: Schema, otherwise: Schema | None = None) -> Schema:
+    """Return the part of a schema that depends on the value of the field `tag`."""
+    return {"if": {"properties": {tag: {"enum": values}}, "required": [tag]}, "then": then, "else": otherwise or {}}
+
+
 _TEXT, _NAME, _EXPRESSION, _BRANCH = _ref("text"), _ref("name"), _ref("expression"), _ref("branch")
 _BOOLEAN: Schema = {"type": "boolean"}
 _STRING: Schema = {"type": "string", "minLength": 1, "maxLength": 200}
 _ANYTHING: Schema = {}
+_WRITTEN_EXPRESSION: Schema = {"type": "string", "minLength": 1, "maxLength": expressions.MAX_CHARACTERS}
+_MAGNITUDE: Schema = {"minimum": -expressions.MAX_MAGNITUDE, "maximum": expressions.MAX_MAGNITUDE}
 _ASSIGNMENTS = _map(_EXPRESSION, MAX_ASSIGNMENTS)
-_KEY: Schema = {"type": ["string", "integer"], "pattern": f"^{KEY.pattern}$"}
+_KEY: Schema = {"type": ["string", "integer"], "pattern": f"^{KEY.pattern}$", "minimum": 0, "maximum": 9999}
+_ITEM: Schema = {"type": ["string", "number"], "maxLength": MAX_TEXT}
 _LABEL = _map({"type": "string", "minLength": 1, "maxLength": 20})
 _INVALID = _object("invalid", "", text=_TEXT, max=_whole(1, 20), goto=_NAME)
 _ASKING = {"of": _EXPRESSION, "var": _NAME, "goto": _NAME, "on_error": _BRANCH}
@@ -121,7 +129,7 @@ NODE_FIELDS: dict[str, Schema] = {
         var=_NAME,
         empty=_BRANCH,
         invalid=_INVALID,
-        items={"anyOf": [{"type": "string"}, _list({"type": ["string", "number", "object"]}, MAX_ITEMS, 1)]},
+        items={"anyOf": [_WRITTEN_EXPRESSION, _list({"anyOf": [_ITEM, _map(_ITEM)]}, MAX_ITEMS, 1)]},
     ),
     "text": _object("text", "text goto", text=_TEXT, goto=_NAME),
     "router": _object(
@@ -155,35 +163,45 @@ NODE_FIELDS: dict[str, Schema] = {
         method=_one_of(*METHODS),
         url={"type": "string"},
         headers=_map({"type": "string"}),
-        body=_ANYTHING,
+        body={"type": ["object", "array", "string", "number", "boolean"]},
         timeout_ms=_whole(100, MAX_TIMEOUT_MS),
         goto=_NAME,
         on_error=_BRANCH,
         on_timeout=_BRANCH,
         map=_map({"type": "string", "minLength": 1, "maxLength": 100}, MAX_ASSIGNMENTS),
     ),
-    "pay": _object(
-        "pay",
-        "kind amount phone_number accepted rejected",
-        kind=_one_of(*PAYMENT_KINDS),
-        amount=_EXPRESSION,
-        phone_number=_EXPRESSION,
-        to_phone_number=_EXPRESSION,
-        account=_EXPRESSION,
-        accepted=_BRANCH,
-        rejected=_BRANCH,
-    ),
+    "pay": {
+        **_object(
+            "pay",
+            "kind amount phone_number accepted rejected",
+            kind=_one_of(*PAYMENT_KINDS),
+            amount=_EXPRESSION,
+            phone_number=_EXPRESSION,
+            to_phone_number=_EXPRESSION,
+            account=_EXPRESSION,
+            accepted=_BRANCH,
+            rejected=_BRANCH,
+        ),
+        **_when("kind", ["transfer"], {"required": ["to_phone_number"]}, {"properties": {"to_phone_number": False}}),
+    },
     "handover": _object("handover", "url", url=_STRING, protocol=_one_of(*PROTOCOLS), on_error=_BRANCH),
     "end": _object("end", "text", text=_TEXT),
 }
 
+_VALUE_TYPES = [name for name in TYPES if name != "list"]
 _VARIABLE_FIELDS = {
-    "type": _one_of(*TYPES),
+    "type": _one_of(*_VALUE_TYPES),
     "max_len": _whole(1, MAX_TEXT),
     "overflow": _one_of("refuse", "truncate"),
     "given": _BOOLEAN,
-    "max_items": _whole(1, MAX_ITEMS),
 }
+_NO_LENGTH: Schema = {"properties": {"max_len": False}}
+_OF_TYPES = [
+    _when("type", ["list"], _NO_LENGTH, {"properties": {"max_items": False, "fields": False}}),
+    _when("type", ["phone", "date"], _NO_LENGTH),
+    _when("type", ["amount", "integer"], {"properties": {"max_len": {"maximum": MAX_DIGITS}}}),
+]
+"""The fields that belong to some types of variables."""
 _BUDGET = {"septets": _whole(MIN_SEPTETS, MAX_SEPTETS), "ucs2": _whole(MIN_UCS2, MAX_UCS2)}
 _SCRIPT = _object(
     "script",
@@ -191,7 +209,12 @@ _SCRIPT = _object(
     name=_STRING,
     language={"type": "string", "pattern": _LANGUAGE},
     dial=_object(
-        "dial", "phone code", phone={"type": "string", "pattern": _PHONE}, code=_STRING, network=_STRING, text=_ANYTHING
+        "dial",
+        "phone code",
+        phone={"type": "string", "pattern": _PHONE},
+        code=_STRING,
+        network=_STRING,
+        text={"type": ["string", "integer"]},
     ),
     world=_object(
         "world",
@@ -200,7 +223,7 @@ _SCRIPT = _object(
         names=_map(_ANYTHING),
         answers=_map(_ANYTHING),
         given=_map(_ANYTHING),
-        payments=_ANYTHING,
+        payments=_one_of("accepted", "rejected"),
     ),
     steps=_list(
         _object(
@@ -217,14 +240,19 @@ _SCRIPT = _object(
         1,
     ),
     after=_object(
-        "after", "", transaction={"type": ["string", "object"]}, node=_STRING, language=_STRING, vars=_map(_ANYTHING)
+        "after",
+        "",
+        transaction={"anyOf": [_one_of("none"), {"type": "object"}]},
+        node=_STRING,
+        language=_STRING,
+        vars=_map(_ANYTHING),
     ),
 )
 
 DOCUMENT_FIELDS = _object(
     "document",
     "id start nodes",
-    **{"$schema": {"type": "string"}},
+    **{"$schema": _STRING},
     id={"type": "string", "minLength": 1, "maxLength": 64},
     title={"type": "string", "minLength": 1, "maxLength": 100},
     start=_NAME,
@@ -260,19 +288,17 @@ def menu_schema() -> Schema:
         "$defs": {
             "text": {"anyOf": [texts, {**_map(texts, MAX_LANGUAGES, _LANGUAGE)}]},
             "name": {"type": "string", "pattern": f"^{NAME.pattern}$"},
-            "expression": {
-                "anyOf": [
-                    {"type": "string", "minLength": 1, "maxLength": expressions.MAX_CHARACTERS},
-                    {"type": ["number", "boolean"]},
-                ]
-            },
+            "expression": {"anyOf": [_WRITTEN_EXPRESSION, {"type": ["number", "boolean"], **_MAGNITUDE}]},
             "branch": {"anyOf": [_NAME, _object("branch", "goto", goto=_NAME), _object("branch", "end", end=_TEXT)]},
-            "variable": _object(
-                "variable",
-                "",
-                **_VARIABLE_FIELDS,
-                fields=_map(_object("variable", "", **_VARIABLE_FIELDS), MAX_VARIABLES),
-            ),
+            "variable": {
+                **_object(
+                    "variable",
+                    "",
+                    **_VARIABLE_FIELDS | {"type": _one_of(*TYPES), "max_items": _whole(1, MAX_ITEMS)},
+                    fields=_map({**_object("variable", "", **_VARIABLE_FIELDS), "allOf": _OF_TYPES[1:]}, MAX_VARIABLES),
+                ),
+                "allOf": _OF_TYPES,
+            },
             "rule": _kinds("rule", {name: _with_error(fields) for name, fields in RULE_FIELDS.items()}, RULES),
             "node": _kinds("type", NODE_FIELDS, tuple(NODE_FIELDS)),
             "script": _SCRIPT,

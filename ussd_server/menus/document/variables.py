@@ -15,6 +15,7 @@ from ussd_server.values import PHONE_NUMBER
 
 TYPES = ("amount", "integer", "phone", "date", "text", "list")
 MAX_TEXT = 160
+MAX_DIGITS = 15
 MAX_ITEMS = 50
 
 _WHOLE = re.compile(r"-?[0-9]{1,15}", re.ASCII)

@@ -80,6 +80,8 @@ def read_script(document: Document, raw: Any, number: int) -> tuple[Script | Non
         dial.refuse("`dial.phone` has to be a number such as `+256772123456`")
     facts = SessionFacts(phone_number, dial.string("code"), dial.string("network", "unknown"), f"script-{number}")
     text = dial.value("text")
+    if text is not None and (isinstance(text, bool) or not isinstance(text, str | int)):
+        dial.refuse("`dial.text` has to be a text such as `1*2`; write it in quotes", at="text")
     language = fields.string("language", document.default_language, document.languages)
     world = _world(fields.within(fields.entries("world"), "world"))
     steps = tuple(_step(fields.within(step, f"steps.{at}")) for at, step in enumerate(fields.items("steps"), start=1))
@@ -89,8 +91,8 @@ def read_script(document: Document, raw: Any, number: int) -> tuple[Script | Non
         fields.refuse(f"a script has 1 to {MAX_STEPS} steps")
     for part in (dial, after, fields):
         part.refuse_others()
-    if reading.problems:
-        return None, [replace(problem.finding(), rule="script") for problem in reading.problems]
+    if problems := [*reading.problems, *reading.complaints]:
+        return None, [replace(problem.finding(), rule="script") for problem in problems]
     return Script(name, facts, tuple(str(text).split("*")) if text else (), language, world, steps, expected), []
 
 
@@ -111,7 +113,9 @@ def _after(fields: DocumentFields) -> dict[str, Any]:
     """Read the expectations after a script; `transaction` is `none`, or some fields of the last one."""
     transaction = fields.value("transaction")
     wanted: dict[str, Any] = {} if transaction is None else {"transaction": transaction}
-    if transaction is not None and transaction != "none":
+    if isinstance(transaction, str):
+        fields.string("transaction", choices=("none",))
+    elif transaction is not None:
         wanted["transaction"] = fields.entries("transaction")
     wanted |= {each: fields.string(each) for each in ("node", "language") if fields.value(each) is not None}
     return {**wanted, "vars": fields.entries("vars")}
@@ -123,7 +127,7 @@ def _world(fields: DocumentFields) -> World:
         names=fields.entries("names"),
         answers=fields.entries("answers"),
         given=fields.entries("given"),
-        accepts_payments=fields.value("payments") != "rejected",
+        accepts_payments=fields.string("payments", "accepted", ("accepted", "rejected")) == "accepted",
     )
     fields.refuse_others()
     return world
@@ -131,14 +135,14 @@ def _world(fields: DocumentFields) -> World:
 
 def _step(fields: DocumentFields) -> ScriptStep:
     send, expect = _word(fields, "send"), _word(fields, "expect")
-    end = fields.value("end")
+    end = fields.boolean("end") if fields.value("end") is not None else None
     step = ScriptStep(
         send,
         fields.boolean("retry"),
         fields.boolean("redial"),
         fields.integer("wait", 0, 0, MAX_WAIT_SECONDS) or 0,
         expect,
-        end if isinstance(end, bool) else None,
+        end,
     )
     acts = [step.send is not None, step.retry, step.redial, step.wait_seconds > 0]
     if sum(acts) > 1:

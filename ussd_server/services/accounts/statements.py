@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from typing import Any, NamedTuple
 
 from peewee import SQL, fn
@@ -27,7 +28,7 @@ from ussd_server.services.accounts.messages import (
 from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.spreadsheets.cells import csv_parts, shillings_cell
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import iso_milliseconds
+from ussd_server.values import KAMPALA, iso_milliseconds
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -39,6 +40,7 @@ _RETRY_AFTER_SECONDS = 5
 # anew.
 _ONE = SQL("1")
 COLUMNS = ("at", "kind", "transaction_id", "reference", "description", "debit", "credit", "balance")
+_AT_IN_KAMPALA = "at (Kampala, UTC+3)"
 _POSITION = re.compile(r"(\d{1,19}):(\d{1,19})")
 
 
@@ -107,9 +109,10 @@ class StatementService:
         period = self._period(account_id, request)
         return StatementStream(period.opening_cents, period.closing_cents, _all_lines(period))
 
-    def csv(self, request: GetStatement, context: RequestContext) -> StatementCsv:
+    def csv(self, request: GetStatement, context: RequestContext, *, for_people: bool = False) -> StatementCsv:
         """The whole statement as a CSV file, made while it is sent.
 
+        A file `for_people` has Kampala's time, and both balances as lines of their own.
         Raises what `get` raises, and SERVICE_UNAVAILABLE while too many files are being sent.
         """
         held = ExitStack()
@@ -122,7 +125,7 @@ class StatementService:
             return StatementCsv(
                 shillings_cell(statement.opening_balance_cents),
                 shillings_cell(statement.closing_balance_cents),
-                _Parts(csv_parts(COLUMNS, map(_cells, statement.lines)), held.pop_all()),
+                _Parts(_file_for_people(request, statement) if for_people else _file(statement), held.pop_all()),
             )
 
     def _period(self, account_id: str, request: GetStatement) -> _Period:
@@ -153,6 +156,28 @@ class _Parts(Iterator[bytes]):
 
     def close(self) -> None:
         self._held.close()
+
+
+def _file(statement: StatementStream) -> Iterator[bytes]:
+    return csv_parts(COLUMNS, map(_cells, statement.lines))
+
+
+def _file_for_people(request: GetStatement, statement: StatementStream) -> Iterator[bytes]:
+    def balance(kind: str, at: datetime | None, cents: int) -> StatementLine:
+        return StatementLine(iso_milliseconds(at) if at else "", kind, "", "", None, None, None, cents)
+
+    last_at = request.to_at - timedelta(seconds=1) if request.to_at else None
+    lines = chain(
+        [balance("opening balance", request.from_at, statement.opening_balance_cents)],
+        statement.lines,
+        [balance("closing balance", last_at, statement.closing_balance_cents)],
+    )
+    in_kampala = (line._replace(at=_written_in_kampala(line.at)) for line in lines)
+    return csv_parts((_AT_IN_KAMPALA, *COLUMNS[1:]), map(_cells, in_kampala))
+
+
+def _written_in_kampala(at: str) -> str:
+    return f"{datetime.fromisoformat(at).astimezone(KAMPALA):%Y-%m-%d %H:%M:%S}" if at else ""
 
 
 def _cells(line: StatementLine) -> Iterator[object]:

@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 
 from ussd_server.database.compiled_queries import CompiledQuery, param
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE, release_connection, unit_of_work
-from ussd_server.logs import logger, trace_of
+from ussd_server.logs import Logger, trace_of
 from ussd_server.models.keys import ApiKey
 
-log = logger(__name__)
+log = Logger(__name__)
 
 _WRITE_SECONDS = 60
 # Rows stay locked until the unit of work ends, and a rotation waits for them.

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from ussd_server.logs import logger
+from ussd_server.logs import Logger
 from ussd_server.models.clients import Client, User
 from ussd_server.models.mail import Mail, UnwantedMail
 from ussd_server.models.operators import Operator
@@ -19,7 +19,7 @@ from ussd_server.services.mail.texts import written_moment
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import new_id, new_id_floor
 
-log = logger(__name__)
+log = Logger(__name__)
 
 PATIENCE = timedelta(days=1)
 """How long the worker tries to send a mail."""

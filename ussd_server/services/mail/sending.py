@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.database.unit_of_work import release_connection, unit_of_work
-from ussd_server.logs import logger, now_about
+from ussd_server.logs import Logger, now_about
 from ussd_server.models.clients import User
 from ussd_server.models.mail import Mail
 from ussd_server.models.operators import Operator
@@ -29,7 +29,7 @@ from ussd_server.services.mail.texts import message_of, written_moment
 if TYPE_CHECKING:
     from ussd_server.settings import Settings
 
-log = logger(__name__)
+log = Logger(__name__)
 
 THREADS = 2
 _LEASE_SECONDS = 90

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
-from functools import lru_cache, partial
 from typing import Any
 
 from peewee import fn
@@ -15,16 +14,13 @@ from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.menus.checks.check import check
 from ussd_server.menus.document.bounds import WorkBudget
-from ussd_server.menus.document.document import Document, parse, read
-from ussd_server.menus.document.findings import Finding, error
-from ussd_server.menus.document.nodes import HandoverNode, HttpNode
+from ussd_server.menus.document.document import read
+from ussd_server.menus.document.findings import Finding
 from ussd_server.menus.document.schema import menu_schema
-from ussd_server.menus.source.texts import read_text
-from ussd_server.menus.source.yaml_text import Places, SourceError, json_places
+from ussd_server.menus.source.yaml_text import Places
 from ussd_server.menus.tools.diagram import draw
 from ussd_server.menus.tools.graph import graph
 from ussd_server.models.ussd import Menu, MenuVersion, ServiceCode
-from ussd_server.outbound.addresses import AddressGuard, AddressRefusedError
 from ussd_server.runtime import Runtime
 from ussd_server.security.call_secrets import call_secrets
 from ussd_server.services.audit.trail import write_audit_event
@@ -43,8 +39,9 @@ from ussd_server.services.menus.messages import (
     SaveDraft,
     VersionView,
 )
+from ussd_server.services.menus.sources import read_source, refused_addresses
+from ussd_server.services.menus.versions import find_version
 from ussd_server.status import Code, ServiceError
-from ussd_server.threads import in_native_thread
 from ussd_server.values import new_id
 
 MAX_MENUS = 200
@@ -70,7 +67,7 @@ class MenuService:
         context.require("menus:write")
         if not _MENU_ID.fullmatch(request.menu_id):
             raise ServiceError(Code.INVALID_REQUEST, "menu_id: Must be 1 to 64 letters, digits, dots, dashes or _.")
-        document, places = _read(request)
+        document, places = read_source(request)
         now = self._clock.now()
         saved = {"draft": document, "draft_saved_at": now}
         with unit_of_work():
@@ -89,7 +86,7 @@ class MenuService:
         context.require("menus:read")
         if request.document is None and request.source is None:
             return self._report(request.menu_id, _find(request.menu_id, context).draft)
-        return self._report(request.menu_id, *_read(request))
+        return self._report(request.menu_id, *read_source(request))
 
     def publish(self, request: NameMenu, context: RequestContext) -> VersionView:
         """Publish the draft as a new version. Publishing the current version again changes nothing.
@@ -104,7 +101,7 @@ class MenuService:
             raise ServiceError(Code.MENU_INVALID, _sentence(report.errors[0]))
         with unit_of_work():
             menu_id, in_force = _lock(menu.id)
-            current = _version(menu_id, in_force) if in_force else None
+            current = find_version(menu_id, in_force) if in_force else None
             if current is not None and current.document == menu.draft:
                 return _version_view(request.menu_id, current, in_force)
             newest = MenuVersion.select(fn.MAX(MenuVersion.version)).where(MenuVersion.menu_id == menu_id).scalar()
@@ -124,7 +121,7 @@ class MenuService:
         """Make an earlier version current again; the draft stays. Raises NOT_FOUND for an unknown version."""
         context.require("menus:write")
         menu = _find(request.menu_id, context)
-        row = _version(menu.id, request.version)
+        row = find_version(menu.id, request.version)
         if row is None:
             raise ServiceError(Code.NOT_FOUND, "Menu version not found")
         with unit_of_work():
@@ -146,7 +143,7 @@ class MenuService:
         """Return a menu with its documents. Raises NOT_FOUND for a menu that the client does not have."""
         context.require("menus:read")
         menu = _find(request.menu_id, context)
-        current = _version(menu.id, menu.published_version) if menu.published_version else None
+        current = find_version(menu.id, menu.published_version) if menu.published_version else None
         return MenuView(
             menu_id=menu.name,
             title=_title(menu.draft),
@@ -169,7 +166,7 @@ class MenuService:
         context.require("menus:read")
         menu = _find(request.menu_id, context)
         version = request.version or menu.published_version
-        row = _version(menu.id, version) if version else None
+        row = find_version(menu.id, version) if version else None
         if request.version and row is None:
             raise ServiceError(Code.NOT_FOUND, "Menu version not found")
         document, _ = read(menu.draft if row is None else row.document)
@@ -182,7 +179,7 @@ class MenuService:
         menu = _find(menu_id, context)
         if version is None:
             return menu.draft  # type: ignore[no-any-return]
-        row = _version(menu.id, version)
+        row = find_version(menu.id, version)
         if row is None:
             raise ServiceError(Code.NOT_FOUND, "Menu version not found")
         return row.document  # type: ignore[no-any-return]
@@ -219,61 +216,16 @@ class MenuService:
             raw,
             allow_plain_http=self._guard.takes_plain_http,
             session_life_seconds=self._session_life_seconds,
-            also=lambda document: _refused_addresses(document, self._guard),
+            also=lambda document: refused_addresses(document, self._guard),
             work=WorkBudget(pause=_yield_to_other_threads),
             places=places,
         )
         return CheckReport(menu_id, report.passes, report.errors, report.warnings)
 
 
-@lru_cache(maxsize=512)
-def published_document(menu_id: str, version: int) -> Document:
-    """Return a published version, cached because versions never change. `menu_id` is the row's id."""
-    row = _version(menu_id, version)
-    assert row is not None
-    return parse(row.document)
-
-
 def _yield_to_other_threads() -> None:
     """Let other requests of the process run."""
     time.sleep(0)
-
-
-def _refused_addresses(document: Document, guard: AddressGuard) -> Iterator[Finding]:
-    """The addresses in a document that the guard refuses."""
-    for name, node in document.nodes.items():
-        if isinstance(node, HandoverNode):
-            url = node.url
-        elif isinstance(node, HttpNode):
-            # The host is literal; variables only occur in the path after it.
-            url = "".join(part if isinstance(part, str) else "0" for part in node.url.parts)
-        else:
-            continue
-        try:
-            guard.check_url(url)
-        except AddressRefusedError as refusal:
-            yield error("address", str(refusal), name)
-
-
-def _read(request: SaveDraft | CheckMenu) -> tuple[dict[str, Any], Callable[[], Places] | None]:
-    """Return the document of a request, and a function that finds the positions of its fields."""
-    source, document = request.source, request.document
-    if source is None:
-        return _named(document or {}, request.menu_id), None
-    if document is not None:
-        return _named(document, request.menu_id), lambda: json_places(source.text)
-    try:
-        # Parse in a native thread, so that other requests run: the YAML parser cannot pause within a text.
-        document, places = in_native_thread(partial(read_text, source.text, is_yaml=source.is_yaml), pool="documents")
-    except SourceError as error:
-        raise ServiceError(Code.INVALID_REQUEST, str(error)) from None
-    return _named(document, request.menu_id), lambda: places
-
-
-def _named(document: dict[str, Any], menu_id: str) -> dict[str, Any]:
-    if document.get("id", menu_id) != menu_id:
-        raise ServiceError(Code.INVALID_REQUEST, "id: Must be the menu id of the path.")
-    return {"id": menu_id, **document}
 
 
 def _is(menu_id: str, context: RequestContext) -> Any:
@@ -295,10 +247,6 @@ def _lock(menu_id: str) -> tuple[str, int | None]:
     """Lock a menu until the unit of work ends; returns its current version."""
     row = for_update(Menu.select(Menu.id, Menu.published_version).where(Menu.id == menu_id)).get()
     return row.id, row.published_version
-
-
-def _version(menu_id: str, version: int) -> MenuVersion | None:
-    return MenuVersion.get_or_none(MenuVersion.menu_id == menu_id, MenuVersion.version == version)
 
 
 def _version_view(menu_id: str, row: MenuVersion, in_force: int | None) -> VersionView:

@@ -15,9 +15,10 @@ from ussd_server.menus.engine.navigator import STANDARD, DisplayOptions, display
 from ussd_server.menus.tools.replay import PastConversation, PastTurn, replay
 from ussd_server.models.ussd import Channel, Menu, UssdSession
 from ussd_server.runtime import Runtime
-from ussd_server.services.menus.menus import MenuService, published_document
+from ussd_server.services.menus.menus import MenuService
 from ussd_server.services.menus.messages import DropOffItem, DropOffView, GetDropOffs
 from ussd_server.services.menus.usable import usable_document
+from ussd_server.services.menus.versions import published_document
 from ussd_server.services.menus.walk_messages import ReplayItem, ReplayMenu, ReplayResult
 from ussd_server.services.sessions.messages import DROPPED_OFF
 from ussd_server.status import Code, ServiceError
@@ -58,7 +59,10 @@ class ReplayService:
         return tuple(self._items(draft, menu_id, ids, context))
 
     def drop_offs(self, request: GetDropOffs, context: RequestContext) -> DropOffView:
-        """Return how often each node of a menu was visited, and how often the session was abandoned there."""
+        """Return how often each node of a menu was visited, and how often the session was abandoned there.
+
+        Dials of the console's phone do not count.
+        """
         context.require("ussd:read")
         context.require("menus:read")
         menu_id = _row_id(request.menu_id, context)
@@ -66,11 +70,12 @@ class ReplayService:
         ids = self._ids_of_period(menu_id, since, None, _MOST_COUNTED, context)
         visits: Counter[str] = Counter()
         left: Counter[str] = Counter()
-        for row in _rows(ids, menu_id, context):
+        rows = [row for row in _rows(ids, menu_id, context) if not row.is_test]
+        for row in rows:
             visits.update({turn["node"] for turn in row.turns})
             left[row.node] += row.status in DROPPED_OFF
         items = [DropOffItem(node, count, left[node], round(left[node] / count, 4)) for node, count in visits.items()]
-        return DropOffView(len(ids), tuple(sorted(items, key=lambda item: (-item.drop_offs, item.node))))
+        return DropOffView(len(rows), tuple(sorted(items, key=lambda item: (-item.drop_offs, item.node))))
 
     def _ids_of_period(
         self, menu_id: str, from_at: datetime, to_at: datetime | None, limit: int, context: RequestContext

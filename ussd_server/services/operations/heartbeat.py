@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from ussd_server.clock import Clock
 from ussd_server.database.unit_of_work import skip_locked, unit_of_work
-from ussd_server.logs import logger
+from ussd_server.logs import Logger
 from ussd_server.models.operations import WorkerHeartbeat
 from ussd_server.providers.messages import ProviderAnswer
 from ussd_server.services.leases import Leases
@@ -21,7 +21,7 @@ from ussd_server.services.operations.messages import Measure, WorkerView
 from ussd_server.services.providers.call_counts import CallCounts
 from ussd_server.services.providers.providers import Providers
 
-log = logger(__name__)
+log = Logger(__name__)
 
 # After so long, a silent worker counts as removed on purpose. Until then an alert reports it.
 _KEPT = timedelta(days=1)
@@ -41,7 +41,7 @@ class Heartbeat:
         self._clock = clock
         self._calls: Counter[tuple[str, str, str]] = Counter()
         self._counting = threading.Lock()
-        self._recent = CallCounts()
+        self.recent_calls = CallCounts()
         self._started_at: datetime | None = None
         self._beat_at: datetime | None = None
         self._leases = leases
@@ -50,7 +50,7 @@ class Heartbeat:
         """Count one request to a provider; `kind` is `ask` or `enquire`."""
         with self._counting:
             self._calls[provider, kind, answer.outcome.value] += 1
-        self._recent.count(provider, answer, took_ms, self._clock.now())
+        self.recent_calls.count(provider, answer, took_ms, self._clock.now())
 
     def beat(self) -> datetime:
         """Write this worker's heartbeat, delete those older than a day, and return the time."""
@@ -60,7 +60,7 @@ class Heartbeat:
         measures = {
             "calls": [[*labels, count] for labels, count in calls],
             "drop_offs": [[*place, count] for place, count in self._drop_offs.counts()],
-            "recent": self._recent.measures(now),
+            "recent": self.recent_calls.measures(now),
             "available": {provider.name: provider.available for provider in self._providers},
         }
         self._started_at = self._started_at or now

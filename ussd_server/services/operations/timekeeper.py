@@ -11,7 +11,7 @@ from peewee import PeeweeException
 
 from ussd_server.clock import Clock
 from ussd_server.database.unit_of_work import close_connections, release_connection
-from ussd_server.logs import logger
+from ussd_server.logs import Logger
 from ussd_server.models.service_clock import (
     SLEW_SHARE,
     ClockReading,
@@ -22,7 +22,7 @@ from ussd_server.models.service_clock import (
     set_service_time,
 )
 
-log = logger(__name__)
+log = Logger(__name__)
 
 SYNC_SECONDS = 1.0
 # Two clocks drift apart by less than this between two readings. A larger gap means that one of them was stepped.

@@ -13,7 +13,7 @@ from peewee import IntegrityError
 from ussd_server.context import CallerKind, RequestContext
 from ussd_server.database.compiled_queries import lock_row
 from ussd_server.database.unit_of_work import dialect, run_query
-from ussd_server.logs import logger
+from ussd_server.logs import Logger
 from ussd_server.models.ledger import Holding, read_holdings
 from ussd_server.models.payouts import Payout
 from ussd_server.models.transactions import QUEUED_UNTIL
@@ -32,7 +32,7 @@ from ussd_server.services.transactions.names import RequestIdentity, digest_of
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import shillings
 
-log = logger(__name__)
+log = Logger(__name__)
 
 # After so many rows, let other requests of the process run.
 _ROWS_BEFORE_A_PAUSE = 50

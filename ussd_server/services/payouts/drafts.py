@@ -6,11 +6,12 @@ import time
 from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from typing import Any
+from uuid import UUID, uuid5
 
 import orjson
 from peewee import IntegrityError
 
-from ussd_server.context import RequestContext
+from ussd_server.context import CallerKind, RequestContext
 from ussd_server.database.columns import insert_rows
 from ussd_server.database.compiled_queries import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
@@ -43,6 +44,7 @@ from ussd_server.values import new_id
 _REFERENCES_AT_ONCE = 500
 # After so many rows, let other requests of the process run.
 _ROWS_BEFORE_A_PAUSE = 100
+_OPERATORS = UUID("7d1f6c52-6f0e-5c55-9d59-2f3c1c1b8a60")
 
 
 class PayoutDrafts:
@@ -203,9 +205,12 @@ class PayoutDrafts:
 
 
 def caller_id(context: RequestContext) -> str:
-    """The id of the key or the person that calls."""
+    """The id of the key or the person that calls; for operators an id made of their names."""
+    if context.caller.kind is CallerKind.OPERATOR:
+        assert context.caller.operator is not None, "operators make and approve payouts by their names"
+        return str(uuid5(_OPERATORS, context.caller.operator))
     caller = context.caller.key_id or context.caller.user_id
-    assert caller is not None, "payouts are made and approved by keys and by people"
+    assert caller is not None, "payouts are made and approved by keys, people and operators"
     return caller
 
 

@@ -148,8 +148,8 @@ class PayoutView:
     queued_count: Annotated[int, "How many rows wait to be sent."]
     total_amount_cents: Annotated[Cents, "What the ready rows add up to, in shillings."]
     total_fee_cents: Annotated[Cents, "The fees of the ready rows, in shillings."]
-    created_by: Annotated[str, "The id of the API key or person that made it."]
-    approved_by: Annotated[str | None, "The id of the API key or person that approved it; null before."]
+    created_by: Annotated[str, "The id of the API key or person that made it; of operators, one made of their names."]
+    approved_by: Annotated[str | None, "As created_by, of who approved it; null before."]
     created_at: Annotated[datetime, "When it was created."]
     approved_at: Annotated[datetime | None, "When it was approved; null before."]
     completed_at: Annotated[datetime | None, "When every row was final; null before."]
@@ -211,4 +211,5 @@ class PayoutItemView:
     transaction_id: Annotated[str | None, "The disbursement that the row became; null before the approval."]
     failure: Annotated[Failure | None, "Why the row failed; null unless its state is `failed`."]
     registered_name: Annotated[str | None, "The name that the provider has for the number; null until it was asked."]
+    provider_transaction_id: str | None
     amount_text: Annotated[str | None, "What stands where the amount should, in an invalid row; null otherwise."]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -11,12 +12,13 @@ from peewee import JOIN, fn
 from ussd_server.context import RequestContext
 from ussd_server.database.compiled_queries import lock_row
 from ussd_server.database.unit_of_work import release_connection
-from ussd_server.logs import logger
+from ussd_server.logs import Logger
 from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.providers import ProviderFloat
 from ussd_server.models.transactions import Transaction
 from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.operator_names import require_name, require_two_names
 from ussd_server.services.pages import of_period, page_of
 from ussd_server.services.payouts.approval import PayoutApproval
 from ussd_server.services.payouts.corrections import given_row, invalid_rows
@@ -47,13 +49,13 @@ from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id
 from ussd_server.wire import Page
 
-log = logger(__name__)
+log = Logger(__name__)
 
 # Other requests of the process go on between two reads.
 _ITEMS_OF_STREAM = 100
 _COLUMNS = (
     "line", "phone_number", "amount", "fee", "reference", "description", "name", "name_match", "state", "problems",
-    "transaction_id", "failure", "registered_name",
+    "transaction_id", "failure", "registered_name", "receipt",
 )  # fmt: skip
 
 
@@ -70,6 +72,11 @@ class PayoutService:
     def create(self, request: CreatePayout, context: RequestContext) -> CreatedPayout:
         """Judge and keep every row, and send none (`PayoutDrafts.create`)."""
         return self._drafts.create(request, context)
+
+    def create_by_operator(self, request: CreatePayout, by: str, context: RequestContext) -> CreatedPayout:
+        """As `create`, on behalf of the operator named `by`. Raises what `require_name` raises, too."""
+        context.require_operator()
+        return self.create(request, _as_operators(context, require_name(by)))
 
     def copy(self, request: CopyPayout, context: RequestContext) -> CreatedPayout:
         """Make a draft of the rows of a payout, each judged anew. Raises what `create` raises, and NOT_FOUND."""
@@ -165,6 +172,16 @@ class PayoutService:
         self._wake_worker()
         return payout_views([row])[0]
 
+    def approve_by_operators(
+        self, request: ApprovePayout, by: str, second: str, context: RequestContext
+    ) -> PayoutStates:
+        """As `approve`, on behalf of two operators, of whom one may have made the payout.
+
+        Raises what `require_two_names` raises, too.
+        """
+        context.require_operator()
+        return self.approve(request, _as_operators(context, *require_two_names(by, second)))
+
     def cancel(self, request: NamePayout, context: RequestContext) -> PayoutStates:
         """Cancel what was not sent and release its reservation; again, nothing changes.
 
@@ -192,6 +209,11 @@ class PayoutService:
         if row.completed_at is not None:
             write_payout_event(row, "payout.completed", now)
         write_audit_event("payout.cancelled", context, now, client_id=row.client_id, object_id=row.id)
+
+
+def _as_operators(context: RequestContext, *names: str) -> RequestContext:
+    """The context with the names of operators, in one order, so that a repeated approval is recognised."""
+    return replace(context, caller=replace(context.caller, operator=" and ".join(sorted(names))))
 
 
 def _find(payout_id: str, context: RequestContext) -> Payout:
@@ -222,7 +244,12 @@ def _items(payout: Payout, request: ListPayoutItems, after: int, limit: int) -> 
     shown_state = item_state(payout)
     rows: Any = (
         PayoutItem.select(
-            PayoutItem, Transaction.status, Transaction.failure_code, Transaction.fee_cents, shown_state.alias("state")
+            PayoutItem,
+            Transaction.status,
+            Transaction.failure_code,
+            Transaction.fee_cents,
+            Transaction.provider_transaction_id,
+            shown_state.alias("state"),
         )
         .join(Transaction, JOIN.LEFT_OUTER, on=(Transaction.id == PayoutItem.transaction_id), attr="transaction")
         .where(PayoutItem.payout_id == payout.id, PayoutItem.line > after)
@@ -253,6 +280,7 @@ def _cells(row: PayoutItemView) -> list[object]:
         row.transaction_id,
         failure,
         row.registered_name,
+        row.provider_transaction_id,
     ]
 
 

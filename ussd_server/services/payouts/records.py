@@ -108,6 +108,7 @@ def item_view(row: Any, state: ItemState) -> PayoutItemView:
         row,
         fee_cents=row.fee_cents if transaction is None else transaction.fee_cents,
         name_match=None if row.name is None else NameMatch(row.name_match or NameMatch.UNKNOWN),
+        provider_transaction_id=None if transaction is None else transaction.provider_transaction_id,
         state=state,
         problems=tuple(row.problems or ()),
         failure=failure_of(transaction) if state is ItemState.FAILED and transaction is not None else None,

@@ -14,7 +14,7 @@ from peewee import fn
 
 from ussd_server.database.compiled_queries import find_row, lock_row
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE, unit_of_work
-from ussd_server.logs import logger, now_about, trace_of
+from ussd_server.logs import Logger, now_about, trace_of
 from ussd_server.models.clients import Client
 from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
@@ -27,7 +27,7 @@ from ussd_server.services.payouts.queue import cancel_queued, is_under_way, rele
 from ussd_server.services.payouts.records import write_payout_event
 from ussd_server.services.providers.subscribers import SubscriberNames
 
-log = logger(__name__)
+log = Logger(__name__)
 
 _LEASE_SECONDS = 60
 _TICK_SECONDS = 0.25

@@ -1,10 +1,10 @@
-"""Counts of this worker's calls to providers in the last 15 minutes, written with its heartbeat."""
+"""Counts of this worker's calls to providers: of the last 15 minutes for its heartbeat, and of quarters of an hour."""
 
 from __future__ import annotations
 
 import math
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -37,6 +37,18 @@ class CallSums:
         """All calls."""
         return self.answered + self.unanswered
 
+    def add(self, answered: int, failed: int, unanswered: int, took: Mapping[str, int]) -> None:
+        """Add the counts of a minute or a quarter of an hour; the keys of `took` are steps as text."""
+        self.answered += answered
+        self.failed += failed
+        self.unanswered += unanswered
+        self.took.update({int(step): count for step, count in took.items()})
+
+    @property
+    def good_share(self) -> float | None:
+        """The share of all calls that were answered and at which the provider did not fail; None without any."""
+        return (self.answered - self.failed) / self.total if self.total else None
+
     @property
     def success_rate(self) -> float | None:
         """The share of answered calls at which the provider did not fail, 0 to 1; None without any."""
@@ -64,7 +76,7 @@ class CallCounts:
     def count(self, provider: str, answer: ProviderAnswer, took_ms: int, now: datetime) -> None:
         """Count one call that took `took_ms` milliseconds."""
         is_answered = answer.outcome not in (Outcome.UNKNOWN, Outcome.NOT_SENT)
-        has_failed = answer.failure is not None and FAILURES[answer.failure].fault in _THEIRS
+        has_failed = is_answered and answer.failure is not None and FAILURES[answer.failure].fault in _THEIRS
         with self._lock:
             minutes = self._minutes.setdefault(provider, {})
             counts = minutes.setdefault(iso_milliseconds(now.replace(second=0, microsecond=0)), [0, 0, 0, {}])
@@ -82,18 +94,36 @@ class CallCounts:
                 self._errors[provider] = (f"{what}{said}", iso_milliseconds(now))
 
     def measures(self, now: datetime) -> dict[str, Any]:
-        """The counts of the window as plain JSON values; drops what is older."""
-        oldest = iso_milliseconds(now - WINDOW)
+        """The counts of the window as plain JSON values; drops those older than the present and the last quarter."""
+        oldest, oldest_kept = iso_milliseconds(now - WINDOW), iso_milliseconds(quarter_of(now) - WINDOW)
         with self._lock:
             for provider, minutes in self._minutes.items():
-                self._minutes[provider] = {minute: counts for minute, counts in minutes.items() if minute >= oldest}
+                self._minutes[provider] = {
+                    minute: counts for minute, counts in minutes.items() if minute >= oldest_kept
+                }
             return {
                 "minutes": {
-                    provider: {minute: [*counts[:3], dict(counts[3])] for minute, counts in minutes.items()}
+                    provider: {
+                        minute: [*counts[:3], dict(counts[3])] for minute, counts in minutes.items() if minute >= oldest
+                    }
                     for provider, minutes in self._minutes.items()
                 },
                 "errors": {provider: list(error) for provider, error in self._errors.items()},
             }
+
+    def quarters(self) -> dict[tuple[str, datetime], CallSums]:
+        """The whole counts of each quarter of an hour that is in memory, by provider and its beginning."""
+        sums: dict[tuple[str, datetime], CallSums] = defaultdict(CallSums)
+        with self._lock:
+            for provider, minutes in self._minutes.items():
+                for minute, counts in minutes.items():
+                    sums[provider, quarter_of(datetime.fromisoformat(minute))].add(*counts)
+        return sums
+
+
+def quarter_of(moment: datetime) -> datetime:
+    """The beginning of the quarter of an hour in which `moment` lies."""
+    return moment.replace(minute=moment.minute - moment.minute % 15, second=0, microsecond=0)
 
 
 def sums_of(provider: str, workers: Iterable[Mapping[str, Any]], now: datetime) -> CallSums:
@@ -103,10 +133,7 @@ def sums_of(provider: str, workers: Iterable[Mapping[str, Any]], now: datetime) 
         for minute, (answered, failed, unanswered, took) in recent.get("minutes", {}).get(provider, {}).items():
             if minute < oldest:
                 continue
-            sums.answered += answered
-            sums.failed += failed
-            sums.unanswered += unanswered
-            sums.took.update({int(step): count for step, count in took.items()})
+            sums.add(answered, failed, unanswered, took)
             began_at = datetime.fromisoformat(minute)
             if (failed or unanswered) and (sums.trouble_since is None or began_at < sums.trouble_since):
                 sums.trouble_since = began_at

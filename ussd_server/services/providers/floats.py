@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.database.compiled_queries import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
-from ussd_server.logs import logger
+from ussd_server.logs import Logger
 from ussd_server.models.providers import ProviderFloat
 from ussd_server.providers.messages import Direction, Provider
 from ussd_server.providers.registry import title
@@ -19,7 +19,7 @@ from ussd_server.services.mail.outbox import notify_operators
 from ussd_server.services.operations.messages import Measure
 from ussd_server.values import grouped, shillings, written_amount
 
-log = logger(__name__)
+log = Logger(__name__)
 
 _ASKED_EVERY = timedelta(seconds=60)
 _TIMEOUT_SECONDS = 10.0

@@ -10,6 +10,8 @@ from typing import Annotated
 from ussd_server.providers.messages import Bounds, ProviderName
 from ussd_server.wire import Cents
 
+CALLS_KEPT_DAYS = 8
+
 
 class ProviderStatus(StrEnum):
     """Whether a provider takes payments now."""
@@ -36,15 +38,39 @@ class ProviderState:
     since: Annotated[datetime | None, "When the status began; null where it is not known."]
     message: Annotated[str, "A sentence for people."]
 
+    @property
+    def is_troubled(self) -> bool:
+        """Whether it needs the attention of people: it does not take payments as usual."""
+        return self.status is not ProviderStatus.AVAILABLE
+
 
 @dataclass(frozen=True, slots=True)
 class OperatorProviderState(ProviderState):
-    """The state of a provider as operators see it; `float_low_since` is None while the float is not low."""
+    """The state of a provider as operators see it; `float_low_since` is None while the float is not low.
+
+    `call_count` are our calls of the last 15 minutes, with those that failed or were not answered.
+    """
 
     float_amount_cents: Annotated[Cents | None, "The money for disbursements at the provider, in shillings."]
     float_at: Annotated[datetime | None, "When the provider told it."]
     float_low_since: datetime | None
+    call_count: int
+    failed_count: int
+    unanswered_count: int
     last_error: Annotated[str | None, "The provider's last failure."]
+
+
+@dataclass(frozen=True, slots=True)
+class QuarterOfCalls:
+    """Our calls to a provider in a quarter of an hour; `good_share` (0 to 1) and `median_seconds` are None without any.
+
+    `bad_count` are those that failed or were not answered.
+    """
+
+    began_at: datetime
+    bad_count: int
+    good_share: float | None
+    median_seconds: float | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,6 +66,9 @@ class ProviderStateService:
                     float_amount_cents=kept.amount_cents if kept else None,
                     float_at=kept.read_at if kept else None,
                     float_low_since=kept.low_since if kept else None,
+                    call_count=sums.total,
+                    failed_count=sums.failed,
+                    unanswered_count=sums.unanswered,
                     last_error=sums.last_error,
                 )
             )
@@ -98,7 +101,7 @@ class ProviderStateService:
         switch = self._switches.find(name)
         if switch is not None:
             return ProviderStatus.SWITCHED_OFF, switch.changed_at, f"Switched off by the operator: {switch.reason}."
-        share = (sums.answered - sums.failed) / sums.total if sums.total else 1.0
+        share = 1.0 if sums.good_share is None else sums.good_share
         if self._providers.is_away(name) or (sums.total >= _FEWEST_CALLS and share < _AWAY_SHARE):
             message = "It does not answer our calls; new payments are refused until it does."
             return ProviderStatus.UNAVAILABLE, sums.trouble_since, message

@@ -12,13 +12,13 @@ import orjson
 
 from ussd_server.database.columns import insert_rows
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE, dialect, release_connection, run_query, unit_of_work
-from ussd_server.logs import logger, trace_of
+from ussd_server.logs import Logger, trace_of
 from ussd_server.metrics import count_dropped_requests
 from ussd_server.models.keys import ApiRequest, KeyUsage
 from ussd_server.services.request_log.messages import LoggedRequest
 from ussd_server.values import iso_milliseconds, new_id
 
-log = logger(__name__)
+log = Logger(__name__)
 
 _WRITE_SECONDS = 0.5
 _MOST_WAITING = 5000

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ussd_server.context import RequestContext
 from ussd_server.runtime import Runtime
-from ussd_server.security.tokens import Tokens
 from ussd_server.services.settlement.messages import Callback, CallbackPath
 from ussd_server.services.settlement.settlement import Settlement
 from ussd_server.status import Code, ServiceError
@@ -35,12 +34,7 @@ class CallbackService:
         """The callback path of every provider that is switched on and reports, for the operator to register there."""
         context.require_operator()
         return [
-            CallbackPath(provider.name, callback_path(self._tokens, provider.name))
+            CallbackPath(provider.name, self._tokens.callback_path(provider.name))
             for provider in self._providers
             if provider.sends_callbacks
         ]
-
-
-def callback_path(tokens: Tokens, provider: str) -> str:
-    """The path at which a provider may call back; it is the credential."""
-    return f"/callbacks/{provider}/{tokens.callback_secret(provider)}"

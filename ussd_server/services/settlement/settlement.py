@@ -18,7 +18,7 @@ from datetime import datetime, timedelta
 
 from ussd_server.database.compiled_queries import find_row, lock_row
 from ussd_server.database.unit_of_work import unit_of_work
-from ussd_server.logs import logger, now_about, trace_of
+from ussd_server.logs import Logger, now_about, trace_of
 from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.messages import Direction, Outcome, PaymentOrder, PollingSchedule, Provider, ProviderAnswer
@@ -35,7 +35,7 @@ from ussd_server.services.settlement.provider_answers import (
 from ussd_server.services.transactions.history import append_change
 from ussd_server.services.transactions.messages import UNFINISHED, ChangeDetail, Source, TransactionStatus
 
-log = logger(__name__)
+log = Logger(__name__)
 
 _LEASE_SECONDS = 60
 # How long this process pauses calls to a provider whose rate is used up. `due_at` stays, and with it the order.

@@ -15,14 +15,14 @@ from typing import Any
 from peewee import IntegrityError, Query
 
 from ussd_server.database.compiled_queries import CompiledQuery, param
-from ussd_server.logs import logger
+from ussd_server.logs import Logger
 from ussd_server.models.operations import ReferenceKey
 from ussd_server.models.transactions import IdempotencyKey, Transaction
 from ussd_server.security.key_ring import Keyring
 from ussd_server.services.transactions.messages import TransactionType
 from ussd_server.status import Code, ServiceError
 
-log = logger(__name__)
+log = Logger(__name__)
 
 OPERATOR_REFUND = "operator-refund-"
 """Begins the references of refunds by operators."""

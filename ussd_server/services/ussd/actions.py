@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 
 from ussd_server.context import RequestContext
-from ussd_server.logs import logger
+from ussd_server.logs import Logger
 from ussd_server.menus.document.variables import SessionFacts
 from ussd_server.menus.engine.actions import (
     ActionOutcome,
@@ -37,7 +37,7 @@ from ussd_server.services.transactions.messages import MAIN_ACCOUNT, CreateTrans
 from ussd_server.services.transactions.transactions import TransactionService
 from ussd_server.status import Code, ServiceError
 
-log = logger(__name__)
+log = Logger(__name__)
 
 CALL_SECONDS = 2.5
 STEP_SECONDS = 5.5

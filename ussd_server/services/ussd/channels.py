@@ -8,7 +8,7 @@ from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.gateways import ADAPTERS
 from ussd_server.limits.networks import network_of
-from ussd_server.logs import logger
+from ussd_server.logs import Logger
 from ussd_server.models.clients import Client
 from ussd_server.models.ussd import Channel, ServiceCode
 from ussd_server.runtime import Runtime
@@ -20,7 +20,7 @@ from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id, new_id
 from ussd_server.wire import view_of_row
 
-log = logger(__name__)
+log = Logger(__name__)
 
 # The width proof counts twenty characters for a service code.
 _LONGEST_SECRET = 128

@@ -18,7 +18,7 @@ from ussd_server.gateways.messages import (
     UnreadableError,
 )
 from ussd_server.limits.quota_leases import QuotaLeases
-from ussd_server.logs import logger, trace_of
+from ussd_server.logs import Logger, trace_of
 from ussd_server.menus.engine.state import Entry, Repeat, Restart, Start
 from ussd_server.menus.text.phrases import phrase
 from ussd_server.models.ussd import UssdSession
@@ -33,7 +33,7 @@ from ussd_server.services.ussd.messages import CachedChannel
 from ussd_server.services.ussd.steps import PhoneStep, classify
 from ussd_server.status import Code, ServiceError
 
-log = logger(__name__)
+log = Logger(__name__)
 
 _END_KINDS = {StepKind.END: EndReason.HUNG_UP, StepKind.ABORT: EndReason.HUNG_UP, StepKind.TIMEOUT: EndReason.IDLE}
 

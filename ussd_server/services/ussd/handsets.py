@@ -13,10 +13,10 @@ from ussd_server.gateways.messages import Action, GatewayReply, GatewayRequest, 
 from ussd_server.menus.text.gsm7 import measure
 from ussd_server.menus.text.screen import MAX_SEPTETS, MAX_UCS2, Screen
 from ussd_server.menus.tools.walk import Act, seen_screen
-from ussd_server.models.ussd import Menu, MenuVersion, ServiceCode, UssdSession
+from ussd_server.models.ussd import CONSOLE_CALLS, Menu, MenuVersion, ServiceCode, UssdSession
 from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.menus.menus import published_document
+from ussd_server.services.menus.versions import published_document
 from ussd_server.services.menus.walk_messages import WalkScreen
 from ussd_server.services.menus.walks import screen_view
 from ussd_server.services.sessions.lookup import find_session
@@ -109,7 +109,7 @@ class HandsetService:
         if serving is None:
             raise ServiceError(Code.INVALID_REQUEST, "No open channel carries this code: no phone can dial it yet.")
         # Sessions of gateways and of other clients have other names.
-        name = f"console-{context.client_id}-{call.session_id}"
+        name = f"{CONSOLE_CALLS}{context.client_id}-{call.session_id}"
         return replace(call, session_id=name), *serving
 
     def _begin(self, call: HandsetCall, context: RequestContext) -> None:

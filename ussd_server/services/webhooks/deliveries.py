@@ -16,7 +16,7 @@ from typing import Any
 from peewee import fn
 
 from ussd_server.database.unit_of_work import advisory_lock, for_update, release_connection, unit_of_work
-from ussd_server.logs import logger, now_about
+from ussd_server.logs import Logger, now_about
 from ussd_server.models.events import Event
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.webhooks import Delivery, Webhook
@@ -28,7 +28,7 @@ from ussd_server.services.webhooks.attempts import event_body, keep_attempt
 from ussd_server.services.webhooks.messages import DeliveryStatus
 from ussd_server.services.webhooks.subscriptions import switch_off
 
-log = logger(__name__)
+log = Logger(__name__)
 
 _CLAIM_LOCK = 7_256_256_167
 _ANSWER_BYTES = 1024

@@ -38,7 +38,7 @@ _KEYS = (
 )
 _PEOPLE = (
     Column("email", "E-mail"),
-    Column("role", "Role"),
+    Column("role", "Role", "word"),
     Column("state", "State", "status"),
     Column("created_at", "Since", "moment"),
 )

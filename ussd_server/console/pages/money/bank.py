@@ -62,8 +62,8 @@ def list_settlements(context: RequestContext) -> Response:
 @console.page("GET", "/operator/settlements/due.csv", who="operator")
 def download_due_settlements(context: RequestContext) -> Response:
     """What clients are due, as a file for the bank."""
-    wanted = ProposeSettlements(_day())
-    return send_csv("settlements.csv", services().bank_settlements.file(wanted, context))
+    day = _day()
+    return send_csv(services().bank_settlements.file(ProposeSettlements(day), context), "settlements-due", day or "now")
 
 
 @console.page("POST", "/operator/settlements/<client_id>/confirm", who="operator")

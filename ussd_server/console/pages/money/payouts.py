@@ -52,6 +52,7 @@ _COLUMNS = (
     Column("description", "Description"),
     Column("payout_id", "Id", "id", where="files"),
 )
+_OTHERS = "an operator, or a person or key that was deleted"
 _ITEM_COLUMNS = (
     Column("line", "Line", "number"),
     Column("phone_number", "Phone number", "code"),
@@ -65,6 +66,7 @@ _ITEM_COLUMNS = (
     Column("result", "Result", "sentence", value=lambda item: _result(item), where="page"),
     Column("transaction_id", "Transaction", "id", where="files"),
     Column("problems", "Problems", value=lambda item: " ".join(item.problems), where="files"),
+    Column("receipt", "Receipt", value=lambda item: item.provider_transaction_id, where="files"),
     Column("failure", "Failure", value=lambda item: item.failure and item.failure.code, where="files"),
     Column("description", "Description", where="files"),
 )
@@ -189,8 +191,10 @@ def live_part(payout_id: str, context: RequestContext, client: ClientView | None
 
 def results_file(payout_id: str, context: RequestContext) -> Response:
     """The rows of a payout with their results, of the chosen state or of all."""
-    parts = services().payouts.csv(ListPayoutItems(payout_id, state=_state(), name_match=_name_match()), context)
-    return send_csv(f"payout-{payout_id}.csv", parts)
+    payout = services().payouts.get(NamePayout(payout_id), context)
+    wanted = ListPayoutItems(payout_id, state=_state(), name_match=_name_match())
+    parts = services().payouts.csv(wanted, context)
+    return send_csv(parts, "payout", payout.reference, wanted.state, wanted.name_match)
 
 
 def _refused(payout_id: str, error: ServiceError, context: RequestContext, client: ClientView | None) -> Response:
@@ -251,8 +255,8 @@ def _people(payout: PayoutView, context: RequestContext) -> dict[str, Any]:
     counted_as_maker = services().payouts.counted_as_maker(NamePayout(payout.payout_id), context)
     is_open = payout.status is PayoutStatus.DRAFT and payout.ready_count > 0
     return {
-        "created_by": names.get(payout.created_by, "a person or key that was deleted"),
-        "approved_by": payout.approved_by and names.get(payout.approved_by, "a person or key that was deleted"),
+        "created_by": names.get(payout.created_by, _OTHERS),
+        "approved_by": payout.approved_by and names.get(payout.approved_by, _OTHERS),
         "approvers": reader.who_may("payouts:approve", context, without=counted_as_maker) if is_open else (),
         "may_correct": payout.status is PayoutStatus.DRAFT and payout.created_by == context.caller.user_id,
         "is_maker": context.caller.user_id in counted_as_maker,

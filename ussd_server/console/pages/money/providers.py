@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from datetime import timedelta
 from typing import Any
 
 from flask import Response, flash, redirect, request, url_for
 
 from ussd_server.api.requests import services
+from ussd_server.console import forms
 from ussd_server.console.blueprint import console
+from ussd_server.console.charts import Point
+from ussd_server.console.formats import local_time
 from ussd_server.console.tables import Column, DataTable, show_table
 from ussd_server.context import RequestContext
 from ussd_server.providers.failures import FAILURES, FailureCode
-from ussd_server.services.providers.messages import OperatorProviderState, SwitchProvider
+from ussd_server.services.providers.messages import (
+    CALLS_KEPT_DAYS,
+    OperatorProviderState,
+    QuarterOfCalls,
+    SwitchProvider,
+)
+from ussd_server.services.reports.messages import bounds_of_day
+from ussd_server.values import KAMPALA
 
 _COLUMNS = (
-    Column("provider", "Provider"),
+    Column("provider", "Provider", "word"),
     Column("status", "State", "status", value=lambda state: state.status.value),
     Column("since", "Since", "moment"),
     Column("message", "Message"),
-    Column("success_rate", "Answered without a fault", "number"),
+    Column("call_count", "Calls", "number"),
+    Column("failed_count", "Failed", "number"),
+    Column("unanswered_count", "Not answered", "number"),
     Column("median_seconds", "Median of a call in seconds", "number"),
     Column("float_amount", "Float", "money", value=lambda state: state.float_amount_cents),
     Column("float_at", "Float read at", "moment"),
@@ -29,13 +43,20 @@ _COLUMNS = (
 
 @console.page("GET", "/operator/providers", who="operator")
 def list_providers(context: RequestContext) -> Response:
-    """Every provider with its state, limits, float and figures."""
+    """Every provider with its state, limits, float and figures; a day's or the last 24 hours' calls as charts."""
+    day = forms.date_of(request.args.get("day", ""))
+    until = bounds_of_day(day)[1] - timedelta(seconds=1) if day else None
+    today = services().clock.now().astimezone(KAMPALA).date()
     states = services().provider_states.list(context)
     recent = services().recent_payments.get(context)
     return show_table(
         "console/operator/providers.html",
         DataTable("Providers", _COLUMNS, states),
         states=states,
+        attention_count=sum(state.is_troubled for state in states),
+        day=day,
+        days=[today - timedelta(days=back) for back in range(CALLS_KEPT_DAYS)],
+        charts={name: _points(quarters) for name, quarters in services().call_history.get(until, context).items()},
         recent=recent,
         last_error=last_error_in_words,
         changes=services().provider_states.changes(context),
@@ -49,6 +70,14 @@ def switch_provider(context: RequestContext, provider: str) -> Any:
     state = services().provider_states.switch(SwitchProvider(provider, is_off, request.form.get("reason", "")), context)
     flash(f"{state.name} is switched {'off' if is_off else 'on'}.", "warn" if is_off else "good")
     return redirect(url_for("console.list_providers"), 303)
+
+
+def _points(quarters: Iterable[QuarterOfCalls]) -> dict[str, list[Point]]:
+    return {
+        "good": [(local_time(each.began_at), each.good_share and each.good_share * 100) for each in quarters],
+        "seconds": [(local_time(each.began_at), each.median_seconds) for each in quarters],
+        "bad": [(local_time(each.began_at), each.bad_count) for each in quarters],
+    }
 
 
 def last_error_in_words(state: OperatorProviderState) -> str | None:

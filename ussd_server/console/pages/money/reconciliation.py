@@ -57,7 +57,7 @@ _STATEMENT_COLUMNS = (
         "File",
         link=lambda seen: url_for("console.show_reconciliation", statement_id=seen.statement_id),
     ),
-    Column("provider", "Provider", value=lambda seen: provider_name(seen.provider)),
+    Column("provider", "Provider", "word", value=lambda seen: provider_name(seen.provider)),
     Column("first_at", "From", "moment"),
     Column("last_at", "To", "moment"),
     Column("lines", "Lines", "number", value=lambda seen: sum(seen.lines.values())),
@@ -140,7 +140,7 @@ def create_reconciliation(context: RequestContext) -> Any:
             return Response(_form(context, tried=result), status=status)
         if request.form.get("result") == "csv":
             # The file is sent after the view has returned.
-            return send_csv(f"reconciliation-{provider}.csv", _parts(result_file, held.pop_all()))
+            return send_csv(_parts(result_file, held.pop_all()), "reconciliation", provider, wanted.file_name)
     if result.is_repeat:
         flash("This file was compared before. Nothing was stored again.", "warn")
     statement_id = result.statement.statement_id
@@ -187,7 +187,7 @@ def propose_undo(context: RequestContext, statement_id: str) -> Any:
 def list_differences(context: RequestContext) -> Response:
     """Differences whose review is open, newest first."""
     page = services().differences.list(ListDifferences(cursor=request.args.get("cursor")), context)
-    provider = Column("provider", "Provider", value=lambda each: provider_name(each.provider))
+    provider = Column("provider", "Provider", "word", value=lambda each: provider_name(each.provider))
     table = DataTable(
         "Open differences, newest first",
         (provider, *_DIFFERENCE_COLUMNS),

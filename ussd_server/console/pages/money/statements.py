@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 from functools import partial
 
@@ -16,17 +17,19 @@ from ussd_server.console.formats import provider_name
 from ussd_server.console.links import acting_for, link_to
 from ussd_server.console.tables import Column, DataTable, send_csv, show_table
 from ussd_server.context import RequestContext
-from ussd_server.services.accounts.messages import GetBalances, GetStatement
+from ussd_server.services.accounts.messages import GetBalances, GetStatement, StatementView
 from ussd_server.services.clients.messages import ClientView
 from ussd_server.services.reports.messages import GetDailyReport
 from ussd_server.services.transactions.messages import MAIN_ACCOUNT
 from ussd_server.values import KAMPALA
 
 _MOST_POINTS = 31
+_MOST_PRINTED = 2_000
+_PRINTED_AT_ONCE = 100
 
 _LINE_COLUMNS = (
     Column("at", "When", "moment"),
-    Column("kind", "Kind"),
+    Column("kind", "Kind", "word"),
     Column("reference", "Reference", "reference", link=lambda line: link_to("transaction", line.transaction_id)),
     Column("description", "Description"),
     Column("debit", "Debit", "money", value=lambda line: line.debit_cents),
@@ -35,13 +38,13 @@ _LINE_COLUMNS = (
     Column("transaction_id", "Transaction", "id", where="files"),
 )
 _REPORT_COLUMNS = (
-    Column("type", "Type", value=lambda row: row.type.capitalize()),
-    Column("provider", "Provider", value=lambda row: provider_name(row.provider)),
+    Column("type", "Type", "word", value=lambda row: row.type.capitalize()),
+    Column("provider", "Provider", "word", value=lambda row: provider_name(row.provider)),
     Column("status", "Status", "status"),
     Column("count", "Payments", "number"),
     Column("amount", "Amount", "money", value=lambda row: row.amount_cents),
     Column("fees", "Fees", "money", value=lambda row: row.fees_cents),
-    Column("median_seconds", "Seconds to final, median", "number"),
+    Column("median_seconds", "Seconds to complete, median", "number"),
 )
 
 
@@ -62,12 +65,13 @@ def _statement_page(context: RequestContext, client: ClientView | None = None) -
     first, last = _period()
     wanted = _request_for(first, last)
     reader = services().statements
-    page = reader.get(wanted, context)
+    is_whole = request.args.get("lines") == "all"
+    page = _whole(wanted, context) if is_whole else reader.get(wanted, context)
     table = DataTable(
         f"Statement of {wanted.account}, oldest first",
         _LINE_COLUMNS,
         page.items,
-        page.next_cursor,
+        None if is_whole else page.next_cursor,
         empty_title="No movement",
         empty_text="Nothing moved in this account within the period.",
     )
@@ -79,6 +83,7 @@ def _statement_page(context: RequestContext, client: ClientView | None = None) -
         page=page,
         account=wanted.account,
         client=client,
+        is_whole=is_whole,
         page_address=_address("show", client),
         download_address=_address("download", client),
         first=first,
@@ -86,6 +91,15 @@ def _statement_page(context: RequestContext, client: ClientView | None = None) -
         periods=_periods(),
         points=_points(moments, balances, is_day=first == last),
     )
+
+
+def _whole(wanted: GetStatement, context: RequestContext) -> StatementView:
+    """A statement of up to 2,000 lines as one page, for printing."""
+    page = services().statements.get(replace(wanted, limit=_PRINTED_AT_ONCE, cursor=None), context)
+    while page.next_cursor and len(page.items) < _MOST_PRINTED:
+        following = services().statements.get(replace(wanted, limit=_PRINTED_AT_ONCE, cursor=page.next_cursor), context)
+        page = replace(following, items=page.items + following.items)
+    return page
 
 
 @console.page("GET", "/statements/file.csv", needs="statements:read")
@@ -97,14 +111,15 @@ def download_statement(context: RequestContext) -> Response:
 @console.page("GET", "/operator/clients/<client_id>/statement.csv", who="operator")
 def download_any_statement(context: RequestContext, client_id: str) -> Response:
     """The whole statement of one client's account as a file."""
-    return _statement_file(acting_for(services().clients.find(client_id, context), context))
+    client = services().clients.find(client_id, context)
+    return _statement_file(acting_for(client, context), client)
 
 
-def _statement_file(context: RequestContext) -> Response:
+def _statement_file(context: RequestContext, client: ClientView | None = None) -> Response:
     first, last = _period()
     wanted = _request_for(first, last)
-    statement = services().statements.csv(wanted, context)
-    return send_csv(f"statement-{wanted.account.lstrip('+')}-{first}-{last}.csv", statement.parts)
+    statement = services().statements.csv(wanted, context, for_people=True)
+    return send_csv(statement.parts, "statement", client and client.name, wanted.account, first, last)
 
 
 @console.page("GET", "/reports", needs="statements:read")

@@ -36,7 +36,7 @@ _COLUMNS = (
         "moment",
         link=lambda seen: link_to("transaction", seen.transaction_id),
     ),
-    Column("type", "Type", value=lambda seen: seen.type.value),
+    Column("type", "Type", "word", value=lambda seen: seen.type.value),
     Column("phone_number", "Phone number", "code"),
     Column("amount", "Amount", "money", value=lambda seen: seen.amount_cents),
     Column("status", "Status", "status", value=lambda seen: seen.status.value),

@@ -8,7 +8,7 @@ from flask import Response, flash, redirect, render_template, request, url_for
 
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
-from ussd_server.console.formats import LANGUAGES, NETWORKS
+from ussd_server.console.formats import LANGUAGES, NETWORKS, iso
 from ussd_server.console.tables import Column, DataTable, show_table
 from ussd_server.context import RequestContext
 from ussd_server.services.menus.messages import (
@@ -85,10 +85,12 @@ def show_menu(context: RequestContext, menu_id: str) -> str:
     return render_template(
         "console/menus/menu.html",
         menu=menu,
+        menu_id=menu_id,
         is_draft=is_draft,
         drop_offs=drop_offs,
         diagram=services().diagrams.draw(DrawMenu(menu_id, version, notes=_notes(drop_offs)), context),
         report=services().menus.check(CheckMenu(menu_id), context),
+        leads_to_editor=context.may("menus:write"),
         screens=services().diagrams.fullest_screens(NameVersion(menu_id), context),
         scripts=[each for each in scripts if isinstance(each, dict)] if isinstance(scripts, list) else [],
         versions=services().menus.versions(NameMenu(menu_id), context),
@@ -103,7 +105,12 @@ def show_menu(context: RequestContext, menu_id: str) -> str:
 def edit_menu(context: RequestContext, menu_id: str) -> str:
     """The draft as text, with its check beside it."""
     text = services().diagrams.text(NameVersion(menu_id), context)
-    return _editor(menu_id, text, services().menus.check(CheckMenu(menu_id), context), None)
+    try:
+        report = services().menus.check(CheckMenu(menu_id, source=_source(text)), context)
+    except ServiceError:
+        # A draft that was saved as JSON can be too large as YAML. Its findings have no lines.
+        report = services().menus.check(CheckMenu(menu_id), context)
+    return _editor(menu_id, text, report, None)
 
 
 @console.page("POST", "/menus/<menu_id>/edit", needs="menus:write", max_body_bytes=_MOST_BYTES)
@@ -122,13 +129,17 @@ def save_menu(context: RequestContext, menu_id: str) -> Any:
             raise
         error = refusal
     if "HX-Request" in request.headers:
-        return render_template("console/menus/report.html", report=report, error=error)
+        return render_template("console/menus/report.html", menu_id=menu_id, report=report, error=error)
     return Response(_editor(menu_id, text, report, error), status=error.code.http_status if error else 200)
 
 
 @console.page("POST", "/menus/<menu_id>/publish", needs="menus:write")
 def publish_menu(context: RequestContext, menu_id: str) -> Any:
-    """Publish the draft."""
+    """Publish the draft, unless it was saved anew after its changes were shown."""
+    menu = services().menus.get(NameMenu(menu_id), context)
+    if request.form.get("draft_saved_at") != iso(menu.draft_saved_at):
+        flash("The draft was not published: it was saved anew. Read what it changes now.", "warn")
+        return redirect(url_for("console.show_menu_version", menu_id=menu_id, version="draft"), 303)
     try:
         published = services().menus.publish(NameMenu(menu_id), context)
         flash(f"Version {published.version} is published. New sessions use it; open ones keep theirs.", "good")
@@ -162,12 +173,14 @@ def show_menu_version(context: RequestContext, menu_id: str, version: str) -> st
     menu = services().menus.get(NameMenu(menu_id), context)
     new = None if version == "draft" else _number(version)
     old = menu.published_version if new is None else new - 1
+    may_publish = new is None and menu.draft != menu.published and context.may("menus:write")
     diagrams = services().diagrams
     return render_template(
         "console/menus/version.html",
         menu=menu,
         version=new,
         old=old,
+        report=services().menus.check(CheckMenu(menu_id), context) if may_publish else None,
         difference=diagrams.difference(CompareVersions(menu_id, old, new), context) if old else (),
         text=diagrams.text(NameVersion(menu_id, new), context),
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from flask import Response, request
 
 from ussd_server.api.requests import services
@@ -18,7 +20,7 @@ _OBJECT = Column(
     "object_name", "Object", "reference", link=lambda event: link_to(event.object_kind or "", event.page_id)
 )
 _DETAILS = (
-    Column("details", "Reason", value=lambda event: _details(event), where="page"),
+    Column("details", "Reason", "sentence", value=lambda event: _details(event), where="page"),
     Column("amount", "Amount", "money", value=lambda event: event.amount_cents, where="files"),
     Column("phone_number", "Phone number", where="files"),
     Column("reason", "Reason", where="files"),
@@ -39,10 +41,10 @@ _COLUMNS_OF_OPERATORS = (
     Column("created_at", "When", "moment"),
     Column("operator", "Who", value=lambda event: event.operator or _who_without_account(event)),
     Column("action", "Action", "code"),
-    _OBJECT,
+    replace(_OBJECT, value=lambda event: event.object_name or event.object_id),
     *_DETAILS,
     Column("client", "Client", link=lambda event: link_to("client", event.client_id)),
-    Column("object_id", "Id", "id"),
+    Column("object_id", "Id", "id", where="files"),
     Column("address", "Address", "code"),
     Column("request_id", "Request id", "id", where="files"),
 )

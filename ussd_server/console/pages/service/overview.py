@@ -33,15 +33,21 @@ def _figures(context: RequestContext) -> dict[str, Any]:
     webhooks = services().webhooks.list(context).items
     unclear = ListTransactions(status=TransactionStatus.AMBIGUOUS, limit=100)
     drafts = services().payouts.list(ListPayouts(status=PayoutStatus.DRAFT, limit=100), context).items
+    states = services().provider_states.list(context)
+    troubled_count = sum(state.is_troubled for state in states)
+    unclear_count = len(services().transactions.list(unclear, context).items)
+    waiting_payouts = sum(1 for draft in drafts if draft.ready_count)
+    bad_webhooks = [each for each in webhooks if each.failing_since or not each.is_active]
     return {
         "recent": services().recent_payments.get(context),
         "balance": services().balances.get(GetBalance(), context),
         "open_sessions": services().api_sessions.count_open(context),
-        "states": services().provider_states.list(context),
-        "unclear_count": len(services().transactions.list(unclear, context).items),
-        "waiting_payouts": sum(1 for draft in drafts if draft.ready_count),
+        "states": states,
+        "unclear_count": unclear_count,
+        "waiting_payouts": waiting_payouts,
         "expiring_keys": services().key_reader.expiring(context),
-        "bad_webhooks": [each for each in webhooks if each.failing_since or not each.is_active],
+        "bad_webhooks": bad_webhooks,
+        "attention_count": troubled_count + bool(unclear_count) + bool(waiting_payouts) + len(bad_webhooks),
     }
 
 

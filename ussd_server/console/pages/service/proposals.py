@@ -28,8 +28,8 @@ def list_reviews(context: RequestContext) -> Response:
         Column("client", "Client", value=lambda item: clients.get(item.client_id, item.client_id)),
         Column("amount", "Amount", "money", value=lambda item: item.transaction.amount_cents),
         Column("status", "Status", "status", value=lambda item: item.transaction.status.value),
-        Column("type", "Type", value=lambda item: item.transaction.type.value),
-        Column("provider", "Provider", value=lambda item: provider_name(item.transaction.provider)),
+        Column("type", "Type", "word", value=lambda item: item.transaction.type.value),
+        Column("provider", "Provider", "word", value=lambda item: provider_name(item.transaction.provider)),
         Column("reference", "Reference", value=lambda item: item.transaction.reference, where="files"),
         Column("reason", "Why", "sentence"),
         Column("proposed", "Proposal", value=lambda item: _proposal(proposed.get(_id(item)))),
@@ -43,7 +43,7 @@ def list_reviews(context: RequestContext) -> Response:
         empty_title="No review is open",
         empty_text="Payments that no provider confirmed appear here.",
     )
-    return show_table("console/operator/reviews.html", table)
+    return show_table("console/operator/reviews.html", table, attention_count=len(page.items))
 
 
 @console.page("GET", "/operator/proposals", who="operator")
@@ -76,7 +76,9 @@ def withdraw_proposal(context: RequestContext, proposal_id: str) -> Any:
 
 def _proposals_page(context: RequestContext, error: ServiceError | None = None) -> str:
     shown = services().proposals.show_open(context)
-    return render_template("console/operator/proposals.html", shown=shown, me=context.caller.operator, error=error)
+    me = context.caller.operator
+    count = sum(each.proposal.proposed_by != me for each in shown)
+    return render_template("console/operator/proposals.html", shown=shown, me=me, error=error, attention_count=count)
 
 
 def _id(item: ReviewItem) -> str:

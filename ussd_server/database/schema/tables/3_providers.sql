@@ -84,6 +84,18 @@ CREATE TABLE provider_floats (
     away_since timestamptz
 );
 
+-- What each worker counted of its calls in a quarter of an hour.
+CREATE TABLE provider_calls (
+    began_at timestamptz NOT NULL,
+    provider text NOT NULL,
+    worker_id text NOT NULL,
+    answered_count integer NOT NULL,
+    failed_count integer NOT NULL CHECK (failed_count >= 0 AND failed_count <= answered_count),
+    unanswered_count integer NOT NULL CHECK (unanswered_count >= 0),
+    took text NOT NULL,
+    PRIMARY KEY (began_at, provider, worker_id)
+); -- by key
+
 CREATE TABLE subscriber_names (
     provider text NOT NULL,
     phone_number text NOT NULL,

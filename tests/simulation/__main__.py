@@ -1,0 +1,100 @@
+"""`scripts/simulate`: runs many seeds on all processors, shows their progress, and shows the first violation."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from queue import Queue
+from typing import Any
+
+from rich.progress import Progress
+
+_SEEDS_OF_A_PROCESS = 40
+
+
+def results(seeds: range, days: float, bug: str | None, jobs: int, shrinks: bool = True) -> Iterator[dict[str, Any]]:
+    """Run seeds in processes of their own and yield the result of each as it comes; stop after a violation."""
+    found: Queue[dict[str, Any] | None] = Queue()
+    parts = [seeds[start : start + _SEEDS_OF_A_PROCESS] for start in range(0, len(seeds), _SEEDS_OF_A_PROCESS)]
+    if len(parts) < jobs:
+        parts = [part for start in range(jobs) if (part := seeds[start::jobs])]
+    failed = []
+
+    def run(part: range) -> None:
+        if failed:
+            return
+        share = json.dumps([part.start, part.step, len(part), days, bug, shrinks])
+        command = [sys.executable, "-m", "tests.simulation.share", share]
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONHASHSEED": "0"}
+        ) as process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                result = json.loads(line)
+                failed.extend(result["violations"])
+                found.put(result)
+        if process.returncode:
+            failed.append(part)
+            found.put({"seed": part.start, "violations": [["simulation", "the process failed"]], "lines": {}})
+
+    with ThreadPoolExecutor(jobs) as pool:
+        for work in [pool.submit(run, part) for part in parts]:
+            work.add_done_callback(lambda _: found.put(None))
+        left = len(parts)
+        while left:
+            result = found.get()
+            if result is None:
+                left -= 1
+            else:
+                yield result
+
+
+def main() -> int:
+    """Run what the command line says; return 1 when a violation was found."""
+    parser = argparse.ArgumentParser(prog="scripts/simulate", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=50, help="how many seeds")
+    parser.add_argument("--first", type=int, default=1, help="the first seed")
+    parser.add_argument("--days", type=float, default=1.0, help="simulated days with faults; three quiet ones follow")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many processes")
+    parser.add_argument("--bug", help="plant a bug (tests/simulation/bugs.py)")
+    parser.add_argument("--no-shrinking", action="store_true", help="do not shorten the plan of a violation")
+    given = parser.parse_args()
+    seeds = range(given.first, given.first + given.seeds)
+    sums: Counter[str] = Counter()
+    pairs: Counter[tuple[str, str]] = Counter()
+    seconds = 0.0
+    with Progress(disable=not sys.stderr.isatty()) as progress:
+        shown = progress.add_task("simulated days", total=len(seeds))
+        for result in results(seeds, given.days, given.bug, given.jobs, not given.no_shrinking):
+            if result["violations"]:
+                progress.stop()
+                _show(result)
+                return 1
+            progress.advance(shown)
+            sums.update(result["lines"])
+            pairs.update({(fault, step): count for fault, step, count in result["faults"]})
+            seconds += result["seconds"]
+    print(
+        f"{len(seeds)} seeds, {len(seeds) * given.days:g} days with faults: {sums['invoked']} calls, "
+        f"{sums['called']} calls of the provider, {sums['received']} webhooks, {sum(pairs.values())} faults and moods "
+        f"in {len(pairs)} pairs. No violation. {seconds:.0f} s of processor time."
+    )
+    return 0
+
+
+def _show(result: dict[str, Any]) -> None:
+    print(f"Seed {result['seed']}:")
+    for rule, sentence in result["violations"]:
+        print(f"  {rule}: {sentence}")
+    for sentence in result.get("words", ()):
+        print(sentence)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,294 @@
+"""Judges a history: what was asked, answered, paid and reported. It knows nothing of the program.
+
+A history is a list of lines (dictionaries with `at`, in seconds, and `what`):
+
+- `client`: a client and its first balance. `invoked`, `answered`, `unknown`: a call, by its number.
+- `lost`: the database went back to `since`. `received`: a webhook got an event. `book`: a payment at the provider.
+- `difference`: what reconciliation found. `mistake`, `check`: what the program says of itself.
+- `account`, `transfer`, `transaction`, `event`: the rows at the end.
+
+A name is a client with its own reference. Its payment is recognised in the provider's book by direction, phone number
+and amount, which no two names share: the program's own identifiers prove nothing about it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from typing import Any
+
+Line = dict[str, Any]
+SUCCESSFUL = ("succeeded", "reversed")
+FINAL = (*SUCCESSFUL, "failed")
+MAY_FOLLOW = {
+    "created": None,
+    "submitted": {"submitted", "pending", "ambiguous", *FINAL},
+    "pending": {"pending", "ambiguous", *FINAL},
+    "ambiguous": {"pending", "ambiguous", *FINAL},
+    "failed": set(FINAL),
+    "succeeded": set(SUCCESSFUL),
+    "reversed": {"reversed"},
+}
+# The program enquires once more so long after a failure (contract: providers report success after failure).
+LAST_ENQUIRY_SECONDS = 600
+LONGEST_WORK_SECONDS = 120
+MOVED_BY_PROVIDERS = ("collection", "disbursement", "refund")
+
+
+class History:
+    """The lines of a history by what they are."""
+
+    def __init__(self, lines: list[Line]) -> None:
+        self.of: dict[str, list[Line]] = defaultdict(list)
+        for line in lines:
+            self.of[line["what"]].append(line)
+        self.calls = {line["call"]: line for line in self.of["invoked"]}
+        self.answers = [(self.calls[line["call"]], line) for line in self.of["answered"]]
+        self.transactions = {line["id"]: line for line in self.of["transaction"]}
+        self.moved = [line for line in self.of["book"] if line["moved_at"] is not None]
+        self.moved_at = {mark(line): line["moved_at"] for line in self.moved}
+
+    def may_be_lost(self, answer: Line) -> bool:
+        """Whether a commit that was made during this call may have been lost."""
+        began_at, ended_at = self.calls[answer["call"]]["at"], answer["at"]
+        return any(began_at <= loss["at"] and loss["since"] <= ended_at for loss in self.of["lost"])
+
+
+def mark(line: Line) -> tuple[str, str, int]:
+    """How a payment is recognised everywhere."""
+    cents = line.get("cents", line.get("amount_cents"))
+    phone = line.get("phone", line.get("phone_number"))
+    return str(line.get("direction") or line.get("kind") or line.get("type")), str(phone), int(cents or 0)
+
+
+def is_late(line: Line) -> bool:
+    """Whether the provider took a failure back after our last enquiry about it."""
+    # A payment that is not kept failed after it had moved.
+    return (
+        line["is_kept"]
+        and line["failed_at"] is not None
+        and line["moved_at"] - line["failed_at"] > LAST_ENQUIRY_SECONDS
+    )
+
+
+def name_of(call: Line) -> tuple[str, str]:
+    """The client and its own reference."""
+    return call["client"], call["name"]
+
+
+def paid_once(history: History) -> Iterator[str]:
+    """Each name is paid at most once, and nothing is paid that no client asked for."""
+    asked = {mark(call) for call in history.calls.values()}
+    seen = set()
+    for line in history.moved:
+        if mark(line) in seen:
+            yield f"{mark(line)} was paid twice"
+        if mark(line) not in asked:
+            yield f"{mark(line)} was paid and not asked for"
+        seen.add(mark(line))
+
+
+def answers_stay_true(history: History) -> Iterator[str]:
+    """The answers about one name agree: one transaction, one amount, and statuses that only go forward."""
+    last: dict[tuple[str, str], tuple[Line, Line]] = {}
+    for call, answer in history.answers:
+        if "id" not in answer:
+            continue
+        if answer["cents"] != call["cents"]:
+            yield f"{name_of(call)} was answered with another amount"
+        before = last.get(name_of(call))
+        # Calls that overlap may be answered in any order.
+        if before and before[1]["at"] < call["at"] and not history.may_be_lost(before[1]):
+            if before[1]["id"] != answer["id"]:
+                yield f"{name_of(call)} has two transactions: {before[1]['id']} and {answer['id']}"
+            follows = MAY_FOLLOW[before[1]["status"]]
+            if follows is not None and answer["status"] not in follows:
+                yield f"{name_of(call)} was {before[1]['status']} and then {answer['status']}"
+        last[name_of(call)] = call, answer
+
+
+def nothing_acknowledged_is_lost(history: History) -> Iterator[str]:
+    """What was answered is in the database at the end, as it was answered; only a lost commit takes it away."""
+    marks = {mark(row) for row in history.transactions.values()}
+    for call, answer in history.answers:
+        if answer.get("accepted") and mark(call) not in marks and not history.may_be_lost(answer):
+            yield f"{name_of(call)} was accepted and is not in the database"
+        if "id" not in answer:
+            continue
+        row = history.transactions.get(answer["id"])
+        if row is None:
+            if not history.may_be_lost(answer):
+                yield f"{name_of(call)} was answered and is not in the database"
+            continue
+        if (row["reference"], mark(row)) != (call["name"], mark(call)):
+            yield f"{name_of(call)} is in the database with another content"
+        follows = MAY_FOLLOW[answer["status"]]
+        if follows is not None and row["status"] not in follows and not history.may_be_lost(answer):
+            yield f"{name_of(call)} was answered {answer['status']} and is {row['status']}"
+
+
+def refused_is_not_paid(history: History) -> Iterator[str]:
+    """A name whose calls were all refused is not paid."""
+    fates: dict[tuple[str, str], set[str]] = defaultdict(set)
+    ended = {line["call"]: line for line in (*history.of["answered"], *history.of["unknown"])}
+    for number, call in history.calls.items():
+        line = ended.get(number, {})
+        fates[mark(call)].add("refused" if "refused" in line else "open")
+    for key, fate in fates.items():
+        if fate == {"refused"} and key in history.moved_at:
+            yield f"{key} was refused and paid"
+
+
+def success_is_in_the_book(history: History) -> Iterator[str]:
+    """Nothing is called succeeded, in rows, answers or webhooks, before the provider has moved its money."""
+    for row in history.transactions.values():
+        if row["type"] in MOVED_BY_PROVIDERS and row["status"] in SUCCESSFUL and mark(row) not in history.moved_at:
+            yield f"{row['reference']} is {row['status']} and not in the provider's book"
+    for call, answer in history.answers:
+        if answer.get("status") in SUCCESSFUL and history.moved_at.get(mark(call), answer["at"]) > answer["at"]:
+            yield f"{name_of(call)} was answered {answer['status']} too early"
+    for line in history.of["received"]:
+        row = history.transactions.get(line["object"], {})
+        is_success = line["status"] in SUCCESSFUL and row.get("type") in MOVED_BY_PROVIDERS
+        if is_success and history.moved_at.get(mark(row), line["at"]) > line["at"]:
+            yield f"{row['reference']} was reported {line['status']} too early"
+
+
+def failure_is_true(history: History) -> Iterator[str]:
+    """No payment is called failed while the provider has it and has not failed or refused it."""
+    entries = {mark(line): line for line in history.of["book"]}
+    refused = {line["reference"] for line in history.of["refused"]}
+    answers = [(mark(call), answer) for call, answer in history.answers]
+    reports = [(mark(history.transactions.get(line["object"], {})), line) for line in history.of["received"]]
+    for key, line in (*answers, *reports):
+        entry = entries.get(key)
+        if line.get("status") != "failed" or entry is None or entry["reference"] in refused:
+            continue
+        if entry["began_at"] < line["at"] and (entry["failed_at"] is None or entry["failed_at"] > line["at"]):
+            yield f"{key} was called failed while it was under way"
+
+
+def payments_are_known(history: History) -> Iterator[str]:
+    """What the provider has moved has succeeded here, or is in review, or was found by reconciliation."""
+    rows = {row["provider_reference"]: row for row in history.transactions.values()}
+    found = {line["reference"] for line in history.of["difference"]}
+    for line in history.moved:
+        row = rows.get(line["reference"])
+        is_known = row is not None and (row["status"] in SUCCESSFUL or in_review(row))
+        # Reconciliation is for what the program could not know.
+        could_know = row is not None and not is_late(line)
+        if line["is_kept"] and not is_known and (could_know or line["reference"] not in found):
+            yield f"{mark(line)} was paid and is {row['status'] if row else 'unknown'} here"
+
+
+def payments_end(history: History) -> Iterator[str]:
+    """Every payment has ended or is in review, long after the last fault."""
+    for row in history.transactions.values():
+        if row["status"] not in FINAL and not in_review(row):
+            yield f"{row['reference']} is still {row['status']}"
+
+
+def in_review(row: Line) -> bool:
+    """Whether an operator has to look at a transaction."""
+    return row["review_opened_at"] is not None and row["review_closed_at"] is None
+
+
+def sums_agree(history: History) -> Iterator[str]:
+    """Balances follow from the transfers, add up to zero, and are what the ends of the payments say."""
+    accounts = {line["id"]: line for line in history.of["account"]}
+    balances: dict[str, int] = defaultdict(int)
+    reserved: dict[str, int] = defaultdict(int)
+    for leg in history.of["transfer"]:
+        if leg["kind"] in ("move", "post"):
+            balances[leg["debit_account_id"]] -= leg["amount_cents"]
+            balances[leg["credit_account_id"]] += leg["amount_cents"]
+        if leg["kind"] != "move":
+            reserved[leg["debit_account_id"]] += leg["amount_cents"] * (1 if leg["kind"] == "hold" else -1)
+    for account_id, line in accounts.items():
+        if (line["balance_cents"], line["reserved_cents"]) != (balances[account_id], reserved[account_id]):
+            yield f"{line['name']} has another balance than its transfers"
+        if line["name"] == "main" and line["balance_cents"] - line["reserved_cents"] < 0:
+            yield "a main account is below zero"
+    if sum(balances.values()):
+        yield "the accounts do not add up to zero"
+    for client in history.of["client"]:
+        own = [line for line in accounts.values() if line["client_id"] == client["client"]]
+        has = sum(line["balance_cents"] for line in own if line["name"] in ("main", "shortfall"))
+        should = client["cents"]
+        for row in history.transactions.values():
+            if row["client_id"] == client["client"] and row["status"] in SUCCESSFUL and row["type"] != "deposit":
+                should += row["amount_cents"] * (1 if row["type"] == "collection" else -1) - row["fee_cents"]
+        if has != should:
+            yield f"client {client['place']} has {has} instead of {should}"
+
+
+def refunds_stay_within(history: History) -> Iterator[str]:
+    """The provider gives back at most what it collected, unless it took a failure back after our last enquiry."""
+    collected: dict[str, int] = defaultdict(int)
+    for line in history.moved:
+        if line["direction"] in ("collection", "refund") and not is_late(line):
+            collected[line["phone"]] += line["cents"] * (1 if line["direction"] == "collection" else -1)
+    for phone, cents in collected.items():
+        if cents < 0:
+            yield f"{phone} got back {-cents} too much"
+
+
+def events_are_in_order(history: History) -> Iterator[str]:
+    """Each object's events have no gap, and a receiver takes each one, the first time in order."""
+    numbers: dict[str, list[Line]] = defaultdict(list)
+    for event in history.of["event"]:
+        numbers[event["object_id"]].append(event)
+    places = {event["id"]: event["sequence"] for event in history.of["event"]}
+    first: dict[str, list[int]] = defaultdict(list)
+    taken = set()
+    for line in history.of["received"]:
+        if line["taken"]:
+            taken.add(line["event"])
+        # An event that the database lost is not in order with those that came after.
+        if (place := places.get(line["event"])) is not None and place not in first[line["object"]]:
+            first[line["object"]].append(place)
+    for object_id, events in numbers.items():
+        if sorted(event["sequence"] for event in events) != list(range(1, len(events) + 1)):
+            yield f"the events of {object_id} have a gap"
+        if first[object_id] != sorted(first[object_id]):
+            yield f"the events of {object_id} came in the order {first[object_id]}"
+        for event in events:
+            if event["id"] not in taken:
+                yield f"event {event['sequence']} of {object_id} was never taken"
+        row = history.transactions.get(object_id)
+        statuses = [event["type"].split(".")[1] for event in sorted(events, key=lambda event: event["sequence"])]
+        known = [status for status in statuses if status in MAY_FOLLOW]
+        if row and (not known or known[-1] != row["status"]):
+            yield f"{row['reference']} is {row['status']} and was last reported {known[-1:]}"
+
+
+def program_agrees(history: History) -> Iterator[str]:
+    """The program's own check finds nothing, and no code failed by a mistake.
+
+    Work that was under way when the database went back finds its row gone: it fails, and that is right.
+    """
+    for line in (*history.of["mistake"], *history.of["check"]):
+        if not any(loss["at"] <= line["at"] <= loss["at"] + LONGEST_WORK_SECONDS for loss in history.of["lost"]):
+            yield str(line.get("error") or line.get("violation"))
+
+
+RULES: tuple[Callable[[History], Iterator[str]], ...] = (
+    paid_once,
+    answers_stay_true,
+    nothing_acknowledged_is_lost,
+    refused_is_not_paid,
+    success_is_in_the_book,
+    failure_is_true,
+    payments_are_known,
+    payments_end,
+    sums_agree,
+    refunds_stay_within,
+    events_are_in_order,
+    program_agrees,
+)
+
+
+def judge(lines: list[Line]) -> list[tuple[str, str]]:
+    """Every violation of a history: the rule and what is wrong."""
+    history = History(lines)
+    return [(rule.__name__, sentence) for rule in RULES for sentence in rule(history)]

@@ -1,0 +1,242 @@
+"""A provider with a book of its own, and with moods: its calls are slow, lost, doubled or denied, its outcomes late."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta, timezone
+from random import Random
+from typing import Any
+
+from tests.simulation.scheduler import Process, Scheduler
+from tests.simulation.virtual_time import STARTED_AT, TIME
+from ussd_server.providers.failures import FailureCode
+from ussd_server.providers.messages import (
+    MOST_CENTS,
+    Bounds,
+    Direction,
+    Outcome,
+    PaymentOrder,
+    ProviderAnswer,
+    Registration,
+)
+from ussd_server.providers.mtn.settings import MTN_SCHEDULE
+
+_KAMPALA = timezone(timedelta(hours=3))
+_TYPES = {"collection": "Payment", "disbursement": "Transfer", "refund": "Reversal"}
+_HEADINGS = ("Id", "External id", "Date", "Status", "Type", "From", "To", "Amount", "Currency")
+# How likely a mood is on a bad day, in parts of a hundred; the rest is prompt.
+_ASK_MOODS = {"slow": 8, "lost before": 9, "lost after": 12, "straggler": 6, "refused": 4, "not sent": 6, "twice": 5}
+_ENQUIRY_MOODS = {"slow": 8, "silent": 14, "denied": 6, "not sent": 4}
+_FATES = {"success": 62, "failure": 16, "late success": 12, "taken back": 3, "under way for long": 7}
+_DENIED_SECONDS = 50.0
+
+
+@dataclass
+class Entry:
+    """A payment in the book: `steps` are its statuses, each from a moment on, in seconds."""
+
+    number: int
+    reference: str
+    direction: str
+    phone: str
+    cents: int
+    original: str | None
+    began_at: float
+    steps: list[tuple[float, str]] = field(default_factory=list)
+
+    def status(self, at: float) -> str:
+        """What the book says at a moment."""
+        return next((status for since, status in reversed(self.steps) if since <= at), "pending")
+
+    @property
+    def moved_at(self) -> float | None:
+        """When its money moved first, None for never. What is to come counts only once it is past."""
+        return next((since for since, status in self.steps if status == "succeeded" and since <= TIME.now), None)
+
+    @property
+    def failed_at(self) -> float | None:
+        """When the book first said that it failed, None for never."""
+        return next((since for since, status in self.steps if status == "failed" and since <= TIME.now), None)
+
+
+class SimulatedProvider:
+    """MTN's place in the simulation, behind the protocol of all adapters."""
+
+    name = "mtn"
+    pace = MTN_SCHEDULE
+    moves_whole_shillings_only = True
+    refunds_in_full_only = False
+    shows_balance = False
+    sends_callbacks = True
+    available = True
+
+    def __init__(self, scheduler: Scheduler, seed: str, note: Callable[..., None]) -> None:
+        self.book: dict[str, Entry] = {}
+        self.is_honest = False
+        """Whether it answers at once and truly: after the bad days."""
+        self.call_back: Callable[[str], None] = lambda reference: None
+        self.network = Process("network")
+        self._scheduler, self._seed, self._note = scheduler, seed, note
+        self._calls: Counter[tuple[str, str]] = Counter()
+
+    def bounds(self, direction: Direction) -> Bounds:
+        """Every amount that the API takes."""
+        return Bounds(True, 100, MOST_CENTS)
+
+    def ask(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
+        """Take a payment, or lose it."""
+        rng, mood = self._mood("ask", payment, _ASK_MOODS)
+        self._scheduler.point("before the payment is sent")
+        wait = rng.uniform(0.05, 1.0)
+        if mood == "not sent":
+            answer = ProviderAnswer(Outcome.NOT_SENT)
+        elif mood == "lost before":
+            wait, answer = timeout_seconds, ProviderAnswer(Outcome.UNKNOWN)
+        elif mood == "refused" and payment.provider_reference not in self.book:
+            self._note("refused", reference=payment.provider_reference)
+            answer = ProviderAnswer(Outcome.FAILED, FailureCode.PAYER_NOT_FOUND)
+        elif mood == "straggler":
+            later, wait, answer = timeout_seconds + rng.uniform(1, 60), timeout_seconds, ProviderAnswer(Outcome.UNKNOWN)
+            self._scheduler.spawn(self.network, "straggler", lambda: self._take(payment, rng), later)
+        else:
+            is_known = payment.provider_reference in self.book
+            entry = self._take(payment, rng)
+            if mood == "twice":
+                self._take(payment, rng)
+            if mood == "lost after":
+                wait, answer = timeout_seconds, ProviderAnswer(Outcome.UNKNOWN)
+            else:
+                wait = rng.uniform(2, timeout_seconds) if mood == "slow" else wait
+                answer = self._answer_to_repeat(entry, payment) if is_known else ProviderAnswer(Outcome.PENDING)
+        self._scheduler.pause(wait)
+        self._scheduler.point("after the payment is sent")
+        return answer
+
+    def enquire(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
+        """What the book says, or silence."""
+        rng, mood = self._mood("enquiry", payment, _ENQUIRY_MOODS)
+        self._scheduler.point("before the enquiry")
+        entry = self.book.get(payment.provider_reference)
+        wait = rng.uniform(2, timeout_seconds) if mood == "slow" else rng.uniform(0.05, 1.0)
+        if mood == "silent":
+            wait, answer = timeout_seconds, ProviderAnswer(Outcome.UNKNOWN)
+        elif mood == "not sent":
+            answer = ProviderAnswer(Outcome.NOT_SENT)
+        elif entry is None or (mood == "denied" and TIME.now - entry.began_at < _DENIED_SECONDS):
+            answer = ProviderAnswer(Outcome.NOT_FOUND)
+        else:
+            answer = self._answer(entry, payment)
+        self._scheduler.pause(wait)
+        self._scheduler.point("after the enquiry")
+        return answer
+
+    def balance_cents(self, direction: Direction, timeout_seconds: float) -> int | None:
+        """It does not show its float."""
+        return None
+
+    def look_up(self, phone_number: str, timeout_seconds: float) -> Registration:
+        """No names."""
+        return Registration()
+
+    def reference_in(self, callback: bytes) -> str | None:
+        """The reference that a callback of its own names."""
+        return str(json.loads(callback)["reference"])
+
+    def close(self) -> None:
+        """It has no connections."""
+
+    def statement(self) -> bytes:
+        """What it moved so far, as its own statement shows it."""
+        text = io.StringIO()
+        written = csv.writer(text)
+        written.writerow(_HEADINGS)
+        moved = [(entry.moved_at, entry) for entry in self.book.values() if entry.status(TIME.now) == "succeeded"]
+        for at, entry in sorted(moved, key=lambda each: (each[0], each[1].number)):
+            party, ours = f"FRI:{entry.phone.removeprefix('+')}/MSISDN", "FRI:41000001/MM"
+            collects = entry.direction == "collection"
+            written.writerow(
+                (
+                    entry.number,
+                    entry.reference,
+                    f"{(STARTED_AT + timedelta(seconds=at)).astimezone(_KAMPALA):%Y-%m-%d %H:%M:%S}",
+                    "Successful",
+                    _TYPES[entry.direction],
+                    party if collects else ours,
+                    ours if collects else party,
+                    f"{entry.cents // 100}.00",
+                    "UGX",
+                )
+            )
+        return text.getvalue().encode()
+
+    def _mood(self, kind: str, payment: PaymentOrder, moods: dict[str, int]) -> tuple[Random, str]:
+        key = kind, payment.provider_reference
+        self._calls[key] += 1
+        rng = Random(f"{self._seed}/{kind}/{payment.phone_number}/{payment.amount_cents}/{self._calls[key]}")
+        mood = "prompt" if self.is_honest else _drawn(rng, moods, "prompt")
+        step = self._scheduler.current.step if self._scheduler.current else ""
+        self._scheduler.faults_at[f"provider: {mood}", f"{step}, {kind}"] += 1
+        self._note("called", kind=kind, mood=mood, reference=payment.provider_reference, phone=payment.phone_number)
+        return rng, mood
+
+    def _take(self, payment: PaymentOrder, rng: Random) -> Entry:
+        """Enter a payment, once under its name."""
+        if (known := self.book.get(payment.provider_reference)) is not None:
+            return known
+        now = TIME.now
+        entry = Entry(
+            len(self.book) + 1,
+            payment.provider_reference,
+            payment.direction.value,
+            payment.phone_number,
+            payment.amount_cents,
+            payment.original_provider_reference,
+            now,
+        )
+        self.book[entry.reference] = entry
+        at = now + rng.choice((0.0, 2.0, 30.0, 200.0)) * rng.random()
+        fate = "success" if self.is_honest else _drawn(rng, _FATES, "success")
+        late = at + rng.choice((20.0, 400.0, 3000.0)) * (0.2 + rng.random())
+        entry.steps = {
+            "success": [(at, "succeeded")],
+            "failure": [(at, "failed")],
+            "late success": [(at, "failed"), (late, "succeeded")],
+            "taken back": [(at, "succeeded"), (late, "failed")],
+            "under way for long": [(at + 12_000 * rng.random(), rng.choice(("succeeded", "failed")))],
+        }[fate]
+        self._note("taken", reference=entry.reference, phone=entry.phone, cents=entry.cents, fate=fate)
+        for since, _ in entry.steps:
+            for _ in range(rng.choice((0, 1, 1, 2))):
+                after = since - now + rng.choice((0.1, 1.0, 60.0)) * rng.random()
+                self._scheduler.spawn(self.network, "callback", lambda: self.call_back(entry.reference), after)
+        return entry
+
+    def _answer_to_repeat(self, entry: Entry, payment: PaymentOrder) -> ProviderAnswer:
+        answer = self._answer(entry, payment)
+        is_final = answer.outcome in (Outcome.SUCCEEDED, Outcome.FAILED) or answer.is_about_another
+        return answer if is_final else ProviderAnswer(Outcome.PENDING)
+
+    def _answer(self, entry: Entry, payment: PaymentOrder) -> ProviderAnswer:
+        if entry.phone != payment.phone_number:
+            return ProviderAnswer(Outcome.UNKNOWN, is_about_another=True)
+        status = entry.status(TIME.now)
+        if status == "succeeded":
+            return ProviderAnswer(
+                Outcome.SUCCEEDED, provider_transaction_id=str(entry.number), amount_cents=entry.cents
+            )
+        if status == "failed":
+            return ProviderAnswer(Outcome.FAILED, FailureCode.PAYER_DECLINED, amount_cents=entry.cents)
+        return ProviderAnswer(Outcome.PENDING)
+
+
+def _drawn(rng: Random, shares: dict[str, int], otherwise: str) -> str:
+    drawn: Any = rng.randrange(100)
+    for name, share in shares.items():
+        if (drawn := drawn - share) < 0:
+            return name
+    return otherwise

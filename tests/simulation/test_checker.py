@@ -1,0 +1,172 @@
+"""The checker finds every kind of broken history, and nothing in a whole one."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.simulation import checker
+from tests.simulation.checker import RULES, judge
+
+Lines = list[dict[str, Any]]
+PHONE = "+256770000001"
+
+
+def whole() -> Lines:
+    """One collection of 1,000 cents with a fee of 10, asked for twice, paid, reported and booked."""
+    call = {"what": "invoked", "kind": "collection", "client": "c", "name": "n", "phone": PHONE, "cents": 1000}
+    answer = {"what": "answered", "id": "t", "cents": 1000}
+    received = {"what": "received", "object": "t", "taken": True}
+    event = {"what": "event", "at": 9, "object_id": "t"}
+    account = {"what": "account", "at": 9, "client_id": "c", "reserved_cents": 0}
+    leg = {"what": "transfer", "at": 9, "kind": "move", "transaction_id": "t"}
+    return [
+        {"what": "client", "at": 0, "client": "c", "place": 0, "cents": 0},
+        {**call, "at": 1, "call": 1},
+        {**answer, "at": 2, "call": 1, "status": "created"},
+        {**received, "at": 3, "event": "e1", "status": "created"},
+        {**received, "at": 5, "event": "e2", "status": "succeeded"},
+        {**call, "at": 6, "call": 2},
+        {**answer, "at": 7, "call": 2, "status": "succeeded"},
+        {
+            "what": "book",
+            "at": 9,
+            "reference": "r",
+            "direction": "collection",
+            "phone": PHONE,
+            "cents": 1000,
+            "began_at": 3,
+            "moved_at": 4,
+            "failed_at": None,
+            "is_kept": True,
+        },
+        {
+            "what": "transaction",
+            "at": 9,
+            "id": "t",
+            "client_id": "c",
+            "type": "collection",
+            "status": "succeeded",
+            "reference": "n",
+            "phone_number": PHONE,
+            "amount_cents": 1000,
+            "fee_cents": 10,
+            "refund_of": None,
+            "provider_reference": "r",
+            "review_opened_at": None,
+            "review_closed_at": None,
+        },
+        {**account, "id": "main", "name": "main", "balance_cents": 990},
+        {**account, "id": "fees", "name": "fees", "balance_cents": 10},
+        {**account, "id": "provider", "name": "provider:mtn", "balance_cents": -1000},
+        {**leg, "debit_account_id": "provider", "credit_account_id": "main", "amount_cents": 1000},
+        {**leg, "debit_account_id": "main", "credit_account_id": "fees", "amount_cents": 10},
+        {**event, "id": "e1", "type": "transaction.created", "sequence": 1},
+        {**event, "id": "e2", "type": "transaction.succeeded", "sequence": 2},
+    ]
+
+
+def line(lines: Lines, what: str, number: int = 0) -> dict[str, Any]:
+    """One line of a kind."""
+    return [each for each in lines if each["what"] == what][number]
+
+
+def changed(what: str, number: int = 0, **values: Any) -> Callable[[Lines], object]:
+    """A history in which one line says something else."""
+    return lambda lines: line(lines, what, number).update(values)
+
+
+def without(what: str, number: int = 0) -> Callable[[Lines], object]:
+    """A history without one line."""
+    return lambda lines: lines.remove(line(lines, what, number))
+
+
+def again(what: str, number: int = 0, **values: Any) -> Callable[[Lines], object]:
+    """A history with a line more, like another one."""
+    return lambda lines: lines.append({**line(lines, what, number), **values})
+
+
+def both(*breaks: Callable[[Lines], object]) -> Callable[[Lines], object]:
+    """Several changes at once."""
+    return lambda lines: [each(lines) for each in breaks]
+
+
+def not_late(lines: Lines) -> None:
+    """Reconciliation finds a payment that the program could have known."""
+    changed("transaction", status="failed")(lines)
+    lines.append({"what": "difference", "at": 9, "reference": "r"})
+
+
+REFUSED = both(*(changed("answered", number, refused="INSUFFICIENT_BALANCE") for number in range(2)))
+BROKEN: list[tuple[str, Callable[[Lines], object]]] = [
+    ("paid_once", again("book", reference="other")),
+    ("paid_once", again("book", reference="other", phone="+256770000002")),
+    ("answers_stay_true", changed("answered", 1, id="other")),
+    ("answers_stay_true", changed("answered", 0, cents=900)),
+    ("answers_stay_true", both(changed("answered", 0, status="succeeded"), changed("answered", 1, status="failed"))),
+    ("nothing_acknowledged_is_lost", without("transaction")),
+    ("nothing_acknowledged_is_lost", changed("transaction", amount_cents=900)),
+    ("nothing_acknowledged_is_lost", changed("transaction", status="failed")),
+    ("refused_is_not_paid", REFUSED),
+    ("success_is_in_the_book", changed("book", moved_at=None)),
+    ("success_is_in_the_book", changed("book", moved_at=6)),
+    ("success_is_in_the_book", changed("book", moved_at=8)),
+    ("failure_is_true", changed("answered", 1, status="failed")),
+    ("failure_is_true", changed("received", 1, status="failed")),
+    ("payments_are_known", changed("transaction", status="failed")),
+    ("payments_are_known", not_late),
+    ("payments_are_known", changed("transaction", provider_reference="other")),
+    ("payments_end", changed("transaction", status="pending")),
+    ("sums_agree", changed("account", 0, balance_cents=991)),
+    ("sums_agree", changed("transfer", 0, amount_cents=999)),
+    ("sums_agree", changed("transaction", fee_cents=11)),
+    ("sums_agree", again("transfer", 0, kind="hold")),
+    ("refunds_stay_within", again("book", reference="back", direction="refund", cents=1001)),
+    ("events_are_in_order", changed("event", 1, sequence=3)),
+    ("events_are_in_order", without("received", 1)),
+    ("events_are_in_order", changed("received", 1, taken=False)),
+    ("events_are_in_order", both(changed("received", 0, event="e2"), changed("received", 1, event="e1"))),
+    ("events_are_in_order", changed("event", 1, type="transaction.failed")),
+    ("program_agrees", lambda lines: lines.append({"what": "mistake", "at": 3, "error": "KeyError"})),
+    ("program_agrees", lambda lines: lines.append({"what": "check", "at": 9, "violation": "money"})),
+]
+
+
+def test_a_whole_history_breaks_no_rule() -> None:
+    assert judge(whole()) == []
+
+
+@pytest.mark.parametrize(("rule", "breaks"), BROKEN)
+def test_a_broken_history_breaks_its_rule(rule: str, breaks: Callable[[Lines], object]) -> None:
+    lines = copy.deepcopy(whole())
+    breaks(lines)
+    assert rule in {each for each, _ in judge(lines)}
+
+
+def test_every_rule_has_a_broken_history() -> None:
+    assert {rule.__name__ for rule in RULES} == {rule for rule, _ in BROKEN}
+
+
+def test_what_a_lost_commit_took_away_is_missing_by_right_when_reconciliation_finds_it() -> None:
+    lines = [each for each in whole() if each["what"] in ("client", "invoked", "book")]
+    lines += [{**line(whole(), "answered"), "at": 2}, {"what": "lost", "at": 8, "since": 1.5}]
+    assert {rule for rule, _ in judge(lines)} == {"payments_are_known"}
+    assert judge([*lines, {"what": "difference", "at": 9, "reference": "r"}]) == []
+
+
+def test_a_refund_whose_failure_was_taken_back_too_late_is_the_providers_mistake() -> None:
+    lines = whole()
+    again("book", reference="back", direction="refund", cents=1001, failed_at=5, moved_at=606)(lines)
+    assert "refunds_stay_within" not in {rule for rule, _ in judge(lines)}
+
+
+def test_the_checker_imports_nothing_of_the_program() -> None:
+    tree = ast.parse(Path(checker.__file__).read_text(encoding="utf-8"))
+    imported = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    assert imported == ["__future__", "collections", "collections.abc", "typing"]
+    assert not any(isinstance(node, ast.Import) for node in ast.walk(tree))

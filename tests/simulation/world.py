@@ -1,0 +1,286 @@
+"""A world: runs a plan to its end and returns the history of everything that was seen from outside."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import logging
+import os
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+import ussd_server.values
+from tests.simulation.callers import Callers
+from tests.simulation.database import SqliteWorld, trouble
+from tests.simulation.plan import DAY_SECONDS, Incident
+from tests.simulation.processes import Fleet, Receiver
+from tests.simulation.provider import SimulatedProvider
+from tests.simulation.scheduler import Process, Scheduler, Task
+from tests.simulation.virtual_time import STARTED_AT, TIME
+from ussd_server.bootstrap import Services
+from ussd_server.context import operator_context
+from ussd_server.services.operations.book_check.check import check_ranges
+from ussd_server.services.reconciliation.messages import ReconcileStatement
+from ussd_server.settings import Settings, read_settings
+
+# After the bad days: long enough for the last repeat of a webhook and the slowest enquiry.
+_QUIET_DAYS = 3
+_NOTICE_SECONDS = 15.0
+_TABLES = {
+    "account": "SELECT id, client_id, name, balance_cents, reserved_cents FROM ledger_accounts",
+    "transfer": "SELECT transaction_id, kind, purpose, debit_account_id, credit_account_id, amount_cents, hold_id "
+    "FROM ledger_transfers",
+    "transaction": "SELECT id, client_id, type, status, reference, phone_number, amount_cents, fee_cents, refund_of, "
+    "provider_reference, due_at, review_opened_at, review_closed_at, review_reason FROM transactions",
+    "event": "SELECT id, client_id, type, object_id, sequence FROM events",
+}
+_DUE = "(SELECT min(due_at) FROM {0} WHERE due_at IS NOT NULL AND leased_until IS NULL)"
+_LEASED = "(SELECT min(leased_until) FROM {0} WHERE due_at IS NOT NULL)"
+_OF_EACH = ", ".join(f"{_DUE}, {_LEASED}".format(table) for table in ("transactions", "payouts", "deliveries"))
+_HORIZON = f"SELECT EXISTS (SELECT 1 FROM pending_events), {_OF_EACH}"
+
+
+@dataclass
+class Outcome:
+    """What a world left: its history as lines, and the counts of points, faults and calls."""
+
+    history: list[dict[str, Any]]
+    points: Counter[tuple[str, str]]
+    faults: Counter[tuple[str, str]]
+
+    def text(self) -> str:
+        """The history as it is written to a file."""
+        return "".join(json.dumps(line, sort_keys=True) + "\n" for line in self.history)
+
+    def digest(self) -> str:
+        """Two runs of one plan have the same."""
+        return hashlib.sha256(self.text().encode()).hexdigest()
+
+
+class World:
+    """One run of a plan."""
+
+    def __init__(self, seed: int, folder: Path) -> None:
+        self.history: list[dict[str, Any]] = []
+        self.seed = seed
+        name = f"seed {seed}"
+        self.scheduler = Scheduler(name, self._horizon)
+        self.database = SqliteWorld(self.scheduler, folder)
+        _begin_randomness(0, 1)
+        self.provider = SimulatedProvider(self.scheduler, name, self.note)
+        self.receiver = Receiver(self.scheduler, self.note, name)
+        self.fleet = Fleet(self.scheduler, _settings(folder, self.database.url), self.provider, self.receiver)
+        self.callers = Callers(self.scheduler, self.database, self.fleet, self.note)
+        self._outside = Process("outside")
+        self._rng = Random(f"{name}/world")
+        self._log = _Mistakes(self.note)
+        self._is_losing = False
+        self._clocks_differ_until = 0.0
+
+    def note(self, what: str, **given: Any) -> None:
+        """Add a line to the history."""
+        self.history.append({"at": round(TIME.now, 6), "what": what, **given})
+
+    def run(self, plan: list[Incident], days: float) -> Outcome:
+        """Run the plan, then quiet days without faults; return what was seen."""
+        logging.getLogger("ussd_server").addHandler(self._log)
+        try:
+            operator = self.fleet.services("operator")
+            self.callers.set_up(operator)
+            _begin_randomness(self.seed, 10**6)
+            self.scheduler.faults = self._strike
+            self.provider.call_back = self.callers.call_back
+            for place in range(2):
+                self.fleet.start_worker(place, after=1.0)
+            for incident in plan:
+                self.scheduler.spawn(
+                    self._outside, incident.kind, lambda incident=incident: self._do(incident), incident.at
+                )
+            self.scheduler.run(days * DAY_SECONDS)
+            self._calm_down()
+            self.scheduler.run((days + _QUIET_DAYS) * DAY_SECONDS)
+            self._end(operator)
+        finally:
+            logging.getLogger("ussd_server").removeHandler(self._log)
+            self._close()
+        return Outcome(self.history, self.scheduler.points, self.scheduler.faults_at)
+
+    def _do(self, incident: Incident) -> None:
+        if incident.kind in self.callers.kinds:
+            self.callers.kinds[incident.kind](incident)
+        elif incident.kind == "lost commits":
+            self._lose(incident.given["seconds"])
+        elif incident.kind == "clock jump":
+            self._jump(incident.given["seconds"])
+        else:
+            self._arm(incident)
+
+    def _lose(self, seconds: float) -> None:
+        """The database goes back to what it was some seconds ago, as after a failover to a standby that lagged."""
+        if self._is_losing:
+            return
+        self._is_losing, since = True, TIME.now
+        self.database.copy("before")
+        self.scheduler.pause(seconds)
+        self.database.restore("before")
+        self._is_losing = False
+        for step in sorted({task.step for process in self._processes() for task in process.tasks}):
+            self.scheduler.faults_at["lost commits", step] += 1
+        self.note("lost", since=since)
+
+    def _jump(self, seconds: float) -> None:
+        """The database's clock is set. The processes have some seconds to notice it."""
+        TIME.database_ahead += seconds
+        self._clocks_differ_until = TIME.now + _NOTICE_SECONDS
+        for step in sorted({task.step for process in self._processes() for task in process.tasks}):
+            self.scheduler.faults_at["clock jump", step] += 1
+        self.note("jump", seconds=seconds)
+        self.scheduler.note_activity()
+
+    def _processes(self) -> list[Process]:
+        return [*self.fleet.workers, *(process for process, _ in self.fleet.web)]
+
+    def _arm(self, incident: Incident) -> None:
+        if incident.given["target"] == "worker":
+            process = self.fleet.workers[incident.given["place"]]
+        else:
+            process, _ = self.fleet.free_web()
+        if not process.is_dead:
+            process.armed = incident.kind, incident.given["after"]
+
+    def _strike(self, kind: str, task: Task, moment: str) -> None:
+        process = task.process
+        seconds = self._rng.choice((5.0, 20.0, 75.0)) * self._rng.uniform(0.7, 1.1)
+        self.note("fault", kind=kind, process=process.name, step=task.step, moment=moment)
+        if kind == "kill":
+            if process in self.fleet.workers:
+                place = self.fleet.workers.index(process)
+                self.scheduler.spawn(
+                    self._outside, "restart", lambda: self.fleet.start_worker(place), self._rng.uniform(0.5, 30)
+                )
+            self.scheduler.kill(process)
+        elif kind == "stall":
+            self.scheduler.pause(seconds)
+        elif kind == "freeze":
+            process.frozen_until = TIME.now + seconds
+        elif kind == "broken connection":
+            raise trouble()
+
+    def _calm_down(self) -> None:
+        """No more faults: what is broken is started again, and the provider and the receivers answer."""
+        self.note("calm")
+        self.provider.is_honest = self.receiver.is_honest = True
+        self.scheduler.faults = lambda kind, task, moment: None
+        for process in self._processes():
+            process.armed = None
+
+    def _end(self, services: Services) -> None:
+        self.note("end")
+        for entry in self.provider.book.values():
+            self.note(
+                "book",
+                reference=entry.reference,
+                direction=entry.direction,
+                phone=entry.phone,
+                cents=entry.cents,
+                began_at=entry.began_at,
+                moved_at=entry.moved_at,
+                failed_at=entry.failed_at,
+                is_kept=entry.status(TIME.now) == "succeeded",
+            )
+        for table, query in _TABLES.items():
+            names = [name.strip() for name in query.split("FROM")[0].removeprefix("SELECT").split(",")]
+            for row in self.database.rows(query):
+                self.note(table, **dict(zip(names, row, strict=True)))
+        if any(entry.status(TIME.now) == "succeeded" for entry in self.provider.book.values()):
+            self._reconcile(services)
+        now = services.clock.now()
+        for checked in check_ranges(batch=10_000, now=now, vault=services.runtime.vault):
+            for violation in checked.violations:
+                self.note("check", violation=str(violation))
+
+    def _reconcile(self, services: Services) -> None:
+        source = io.BytesIO(self.provider.statement())
+        statement = ReconcileStatement("mtn", "statement.csv", source, is_confirmed=True)
+        for line in services.provider_statements.reconcile(statement, operator_context()).differences():
+            self.note("difference", reference=line.reference, verdict=line.verdict)
+
+    def _close(self) -> None:
+        for process in [*self._processes(), self.provider.network]:
+            self.scheduler.kill(process)
+        self.scheduler.kill(self._outside)
+        self.scheduler.run(TIME.now + 1)
+        self.database.close()
+
+    def _horizon(self) -> dict[str, float]:
+        ((pending, *moments),) = self.database.rows(_HORIZON)
+        transactions, leased, payouts, also, deliveries, too = map(_seconds_of, moments)
+        first_lease = min(leased, also, too)
+        # A lease whose worker is dead or frozen is taken over, or it ends.
+        is_silent = first_lease < float("inf") and self.fleet.has_silent_worker
+        after_leases = max(TIME.now, first_lease)
+        return {
+            "settlement": min(transactions, after_leases),
+            "payouts": min(payouts, after_leases),
+            "deliveries": TIME.now if pending else min(deliveries, after_leases),
+            "timekeeper": TIME.now if TIME.now < self._clocks_differ_until else float("inf"),
+            "": TIME.now if is_silent else float("inf"),
+        }
+
+
+class _Mistakes(logging.Handler):
+    """Notes what the program logs as a mistake of its own."""
+
+    def __init__(self, note: Callable[..., None]) -> None:
+        super().__init__(logging.ERROR)
+        self._note = note
+
+    def emit(self, record: logging.LogRecord) -> None:
+        line = json.loads(record.getMessage())
+        line.pop("at")
+        if str(line.get("error", "")).startswith("OperationalError at _strike"):
+            # A connection that broke is logged, and is no mistake.
+            return
+        self._note("mistake", error=str(line), step="log")
+
+
+def _begin_randomness(seed: int, first_id: int) -> None:
+    random.seed(seed)
+    ussd_server.values._counter = count(first_id)
+
+
+def _seconds_of(moment: str | None) -> float:
+    """A moment of the database in seconds since the start, infinite for none."""
+    return (datetime.fromisoformat(moment) - STARTED_AT).total_seconds() if moment else float("inf")
+
+
+def _settings(folder: Path, url: str) -> Settings:
+    given = {
+        "USSD_DATA_DIR": str(folder),
+        "USSD_DATABASE_URL": url,
+        "USSD_REDIS_URL": "redis://127.0.0.1:1",
+        "USSD_WORKERS": "1",
+        "USSD_WORKER_THREADS": "2",
+        "USSD_ALLOW_PRIVATE_ADDRESSES": "1",
+    }
+    with patch.dict(os.environ, given):
+        return read_settings()
+
+
+def run(
+    seed: int, plan: list[Incident], days: float, folder: Path, prepare: Callable[[World], object] | None = None
+) -> Outcome:
+    """Run a plan in a fresh world."""
+    world = World(seed, folder)
+    if prepare is not None:
+        prepare(world)
+    return world.run(plan, days)

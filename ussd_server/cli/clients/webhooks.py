@@ -1,0 +1,68 @@
+"""`webhooks`: the webhooks of a client, and events that are sent to them again."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import click
+
+from ussd_server.cli import open_services, show, with_json
+from ussd_server.cli.names import client_named, client_option, period_options
+from ussd_server.context import operator_context
+from ussd_server.services.webhooks.messages import NameEvent, RedeliverEvents, WebhookView
+
+
+@click.group()
+def webhooks() -> None:
+    """List the webhooks of a client, and send events again."""
+
+
+@webhooks.command(name="list")
+@client_option
+@with_json
+def list_(client: str, as_json: bool) -> None:
+    """Show the webhooks of a client, and since when deliveries to them fail."""
+    with open_services() as services:
+        found = services.webhooks.list(operator_context(client_named(services, client).client_id)).items
+    show(found, "\n".join(map(_line, found)) or "The client has no webhooks.", as_json=as_json)
+
+
+@webhooks.command()
+@click.argument("event_id", metavar="[EVENT]", required=False)
+@client_option
+@period_options
+@click.option("--type", "event_type", metavar="TYPE", help="Only events of this type, such as transaction.succeeded.")
+@with_json
+def redeliver(
+    event_id: str | None,
+    client: str,
+    from_at: datetime | None,
+    to_at: datetime | None,
+    event_type: str | None,
+    as_json: bool,
+) -> None:
+    """Send EVENT (its id) again, or the events of a period, at most 1,000, in their order.
+
+    Each goes to every webhook of the client that takes its type.
+    """
+    if (event_id is None) == (from_at is None or to_at is None) or (event_id and event_type):
+        raise click.UsageError("Give the id of an event, or a period with --from and --to.")
+    with open_services() as services:
+        context = operator_context(client_named(services, client).client_id)
+        if event_id is not None:
+            sent = services.events.redeliver(NameEvent(event_id), context)
+        else:
+            assert from_at is not None
+            assert to_at is not None
+            sent = services.events.redeliver_range(RedeliverEvents(from_at, to_at, event_type), context)
+    show(sent, f"{sent.events} events are sent again.", as_json=as_json)
+
+
+def _line(webhook: WebhookView) -> str:
+    if not webhook.is_active:
+        state = f"switched off: {webhook.disabled_reason}"
+    elif webhook.failing_since:
+        state = f"has been failing since {webhook.failing_since:%Y-%m-%d %H:%M} UTC"
+    else:
+        state = "active"
+    return f"{webhook.id}  {webhook.url}  {', '.join(webhook.types or ('all types',))}  {state}"
