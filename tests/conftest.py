@@ -49,6 +49,7 @@ _NEEDS = {
     "needs_nginx": ("nginx",),
     "needs_node": ("node", "npm"),
     "needs_patroni": ("etcd", "haproxy", "patroni", "redis-sentinel"),
+    "needs_pgbouncer": ("pgbouncer",),
     "needs_php": ("php",),
     "needs_promtool": ("promtool",),
     "needs_systemd": ("systemd-analyze",),

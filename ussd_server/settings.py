@@ -23,6 +23,7 @@ from ussd_server.providers.statement_format import problem_of_additions
 from ussd_server.redis.client import hosts_of, is_address
 from ussd_server.security.private_file import is_private
 
+_POOLERS = ("session", "transaction")
 _ENVIRONMENTS = ("sandbox", "production")
 _LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 # The kernel keeps 107 bytes for the address of a unix socket (unix(7)).
@@ -51,6 +52,7 @@ class Settings:
     data_dir: Path
     bind: str
     database_url: str
+    database_pooler: str | None
     redis_url: str
     environment: str
     workers: int
@@ -156,6 +158,7 @@ def _read_table(env: Env, data_dir: Path, providers: Mapping[str, ProviderAccess
         data_dir=data_dir,
         bind=env.str("BIND", "127.0.0.1:8000"),
         database_url=env.str("DATABASE_URL", f"sqlite:///{data_dir}/ussd.db"),
+        database_pooler=env.str("DATABASE_POOLER", None, validate=validate.OneOf(_POOLERS)),
         redis_url=env.str("REDIS_URL", _embedded_redis_url(data_dir)),
         environment=env.str("ENV", "sandbox", validate=validate.OneOf(_ENVIRONMENTS)),
         workers=env.int("WORKERS", 2, validate=validate.Range(1, 256)),

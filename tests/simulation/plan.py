@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 from typing import Any
+from uuid import UUID
 
 DAY_SECONDS = 86_400.0
 _CALLS_A_DAY = 18
@@ -13,8 +14,11 @@ _BURSTS_A_DAY = 4
 _BURST_SECONDS = 240.0
 # What a call leads to goes on for hours; most of it happens before the quiet days.
 _LONGEST_TALE_SECONDS = 12_000
-_KINDS = ("collection", "disbursement", "refund")
+_KINDS = {"collection": 4, "disbursement": 4, "refund": 3, "payout": 2, "phone": 2}
+_MOST_ROWS = 4
 _FAULTS = ("kill", "stall", "freeze", "broken connection")
+_LOSSES_A_DAY = 3
+_JUMPS_A_DAY = 2
 
 
 @dataclass(frozen=True)
@@ -35,8 +39,17 @@ def plan_of(seed: int, days: float) -> list[Incident]:
     bursts = [rng.uniform(60, max(120, latest - _LONGEST_TALE_SECONDS)) for _ in range(_count(_BURSTS_A_DAY, days))]
     for number in range(_count(_CALLS_A_DAY, days)):
         incidents.append(_call(rng, rng.choice(bursts) + rng.uniform(0, _BURST_SECONDS), f"n{number}", incidents))
-    faults = _count(_FAULTS_A_DAY, days)
-    incidents += [_fault(rng, rng.choice(bursts) + rng.uniform(0, 2 * _BURST_SECONDS)) for _ in range(faults)]
+    calls = [incident.at for incident in incidents]
+    incidents += [_fault(rng, bursts, calls) for _ in range(_count(_FAULTS_A_DAY, days))]
+    for _ in range(_count(_LOSSES_A_DAY, days)):
+        # Most of them lose a call that was just answered, and perhaps sent.
+        seconds = rng.choice((0.5, 5.0, 20.0, 120.0)) * (0.2 + rng.random())
+        began_at = rng.choice(calls) - rng.random() * seconds / 2
+        incidents.append(Incident(began_at, "lost commits", {"seconds": seconds}))
+    for _ in range(_count(_JUMPS_A_DAY, days)):
+        ahead = rng.choice((-1, 1)) * rng.choice((2.0, 60.0, 5000.0)) * (0.5 + rng.random())
+        at = rng.choice(bursts) + rng.uniform(0, 2 * _BURST_SECONDS)
+        incidents.append(Incident(at, "clock jump", {"seconds": ahead}))
     return sorted(incidents, key=lambda incident: incident.at)
 
 
@@ -45,12 +58,12 @@ def _count(a_day: int, days: float) -> int:
 
 
 def _call(rng: Random, at: float, name: str, before: list[Incident]) -> Incident:
-    kind = rng.choices(_KINDS, (5, 5, 3))[0]
+    kind = rng.choices(list(_KINDS), list(_KINDS.values()))[0]
     given: dict[str, Any] = {
         "client": rng.randrange(2),
         "name": name,
         # The number shows the checker which name a payment in the provider's book belongs to.
-        "phone": f"+25677{rng.randrange(10_000_000):07}",
+        "phone": _phone(rng),
         "cents": 100 * rng.randrange(500, 40_000),
         # A client repeats a call although it was answered: it may have lost the answer.
         "again": [rng.choice((0.0, 0.01, 3.0, 60.0, 900.0)) * rng.random() for _ in range(rng.choice((0, 0, 1, 2)))],
@@ -70,6 +83,14 @@ def _call(rng: Random, at: float, name: str, before: list[Incident]) -> Incident
                 "cents": original.given["cents"] // share // 100 * 100,
             }
             at = max(at, original.at + 400 * rng.random())
+    if kind == "payout":
+        given["approver"] = str(UUID(int=rng.getrandbits(128), version=4))
+        given["rows"] = [
+            {"name": f"{name}/r{place}", "phone": _phone(rng), "cents": 100 * rng.randrange(500, 9000)}
+            for place in range(rng.randrange(1, _MOST_ROWS + 1))
+        ]
+    if kind == "phone":
+        given["client"] = 0
     # No two names share direction, phone number and amount: the checker knows a payment by these.
     marks = {(incident.kind, incident.given.get("phone"), incident.given.get("cents")) for incident in before}
     while (kind, given["phone"], given["cents"]) in marks:
@@ -77,9 +98,14 @@ def _call(rng: Random, at: float, name: str, before: list[Incident]) -> Incident
     return Incident(at, kind, given)
 
 
-def _fault(rng: Random, at: float) -> Incident:
+def _phone(rng: Random) -> str:
+    return f"+25677{rng.randrange(10_000_000):07}"
+
+
+def _fault(rng: Random, bursts: list[float], calls: list[float]) -> Incident:
     kind = rng.choice(_FAULTS)
-    target = rng.choices(("worker", "web"), (4, 1))[0]
+    target = rng.choices(("worker", "web"), (2, 1))[0]
     # How many points the process still passes, so that the fault strikes between any two.
-    after = rng.choice((0, 1, 2, 4, 8, 16, 40))
+    after = rng.choice((0, 1, 2, 4, 8, 16, 40) if target == "worker" else (0, 0, 1, 2))
+    at = rng.choice(bursts) + rng.uniform(0, 2 * _BURST_SECONDS) if target == "worker" else rng.choice(calls) - 0.001
     return Incident(at, kind, {"target": target, "place": rng.randrange(2), "after": after})

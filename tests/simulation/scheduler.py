@@ -77,7 +77,7 @@ class Scheduler:
         self._horizon: tuple[int, dict[str, float]] = (-1, {})
         # How often a step was woken and found nothing to do since the last write.
         self._rounds: Counter[str] = Counter()
-        TIME.now = 0.0
+        TIME.now = TIME.database_ahead = 0.0
         TIME.pause = self.pause
 
     def spawn(self, process: Process, step: str, work: Callable[[], object], after: float = 0.0) -> Task:

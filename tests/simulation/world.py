@@ -19,6 +19,7 @@ from typing import Any
 from unittest.mock import patch
 
 import ussd_server.values
+from tests.simulation.callers import Callers
 from tests.simulation.database import SqliteWorld, trouble
 from tests.simulation.plan import DAY_SECONDS, Incident
 from tests.simulation.processes import Fleet, Receiver
@@ -26,29 +27,14 @@ from tests.simulation.provider import SimulatedProvider
 from tests.simulation.scheduler import Process, Scheduler, Task
 from tests.simulation.virtual_time import STARTED_AT, TIME
 from ussd_server.bootstrap import Services
-from ussd_server.context import Caller, CallerKind, RequestContext, operator_context
-from ussd_server.database.unit_of_work import DATABASE_TROUBLE
-from ussd_server.models.clients import Client
-from ussd_server.services.accounts.fees import set_fee
-from ussd_server.services.accounts.messages import FeeTerms
+from ussd_server.context import operator_context
 from ussd_server.services.operations.book_check.check import check_ranges
 from ussd_server.services.reconciliation.messages import ReconcileStatement
-from ussd_server.services.settlement.messages import Callback
-from ussd_server.services.transactions.messages import (
-    CreateDeposit,
-    CreateRefund,
-    CreateTransaction,
-    TransactionType,
-)
-from ussd_server.services.webhooks.messages import CreateWebhook
 from ussd_server.settings import Settings, read_settings
-from ussd_server.status import Code, ServiceError
-from ussd_server.values import new_id
 
-_DEPOSIT_CENTS = 60_000_000
 # After the bad days: long enough for the last repeat of a webhook and the slowest enquiry.
 _QUIET_DAYS = 3
-_MOST_REPEATS = 8
+_NOTICE_SECONDS = 15.0
 _TABLES = {
     "account": "SELECT id, client_id, name, balance_cents, reserved_cents FROM ledger_accounts",
     "transfer": "SELECT transaction_id, kind, purpose, debit_account_id, credit_account_id, amount_cents, hold_id "
@@ -85,19 +71,20 @@ class World:
 
     def __init__(self, seed: int, folder: Path) -> None:
         self.history: list[dict[str, Any]] = []
+        self.seed = seed
         name = f"seed {seed}"
         self.scheduler = Scheduler(name, self._horizon)
         self.database = SqliteWorld(self.scheduler, folder)
-        random.seed(seed)
-        ussd_server.values._counter = count(1)
+        _begin_randomness(0, 1)
         self.provider = SimulatedProvider(self.scheduler, name, self.note)
         self.receiver = Receiver(self.scheduler, self.note, name)
         self.fleet = Fleet(self.scheduler, _settings(folder, self.database.url), self.provider, self.receiver)
-        self.clients: list[RequestContext] = []
+        self.callers = Callers(self.scheduler, self.database, self.fleet, self.note)
         self._outside = Process("outside")
         self._rng = Random(f"{name}/world")
-        self._calls = count(1)
         self._log = _Mistakes(self.note)
+        self._is_losing = False
+        self._clocks_differ_until = 0.0
 
     def note(self, what: str, **given: Any) -> None:
         """Add a line to the history."""
@@ -108,9 +95,10 @@ class World:
         logging.getLogger("ussd_server").addHandler(self._log)
         try:
             operator = self.fleet.services("operator")
-            self._set_up(operator)
+            self.callers.set_up(operator)
+            _begin_randomness(self.seed, 10**6)
             self.scheduler.faults = self._strike
-            self.provider.call_back = self._call_back
+            self.provider.call_back = self.callers.call_back
             for place in range(2):
                 self.fleet.start_worker(place, after=1.0)
             for incident in plan:
@@ -126,94 +114,40 @@ class World:
             self._close()
         return Outcome(self.history, self.scheduler.points, self.scheduler.faults_at)
 
-    def _set_up(self, services: Services) -> None:
-        now = services.clock.now()
-        for place in range(2):
-            client_id = new_id(now)
-            Client.insert(
-                id=client_id, name=f"client {place}", is_active=True, created_at=now, updated_at=now
-            ).execute()
-            context = RequestContext(Caller(CallerKind.KEY, client_id=client_id, grants=None), request_id=f"r{place}")
-            self.clients.append(context)
-            for kind, fixed, share in (("collection", 50, 100), ("disbursement", 30_000, 0), ("refund", 0, 50)):
-                set_fee(FeeTerms(client_id, TransactionType(kind), fixed, share), operator_context(), now)
-            services.deposits.create(CreateDeposit(client_id, _DEPOSIT_CENTS, f"float {place}"), operator_context())
-            services.webhooks.create(CreateWebhook(f"http://127.0.0.1:9000/client-{place}"), context)
-            self.note("client", client=client_id, place=place, cents=_DEPOSIT_CENTS)
-
     def _do(self, incident: Incident) -> None:
-        if incident.kind in ("collection", "disbursement", "refund"):
-            self._insist(incident)
+        if incident.kind in self.callers.kinds:
+            self.callers.kinds[incident.kind](incident)
+        elif incident.kind == "lost commits":
+            self._lose(incident.given["seconds"])
+        elif incident.kind == "clock jump":
+            self._jump(incident.given["seconds"])
         else:
             self._arm(incident)
 
-    def _insist(self, incident: Incident) -> None:
-        """A client calls until it has an answer, and then again as often as its plan says."""
-        again = list(incident.given["again"])
-        for _ in range(_MOST_REPEATS):
-            answer = self._call(incident)
-            if answer is None:
-                self.scheduler.pause(2.0)
-            elif not again:
-                return
-            else:
-                self.scheduler.pause(again.pop())
+    def _lose(self, seconds: float) -> None:
+        """The database goes back to what it was some seconds ago, as after a failover to a standby that lagged."""
+        if self._is_losing:
+            return
+        self._is_losing, since = True, TIME.now
+        self.database.copy("before")
+        self.scheduler.pause(seconds)
+        self.database.restore("before")
+        self._is_losing = False
+        for step in sorted({task.step for process in self._processes() for task in process.tasks}):
+            self.scheduler.faults_at["lost commits", step] += 1
+        self.note("lost", since=since)
 
-    def _call(self, incident: Incident) -> dict[str, Any] | None:
-        """Call once in a web process; None when there was no answer in time."""
-        process, services = self.fleet.free_web()
-        number, given = next(self._calls), incident.given
-        context = self.clients[given["client"]]
-        answers: list[dict[str, Any]] = []
-        self.note(
-            "invoked",
-            call=number,
-            kind=incident.kind,
-            client=context.client_id,
-            **{name: given[name] for name in ("name", "phone", "cents", "of") if name in given},
-        )
+    def _jump(self, seconds: float) -> None:
+        """The database's clock is set. The processes have some seconds to notice it."""
+        TIME.database_ahead += seconds
+        self._clocks_differ_until = TIME.now + _NOTICE_SECONDS
+        for step in sorted({task.step for process in self._processes() for task in process.tasks}):
+            self.scheduler.faults_at["clock jump", step] += 1
+        self.note("jump", seconds=seconds)
+        self.scheduler.note_activity()
 
-        def serve() -> None:
-            try:
-                created = self._order(services, incident, context)
-            except ServiceError as refusal:
-                answers.append({"refused": refusal.code.name})
-            except DATABASE_TROUBLE:
-                answers.append({"refused": Code.SERVICE_UNAVAILABLE.name, "unknown": True})
-            except Exception as mistake:
-                self.note("mistake", error=repr(mistake)[:300], step=incident.kind)
-            else:
-                view = created.transaction
-                answers.append(
-                    {
-                        "id": view.transaction_id,
-                        "status": view.status,
-                        "cents": view.amount_cents,
-                        "replayed": created.replayed,
-                    }
-                )
-
-        task = self.scheduler.spawn(process, incident.kind, serve)
-        self.scheduler.wait_for(task, given["patience"])
-        if not answers or answers[0].get("unknown"):
-            self.note("unknown", call=number)
-            return None
-        self.note("answered", call=number, **answers[0])
-        return answers[0]
-
-    def _order(self, services: Services, incident: Incident, context: RequestContext) -> Any:
-        given = incident.given
-        if incident.kind != "refund":
-            request = CreateTransaction(
-                TransactionType(incident.kind), given["phone"], given["cents"], given["name"], provider="mtn"
-            )
-            return services.transactions.create(request, context)
-        found = self.database.rows(
-            f"SELECT id FROM transactions WHERE reference = '{given['of']}' AND client_id = '{context.client_id}'"
-        )
-        if not found:
-            raise ServiceError(Code.TRANSACTION_NOT_FOUND, "The client has no id of its collection")
-        return services.refunds.create(CreateRefund(found[0][0], given["name"], given["cents"]), context)
+    def _processes(self) -> list[Process]:
+        return [*self.fleet.workers, *(process for process, _ in self.fleet.web)]
 
     def _arm(self, incident: Incident) -> None:
         if incident.given["target"] == "worker":
@@ -241,25 +175,12 @@ class World:
         elif kind == "broken connection":
             raise trouble()
 
-    def _call_back(self, reference: str) -> None:
-        """The provider calls back; the web process may do with it what it does with any call."""
-        process, services = self.fleet.free_web()
-        secret = services.runtime.tokens.callback_secret("mtn")
-
-        def serve() -> None:
-            try:
-                services.callbacks.receive(Callback("mtn", secret, json.dumps({"reference": reference}).encode()))
-            except DATABASE_TROUBLE:
-                return
-
-        self.scheduler.spawn(process, "callback", serve)
-
     def _calm_down(self) -> None:
         """No more faults: what is broken is started again, and the provider and the receivers answer."""
         self.note("calm")
         self.provider.is_honest = self.receiver.is_honest = True
         self.scheduler.faults = lambda kind, task, moment: None
-        for process in [*self.fleet.workers, *(process for process, _ in self.fleet.web)]:
+        for process in self._processes():
             process.armed = None
 
     def _end(self, services: Services) -> None:
@@ -294,7 +215,7 @@ class World:
             self.note("difference", reference=line.reference, verdict=line.verdict)
 
     def _close(self) -> None:
-        for process in [*self.fleet.workers, *(process for process, _ in self.fleet.web), self.provider.network]:
+        for process in [*self._processes(), self.provider.network]:
             self.scheduler.kill(process)
         self.scheduler.kill(self._outside)
         self.scheduler.run(TIME.now + 1)
@@ -311,7 +232,7 @@ class World:
             "settlement": min(transactions, after_leases),
             "payouts": min(payouts, after_leases),
             "deliveries": TIME.now if pending else min(deliveries, after_leases),
-            "timekeeper": float("inf"),
+            "timekeeper": TIME.now if TIME.now < self._clocks_differ_until else float("inf"),
             "": TIME.now if is_silent else float("inf"),
         }
 
@@ -326,7 +247,15 @@ class _Mistakes(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         line = json.loads(record.getMessage())
         line.pop("at")
+        if str(line.get("error", "")).startswith("OperationalError at _strike"):
+            # A connection that broke is logged, and is no mistake.
+            return
         self._note("mistake", error=str(line), step="log")
+
+
+def _begin_randomness(seed: int, first_id: int) -> None:
+    random.seed(seed)
+    ussd_server.values._counter = count(first_id)
 
 
 def _seconds_of(moment: str | None) -> float:

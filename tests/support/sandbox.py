@@ -9,8 +9,8 @@ from unittest.mock import patch
 from ussd_server.settings import Settings, read_settings
 
 
-def sandbox_settings(folder: Path, database_url: str, redis_url: str) -> Settings:
-    """Return the settings that a service reads which has these and else the defaults."""
+def sandbox_settings(folder: Path, database_url: str, redis_url: str, **more: str) -> Settings:
+    """Return the settings that a service reads which has these, `more` and else the defaults."""
     given = {
         "USSD_DATA_DIR": str(folder),
         "USSD_DATABASE_URL": database_url,
@@ -18,6 +18,7 @@ def sandbox_settings(folder: Path, database_url: str, redis_url: str) -> Setting
         "USSD_WORKERS": "1",
         "USSD_WORKER_THREADS": "4",
         "USSD_ALLOW_PRIVATE_ADDRESSES": "1",
+        **more,
     }
     with patch.dict(os.environ, given):
         return read_settings()

@@ -194,6 +194,7 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
     open_database(
         settings.database_url,
         max_connections=settings.threads + settings.worker_threads + settings.delivery_slots + 8,
+        pooler=settings.database_pooler,
     )
     use_replica(
         Replica(settings.replica_url, settings.threads, settings.replica_lag_seconds, note_replica)

@@ -15,7 +15,7 @@ import psycopg
 from peewee import fn
 
 from ussd_server.database.connections import UnsupportedDatabaseError
-from ussd_server.database.connections.postgres import Connection
+from ussd_server.database.connections.postgres import SETTINGS, Connection, is_behind_pooler
 from ussd_server.database.dialect import Dialect, Standbys
 
 # The oldest that the tests run on.
@@ -44,6 +44,11 @@ class Postgres(Dialect):
 
     name = "PostgreSQL"
     clock = "clock_timestamp()"
+
+    @property
+    def _pooler(self) -> str | None:
+        pooler: str | None = self.pool.connect_params["pooler"]
+        return pooler
 
     def check_version(self) -> None:
         (number,) = self.pool.execute_sql("SELECT current_setting('server_version_num')::integer").fetchone()
@@ -105,6 +110,9 @@ class Postgres(Dialect):
     def _all_prepared(self) -> Iterator[None]:
         """Prepare this thread's statements at their first use; otherwise psycopg waits for the sixth."""
         with self.pool.held_connection() as connection:
+            if self._pooler == "transaction":
+                yield
+                return
             threshold, connection.prepare_threshold = connection.prepare_threshold, 0
             try:
                 yield
@@ -133,6 +141,11 @@ class Postgres(Dialect):
     @contextmanager
     def only_migration(self) -> Iterator[None]:
         # A second process may wait here for as long as the first one's migrations take.
+        with self.pool.held_connection() as connection:
+            if self._pooler == "transaction" and is_behind_pooler(connection):
+                raise UnsupportedDatabaseError(
+                    "Migrations need the address of PostgreSQL itself in USSD_DATABASE_URL, not that of a pooler."
+                )
         self.pool.execute_sql("SET statement_timeout = 0")
         with self.without_timeouts():
             # Poll for the lock: CREATE INDEX CONCURRENTLY waits for every running statement, also for one that waits
@@ -142,6 +155,9 @@ class Postgres(Dialect):
             self.pool.execute_sql(f"SET lock_timeout = {_MIGRATION_LOCK_TIMEOUT_MS}")
             try:
                 yield
+                if self._pooler == "transaction":
+                    for name, value in SETTINGS.items():
+                        self.pool.execute_sql(f"ALTER ROLE CURRENT_USER SET {name} = '{value}'")
             finally:
                 self.pool.execute_sql("SELECT pg_advisory_unlock(%s)", (_MIGRATION_LOCK,))
                 self.pool.manual_close()

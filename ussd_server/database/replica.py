@@ -7,6 +7,7 @@ from typing import Any
 
 from peewee import ProgrammingError
 
+from ussd_server.database.connections import UnsupportedDatabaseError
 from ussd_server.database.connections.postgres import postgres_pool
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE
 from ussd_server.threads import CachedValue
@@ -46,7 +47,7 @@ class Replica:
             return None
         try:
             return list(query.clone().bind(self._database))
-        except (*DATABASE_TROUBLE, ProgrammingError):
+        except (*DATABASE_TROUBLE, ProgrammingError, UnsupportedDatabaseError):
             # After a migration the replica may lack the table or the column for a moment.
             self._away.set(True)
             self.close()
@@ -58,7 +59,7 @@ class Replica:
         """Return the lag in seconds; None when the server is away or not a replica."""
         try:
             (lag,) = self._database.execute_sql(_LAG, (_LONGEST_SILENCE_SECONDS,)).fetchone()
-        except DATABASE_TROUBLE:
+        except (*DATABASE_TROUBLE, UnsupportedDatabaseError):
             self.close()
             return None
         finally:

@@ -33,19 +33,19 @@ DATABASE_TROUBLE = (OperationalError, InterfaceError, MaxConnectionsExceeded)
 """Raised when the database is unreachable, overloaded or has no free connection. A later retry may succeed."""
 
 
-def open_database(url: str, max_connections: int) -> None:
+def open_database(url: str, max_connections: int, pooler: str | None = None) -> None:
     """Bind all tables to the database at `url` (`sqlite:///...` or `postgresql://...`).
 
     Closes the idle connections of the database that was open before. Connects to nothing yet. Raises ValueError for any
-    other kind of address.
+    other kind of address. `pooler` is that of `postgres_pool`.
     """
-    opened = database_at(url, max_connections)
+    opened = database_at(url, max_connections, pooler)
     if database.obj is not None:
         close_connections()
     database.initialize(opened.pool)
 
 
-def database_at(url: str, max_connections: int) -> Dialect:
+def database_at(url: str, max_connections: int, pooler: str | None = None) -> Dialect:
     """Return the dialect of the database at `url`, with its connection pool.
 
     Of several PostgreSQL hosts, the pool connects to the one that takes writes.
@@ -54,7 +54,7 @@ def database_at(url: str, max_connections: int) -> Dialect:
     if scheme == "sqlite":
         return Sqlite(sqlite_pool(url.removeprefix("sqlite:///"), max_connections))
     if scheme in ("postgresql", "postgres"):
-        return Postgres(postgres_pool(url, max_connections, **writable_host(url)))
+        return Postgres(postgres_pool(url, max_connections, pooler, **writable_host(url)))
     raise ValueError("the database address must begin with sqlite:/// or postgresql://")
 
 

@@ -14,6 +14,7 @@ from tests.console.browser.visitor import LOOKS, Console, Paths, Visitor
 from tests.support.example_client import OPERATOR
 from ussd_server.context import operator_context
 from ussd_server.models.clients import Login
+from ussd_server.providers.messages import Outcome, ProviderAnswer
 from ussd_server.services.clients.key_messages import CreateApiKey
 from ussd_server.services.mail import outbox
 from ussd_server.services.sessions.messages import BeginSession
@@ -208,6 +209,19 @@ def test_a_live_part_follows_what_happens(visitor: Visitor, console: Console) ->
         page.get_by_text("0 of 100").wait_for()
         console.services.auth.authenticate_key(key.apikey, key.apisecret, "192.0.2.1")
         page.get_by_text("1 of 100").wait_for()
+
+
+def test_the_title_says_how_much_needs_attention_while_the_page_is_open(visitor: Visitor, console: Console) -> None:
+    heartbeat = console.services.runtime.heartbeat
+    with visitor.tab() as page:
+        page.goto("/console")
+        count = int(page.locator("#figures").get_attribute("data-attention") or 0)
+        expect(page).to_have_title(f"{f'({count}) ' if count else ''}Overview · USSD console")
+        for _ in range(20):
+            heartbeat.count_call("sandbox", "ask", ProviderAnswer(Outcome.UNKNOWN), 100)
+        heartbeat.beat()
+        expect(page).to_have_title(f"({count + 1}) Overview · USSD console")
+    heartbeat.end()
 
 
 def test_a_live_part_keeps_the_focus_and_waits_while_its_text_is_selected(visitor: Visitor, console: Console) -> None:

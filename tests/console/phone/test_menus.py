@@ -12,8 +12,9 @@ from tests.support.shop import CODE, OPERATOR, VOUCHER, Shop, shop_document
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.gateways.messages import HandsetCall
+from ussd_server.menus.source.yaml_text import write_yaml
 from ussd_server.models.ussd import UssdSession
-from ussd_server.services.menus.messages import AssignCode, NameMenu
+from ussd_server.services.menus.messages import AssignCode, NameMenu, SaveDraft
 from ussd_server.services.sessions.messages import ListSessions
 from ussd_server.values import iso_milliseconds
 
@@ -72,6 +73,8 @@ def test_a_menu_is_uploaded_checked_bound_published_changed_and_rolled_back(
     visitor.post("/menus/shop/edit", text=wrong, do="save")
     visitor.post("/menus/shop/publish", draft_saved_at=shown_before)
     assert "it was saved anew" in visitor.get("/menus/shop/versions/draft").text
+    assert "Show them in the editor" in visitor.get("/menus/shop").text
+    assert re.search(r'/menus/shop/edit#line-\d+"', visitor.get("/menus/shop/edit").text)
     assert "The check found errors" in visitor.get("/menus/shop/versions/draft").text
     assert "Publish it" not in visitor.get("/menus/shop/versions/draft").text
     saved = services.menus.get(NameMenu("shop"), operator_context(example_client.id)).draft_saved_at
@@ -86,6 +89,18 @@ def test_a_menu_is_uploaded_checked_bound_published_changed_and_rolled_back(
     assert "Publish the draft" not in viewer.get("/menus/shop").text
     for path in ("/menus/shop/edit", "/menus/shop/publish", "/menus/shop/rollback", "/menus/new"):
         assert viewer.post(path).status_code == 403
+
+
+def test_a_draft_that_is_too_large_as_yaml_is_still_edited(
+    visit: Visit, services: Services, example_client: ExampleClient
+) -> None:
+    node = {"type": "menu", "text": {"en": "a"}, "options": [{"label": {"en": "b"}, "goto": "root"}] * 3}
+    document = shop_document(nodes={f"n{place}": node for place in range(350)})
+    services.menus.save_draft(SaveDraft("shop", document), operator_context(example_client.id))
+    assert len(json.dumps(document)) < 65_536 < len(write_yaml(document))
+    page = visit("developer").get("/menus/shop/edit")
+    assert page.status_code == 200
+    assert "The check" in page.text
 
 
 def test_a_session_is_a_conversation_with_its_secret_masked_and_is_replayed_against_the_draft(

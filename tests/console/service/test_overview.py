@@ -91,6 +91,8 @@ def test_a_provider_in_trouble_is_in_the_attention_box_the_title_and_the_charts(
     operator: Operators, visit: Visit, services: Services, clock: MovableClock
 ) -> None:
     ann, owner = operator("ann"), visit("owner")
+    assert "No background worker runs" in ann.get("/operator").text
+    services.runtime.heartbeat.beat()
     for page in (ann.get("/operator"), owner.get("")):
         assert "<title>(" not in page.text
         assert "Needs your attention" not in page.text

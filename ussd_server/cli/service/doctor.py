@@ -67,7 +67,7 @@ def _keep(settings: Settings, findings: Sequence[DoctorFinding]) -> None:
     # What is wrong with the database is among the findings already.
     with suppress(PeeweeException, UnsupportedDatabaseError):
         try:
-            open_database(settings.database_url, _CONNECTIONS)
+            open_database(settings.database_url, _CONNECTIONS, settings.database_pooler)
             if not missing_migrations():
                 keep_doctor(findings, database_now())
         finally:

@@ -120,7 +120,7 @@ def _database(settings: Settings, keyring: Keyring | None) -> Iterator[DoctorFin
             "database", "there is none yet", "Create it with `ussd-server migrate`, or start `ussd-server run`."
         )
         return
-    open_database(settings.database_url, _CONNECTIONS)
+    open_database(settings.database_url, _CONNECTIONS, settings.database_pooler)
     try:
         dialect().check_version()
         difference = abs((database_now() - datetime.now(UTC)).total_seconds())
@@ -136,7 +136,8 @@ def _database(settings: Settings, keyring: Keyring | None) -> Iterator[DoctorFin
         if (standbys := dialect().standbys()) is not None:
             yield losses_of_a_failover(standbys)
     except UnsupportedDatabaseError as refusal:
-        yield DoctorFinding("database", str(refusal), "Move to one that is supported: dump this one, restore it there.")
+        mend = "Do what it says, or move to one that is supported: dump this one, restore it there."
+        yield DoctorFinding("database", str(refusal), mend)
         return
     except PeeweeException as error:
         trouble = explain(error)

@@ -23,7 +23,22 @@ from ussd_server.database.connections import (
 
 # Our statements take milliseconds. A longer wait means that something is stuck.
 _STATEMENT_TIMEOUT_MS = 5000
-_LOCK_TIMEOUT_MS = 3000
+SETTINGS = {
+    "statement_timeout": str(_STATEMENT_TIMEOUT_MS),
+    "lock_timeout": "3000",
+    "idle_in_transaction_session_timeout": str(2 * _STATEMENT_TIMEOUT_MS),
+    "timezone": "UTC",
+}
+"""What every session is set to; times in milliseconds."""
+_SET_EACH = "SELECT " + ", ".join(f"set_config('{name}', '{value}', false)" for name, value in SETTINGS.items())
+_MISSING_POOLER = (
+    "A connection pooler stands between the service and PostgreSQL. Set USSD_DATABASE_POOLER to session or "
+    "transaction, as it is set there, or give USSD_DATABASE_URL the address of PostgreSQL itself."
+)
+_MISSING_LIMITS = (
+    "The database's user lacks its limits. Run `ussd-server migrate` once with the address of PostgreSQL itself in "
+    "USSD_DATABASE_URL."
+)
 # A frozen server does not enforce its own timeouts, but its machine still accepts what we send.
 _ANSWER_SECONDS = _STATEMENT_TIMEOUT_MS / 1000 + 1
 _REST_SECONDS = 1
@@ -64,6 +79,7 @@ class _Adapter(Psycopg3Adapter):
     _rests_until = 0.0  # by the monotonic clock
 
     def connect(self, db: PostgresqlDatabase, **params: Any) -> Connection:
+        pooler = params.pop("pooler")
         if time.monotonic() < self._rests_until:
             raise psycopg.OperationalError("the server did not answer a moment ago")
         try:
@@ -77,6 +93,7 @@ class _Adapter(Psycopg3Adapter):
                 f"This PostgreSQL database has the encoding {encoding}; UTF8 is needed "
                 "(CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0)."
             )
+        _set_session(connection, pooler)
         # Ids are text in this code, so making UUID objects would be wasted work.
         connection.adapters.register_loader("uuid", TextLoader)
         return connection
@@ -137,18 +154,46 @@ class _Pool(LendingPool, PooledPostgresqlDatabase):  # type: ignore[misc]
         return bool(conn.info.transaction_status == TransactionStatus.IDLE)
 
 
-def postgres_pool(url: str, max_connections: int, **named: str) -> Any:
-    """Return a connection pool for PostgreSQL. Connects to nothing yet."""
+def _set_session(connection: Connection, pooler: str | None) -> None:
+    """Set what the address cannot behind a pooler, and refuse a pooler that was not named."""
+    (statement_timeout,) = connection.execute("SELECT current_setting('statement_timeout', true)").fetchone() or ("",)
+    is_pooled = is_behind_pooler(connection)
+    if is_pooled and pooler is None:
+        connection.close()
+        raise UnsupportedDatabaseError(_MISSING_POOLER)
+    if pooler == "session" or (pooler == "transaction" and not is_pooled):
+        connection.execute(_SET_EACH)
+    elif pooler == "transaction" and statement_timeout != f"{_STATEMENT_TIMEOUT_MS // 1000}s":
+        connection.close()
+        raise UnsupportedDatabaseError(_MISSING_LIMITS)
+    connection.commit()
+
+
+def is_behind_pooler(connection: Connection) -> bool:
+    """Whether another program answers in the place of the server: it names processes that are not the server's."""
+    (pid,) = connection.execute("SELECT pg_backend_pid()").fetchone() or (0,)
+    return bool(pid != connection.info.backend_pid)
+
+
+def postgres_pool(url: str, max_connections: int, pooler: str | None = None, **named: Any) -> Any:
+    """Return a connection pool for PostgreSQL. Connects to nothing yet.
+
+    `pooler` is how a pooler between lends its connections: for a `session`, or for a `transaction`, where a session has
+    no settings and no prepared statements of its own.
+    """
+    if pooler is None:
+        named["options"] = " ".join(f"-c {name}={value}" for name, value in SETTINGS.items())
+    elif pooler == "transaction":
+        named["prepare_threshold"] = None
     return _Pool(
         url,
         **named,
+        pooler=pooler,
         max_connections=max_connections,
         timeout=CONNECT_TIMEOUT_SECONDS,
         connect_timeout=CONNECT_TIMEOUT_SECONDS,
         # Overrides PGCLIENTENCODING.
         client_encoding="UTF8",
-        options=f"-c statement_timeout={_STATEMENT_TIMEOUT_MS} -c lock_timeout={_LOCK_TIMEOUT_MS} "
-        f"-c idle_in_transaction_session_timeout={2 * _STATEMENT_TIMEOUT_MS} -c timezone=UTC",
     )
 
 

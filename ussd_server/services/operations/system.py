@@ -42,6 +42,11 @@ class SystemService:
         self._vault = runtime.vault
         self._clock = runtime.clock
 
+    def has_worker(self, context: RequestContext) -> bool:
+        """Whether a background worker sent its heartbeat within seven seconds."""
+        context.require_operator()
+        return any(worker.state == "running" for worker in self._heartbeat.workers())
+
     def show(self, context: RequestContext) -> SystemView:
         """The state of the parts now. A queue is a gauge without labels."""
         context.require_operator()

@@ -82,7 +82,6 @@ def show_menu(context: RequestContext, menu_id: str) -> str:
     is_draft = request.args.get("of") == "draft" or menu.published_version is None
     version = None if is_draft else menu.published_version
     scripts = menu.draft.get("scripts")
-    text = services().diagrams.text(NameVersion(menu_id), context)
     return render_template(
         "console/menus/menu.html",
         menu=menu,
@@ -90,7 +89,8 @@ def show_menu(context: RequestContext, menu_id: str) -> str:
         is_draft=is_draft,
         drop_offs=drop_offs,
         diagram=services().diagrams.draw(DrawMenu(menu_id, version, notes=_notes(drop_offs)), context),
-        report=services().menus.check(CheckMenu(menu_id, source=_source(text)), context),
+        report=services().menus.check(CheckMenu(menu_id), context),
+        leads_to_editor=context.may("menus:write"),
         screens=services().diagrams.fullest_screens(NameVersion(menu_id), context),
         scripts=[each for each in scripts if isinstance(each, dict)] if isinstance(scripts, list) else [],
         versions=services().menus.versions(NameMenu(menu_id), context),
@@ -105,7 +105,12 @@ def show_menu(context: RequestContext, menu_id: str) -> str:
 def edit_menu(context: RequestContext, menu_id: str) -> str:
     """The draft as text, with its check beside it."""
     text = services().diagrams.text(NameVersion(menu_id), context)
-    return _editor(menu_id, text, services().menus.check(CheckMenu(menu_id, source=_source(text)), context), None)
+    try:
+        report = services().menus.check(CheckMenu(menu_id, source=_source(text)), context)
+    except ServiceError:
+        # A draft that was saved as JSON can be too large as YAML. Its findings have no lines.
+        report = services().menus.check(CheckMenu(menu_id), context)
+    return _editor(menu_id, text, report, None)
 
 
 @console.page("POST", "/menus/<menu_id>/edit", needs="menus:write", max_body_bytes=_MOST_BYTES)
