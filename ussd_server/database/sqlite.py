@@ -106,6 +106,9 @@ class Sqlite(Dialect):
     def standbys(self) -> None:
         return None
 
+    def load(self) -> None:
+        return None
+
     def was_rolled_back(self, error: Exception) -> bool:
         return False
 

@@ -62,7 +62,7 @@ def check_database(settings: Settings, keyring: Keyring | None) -> Iterator[Doct
         yield from _partitions()
         is_read_only = database_fault() == "read-only"
         if (standbys := dialect().standbys()) is not None:
-            yield losses_of_a_failover(standbys)
+            yield losses_of_a_failover(standbys, are_accepted=settings.may_lose_commits)
     except UnsupportedDatabaseError as refusal:
         mend = "Do what it says, or move to one that is supported: dump this one, restore it there."
         yield DoctorFinding("database", str(refusal), mend)
@@ -94,13 +94,14 @@ def check_database(settings: Settings, keyring: Keyring | None) -> Iterator[Doct
         yield examine_replica(settings.replica_url, settings.replica_lag_seconds)
 
 
-def losses_of_a_failover(standbys: Standbys) -> DoctorFinding:
-    """Say what a failover to a standby could lose now."""
+def losses_of_a_failover(standbys: Standbys, *, are_accepted: bool) -> DoctorFinding:
+    """Say what a failover to a standby could lose now, and whether USSD_MAY_LOSE_COMMITS accepts that."""
     if standbys.are_synchronous:
         return DoctorFinding("failover", "loses nothing: a standby has each commit before it is answered")
     if standbys.number:
-        mend = "Set synchronous_standby_names on the primary if no answered payment may be forgotten."
-        return DoctorFinding("failover", "may lose the commits of the last moments: no standby is synchronous", mend)
+        found = "may lose the commits of the last moments: no standby is synchronous"
+        mend = "Set synchronous_standby_names on the primary, or accept the loss with USSD_MAY_LOSE_COMMITS=1."
+        return DoctorFinding("failover", found, None if are_accepted else mend)
     return DoctorFinding("failover", "there is no standby: without this server the last backup is what is left")
 
 
