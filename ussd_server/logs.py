@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import sys
 import threading
 import traceback
@@ -28,11 +29,15 @@ _FIELDS = frozenset({
     "event", "level", "at", "logger", "place", "error",
     "request_id", "client_id", "transaction_id", "event_id", "delivery_id", "mail_id", "webhook_id", "channel_id",
     "endpoint", "status", "code", "took_ms", "provider", "kind", "outcome", "trouble", "work", "why",
-    "provider_reference", "process", "version", "exit_status", "pause_seconds", "worker", "leases", "gap_seconds",
+    "provider_reference", "trace_id",
+    "process", "version", "exit_status", "pause_seconds", "worker", "leases", "gap_seconds",
 })  # fmt: skip
 
 
 _about: ContextVar[Mapping[str, str | None]] = ContextVar("about", default=MappingProxyType({}))
+_traceparent: ContextVar[str | None] = ContextVar("traceparent", default=None)
+# Version 00 of W3C's trace context: trace id, parent id, flags.
+_TRACEPARENT = re.compile("00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 
 
 class Logger:
@@ -72,6 +77,8 @@ def log_call(**fields: str | int | float | None) -> None:
     """Log how a request ended. Goes past `logging`, whose records and locks take longer than the rest of the line."""
     if call_lines is not None:
         line = {"event": "call", "level": "info", "logger": _CALLS, "at": datetime.now(UTC), **fields}
+        if (traceparent := _traceparent.get()) is not None:
+            line["trace_id"] = _trace_id(traceparent)
         call_lines.add(orjson.dumps(line, option=orjson.OPT_UTC_Z).decode())
 
 
@@ -210,9 +217,30 @@ def _now() -> str:
     return datetime.now(UTC).isoformat().replace("+00:00", "Z")
 
 
-def now_about(**ids: str | None) -> None:
-    """Put ids, and no earlier ones, on every line that this thread logs from now on."""
-    _about.set(ids)
+def now_about(*, traceparent: str | None = None, **ids: str | None) -> None:
+    """Put ids, and no earlier ones, on every line that this thread logs from now on.
+
+    `traceparent` is the caller's header: its trace is then the one of `trace_headers`. A malformed one counts as none.
+    """
+    if traceparent is not None and not _TRACEPARENT.fullmatch(traceparent):
+        traceparent = None
+    _traceparent.set(traceparent)
+    _about.set(ids if traceparent is None else {**ids, "trace_id": _trace_id(traceparent)})
+
+
+def current_traceparent() -> str | None:
+    """Return the caller's `traceparent`, for what this thread works on now."""
+    return _traceparent.get()
+
+
+def trace_headers() -> dict[str, str]:
+    """Return the headers that carry the caller's trace on to another server; none without a trace."""
+    traceparent = _traceparent.get()
+    return {} if traceparent is None else {"traceparent": traceparent}
+
+
+def _trace_id(traceparent: str) -> str:
+    return traceparent[3:35]
 
 
 def trace_of(error: BaseException) -> str:

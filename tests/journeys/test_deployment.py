@@ -58,10 +58,15 @@ def test_a_program_collects_money_over_tls(installed: Installed) -> None:
     assert installed.call("GET", "/api/balance", headers=installed.key)[2]["data"]["available"] == 5000
 
 
+TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+
 def test_one_request_id_leads_from_the_request_to_the_provider_and_the_clients_webhook(installed: Installed) -> None:
     request = {"type": "collection", "phone_number": "+256770000000", "amount": 100, "reference": "followed"}
     request["callback_url"] = f"http://127.0.0.1:{free_port()}/"
-    made = installed.call("POST", "/api/transactions", request, {"X-Request-Id": "followed-1", **installed.key})
+    made = installed.call(
+        "POST", "/api/transactions", request, {"X-Request-Id": "followed-1", "traceparent": TRACE, **installed.key}
+    )
     transaction_id, at_provider = (made[2]["data"][name] for name in ("transaction_id", "provider_reference"))
 
     def followed() -> list[dict[str, Any]]:
@@ -70,6 +75,7 @@ def test_one_request_id_leads_from_the_request_to_the_provider_and_the_clients_w
     eventually(
         lambda: {"call", "a provider was called", "a webhook was called"} <= {line["event"] for line in followed()}
     )
+    assert {line["trace_id"] for line in followed()} == {TRACE[3:35]}
     beyond = [line for line in followed() if line["event"] != "call"]
     assert {line["transaction_id"] for line in beyond} == {transaction_id}
     (asked,) = [line for line in beyond if line["event"] == "a provider was called"]

@@ -18,6 +18,7 @@ from httpcore2._backends.sync import SyncStream
 from testbed.ports import free_port
 from tests.outbound.certificates import certified
 from tests.outbound.strange_server import Manner, StrangeServer, Visit, answer, polite
+from ussd_server.logs import now_about
 from ussd_server.outbound.addresses import AddressGuard
 from ussd_server.outbound.transport import HttpExchange, SendState, Transport, TransportFailure
 
@@ -54,6 +55,15 @@ def test_a_complete_answer_is_given_with_status_headers_and_body(transport: Tran
         None,
     )
     assert got.headers["x-trace"] == "7"
+
+
+def test_the_trace_of_the_work_goes_with_every_request(transport: Transport) -> None:
+    trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    with StrangeServer(polite(answer())) as server:
+        now_about(traceparent=trace)
+        transport.exchange("POST", server.url, timeout_seconds=LONG_SECONDS)
+        now_about()
+        assert f"\r\ntraceparent: {trace}\r\n".encode() in server.visits[0].requests[0]
 
 
 def test_the_request_arrives_as_it_was_given(transport: Transport) -> None:

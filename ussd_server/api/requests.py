@@ -47,7 +47,7 @@ def begin_request() -> CurrentRequest:
     # The call holds the request itself, because each use of Flask's proxy costs a microsecond.
     given: Request = request._get_current_object()  # type: ignore[attr-defined]
     request_id = request_id_from(given.headers.get("X-Request-Id"))
-    now_about(request_id=request_id)
+    now_about(request_id=request_id, traceparent=given.headers.get("traceparent"))
     current = g.current_request = CurrentRequest(given, request_id, is_management(given.environ["PATH_INFO"]))
     return current
 

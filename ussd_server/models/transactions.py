@@ -21,9 +21,9 @@ class Transaction(Table):
     for it at the provider, stored before the first byte leaves. `asked_at` is null while it is certain that nothing
     was sent. `due_at` is when the worker must act again (null: nothing left to do) and `due_source` what brought
     that forward; `leased_until` is set while a worker has it. A review that was opened and not closed waits for an
-    operator; `review_note` says how it ended and who decided it. `request_id` is that of the call which created
-    it, for the logs. `payout_id` is the payout that it is a row of. `key_id`
-    is the API key that paid it, or that approved its payout.
+    operator; `review_note` says how it ended and who decided it. `request_id` and `traceparent` are those of the call
+    which created it, for the logs and for other servers. `payout_id` is the payout that it is a row of. `key_id` is
+    the API key that paid it, or that approved its payout.
     """
 
     id = IdField(primary_key=True)
@@ -65,6 +65,7 @@ class Transaction(Table):
     review_closed_at = MomentField(null=True)
     review_note = TextField(null=True)
     request_id = TextField(null=True)
+    traceparent = TextField(null=True)
     payout_id = IdField(null=True)
     key_id = IdField(null=True)
 

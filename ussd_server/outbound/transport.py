@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import httpcore2
 import httpx2
 
+from ussd_server.logs import trace_headers
 from ussd_server.outbound.addresses import AddressGuard, AddressRefusedError, Target
 from ussd_server.outbound.bounded_network import (
     CONNECT_SECONDS,
@@ -153,6 +154,7 @@ class Transport:
             "Accept-Encoding": "identity",
             "User-Agent": "ussd-server",
             "Content-Length": str(len(body)),
+            **trace_headers(),
         } | headers
         if method == "GET" and not body:
             del headers["Content-Length"]

@@ -11,12 +11,14 @@ from tests.conftest import MovableClock
 from tests.services.webhooks.receivers import Receiver, answering, deliver, happen, only_delivery, subscribe
 from tests.support.money import a_client, request, work
 from ussd_server.bootstrap import Services
+from ussd_server.logs import now_about
 from ussd_server.models.webhooks import Delivery, Webhook
 from ussd_server.outbound.addresses import AddressGuard
 from ussd_server.outbound.transport import Transport
 from ussd_server.services.webhooks.deliveries import DeliveryService, RetrySchedule
 from ussd_server.services.webhooks.messages import NameEvent, NameWebhook, RotateCallbacks, RotateWebhook
 
+TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 HOUR = 3600.0
 DAY = 24 * HOUR
 
@@ -51,6 +53,18 @@ def test_every_step_of_a_transaction_arrives_in_its_order(services: Services, cl
         deliver(services)
     steps = ("created", "submitted", "pending", "failed", "succeeded", "needs_review")
     assert receiver.types == [f"transaction.{step}" for step in steps]
+
+
+def test_a_webhook_carries_the_trace_of_the_call_that_created_its_payment(services: Services) -> None:
+    call = a_client()
+    with Receiver() as receiver:
+        subscribe(services, call, receiver.url)
+        for number, given in enumerate((TRACE, TRACE.upper(), None)):
+            now_about(traceparent=given)
+            services.transactions.create(request(reference=f"order-{number}"), call)
+        deliver(services)
+        now_about()
+    assert sorted(received.headers.get("traceparent", "") for received in receiver.calls) == ["", "", TRACE]
 
 
 def test_a_webhook_gets_only_the_types_it_asked_for_and_only_of_its_client(

@@ -81,6 +81,7 @@ class Settlement:
             request_id=claimed.request_id,
             transaction_id=claimed.id,
             provider_reference=claimed.provider_reference,
+            traceparent=claimed.traceparent,
         )
         provider = self._providers.get(claimed.provider or "")
         if provider is None:

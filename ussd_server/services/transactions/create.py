@@ -14,6 +14,7 @@ from peewee import IntegrityError
 
 from ussd_server.database.columns import values_of
 from ussd_server.database.unit_of_work import GroupCommit, database, dialect
+from ussd_server.logs import current_traceparent
 from ussd_server.models.events import Event
 from ussd_server.models.transactions import StatusChange, Transaction
 from ussd_server.runtime import Runtime
@@ -178,6 +179,7 @@ class TransactionCreator:
             due_at=due_at or now,
             due_source=Source.POLL,
             provider_reference=name,
+            traceparent=current_traceparent(),
             **columns,
         )
         return Draft(row, terms)

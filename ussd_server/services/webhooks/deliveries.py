@@ -16,7 +16,7 @@ from typing import Any
 from peewee import fn
 
 from ussd_server.database.unit_of_work import advisory_lock, for_update, release_connection, unit_of_work
-from ussd_server.logs import Logger, now_about
+from ussd_server.logs import Logger, now_about, trace_headers
 from ussd_server.models.events import EVENT_FORMAT, Event
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.webhooks import Delivery, Webhook
@@ -103,7 +103,8 @@ class DeliveryService:
         event = Event.get_by_id(delivery.event_id)
         now_about(delivery_id=delivery.id, webhook_id=webhook.id, event_id=event.id, **_origin_of(event))
         body = event_body(event)
-        headers = {"Content-Type": "application/json", **self._signature(webhook, delivery.event_id).headers(body)}
+        signature = self._signature(webhook, delivery.event_id)
+        headers = {"Content-Type": "application/json", **signature.headers(body), **trace_headers()}
         release_connection()
         exchange = self._transport.exchange(
             "POST",
@@ -174,11 +175,12 @@ class DeliveryService:
 
 
 def _origin_of(event: Event) -> dict[str, str | None]:
-    """The transaction that an event is about, and the id of the call that recorded it; nothing for other events."""
+    """The transaction that an event is about, with id and trace of the call that created it; nothing for others."""
     if not event.type.startswith("transaction."):
         return {}
-    recorded_by = Transaction.select(Transaction.request_id).where(Transaction.id == event.object_id)
-    return {"transaction_id": event.object_id, "request_id": recorded_by.scalar()}
+    recorded_by = Transaction.select(Transaction.request_id, Transaction.traceparent)
+    found = recorded_by.where(Transaction.id == event.object_id).dicts().first()
+    return {"transaction_id": event.object_id, **(found or {})}
 
 
 def _due_heads(webhook: Webhook, now: datetime, limit: int) -> Any:

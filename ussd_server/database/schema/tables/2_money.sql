@@ -43,6 +43,7 @@ CREATE TABLE transactions (
     review_closed_at timestamptz,
     review_note text,
     request_id text,
+    traceparent text,
     payout_id uuid,
     key_id uuid,
     CHECK ((failure_code IS NOT NULL) = (status = 'failed')),
