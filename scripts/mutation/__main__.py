@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
@@ -37,27 +38,30 @@ _LONGEST_SECONDS = 600
 
 
 def main() -> None:
-    """Try a sample of mutants; show each, and at the end how many died."""
+    """Try a sample of mutants; show each, and at the end, or at Ctrl-C, how many died."""
     arguments = _parser().parse_args()
     found = {name: list(_all_of(name)) for name in arguments.targets}
     sample = [(name, mutant) for name, mutants in found.items() for mutant in mutants]
-    if arguments.sample:
-        sample = random.Random(arguments.seed).sample(sample, min(arguments.sample, len(sample)))
+    # A smaller sample of the same seed is the beginning of a larger one.
+    random.Random(arguments.seed).shuffle(sample)
+    sample = sample[: arguments.sample]
     died: Counter[str] = Counter()
     lived: dict[str, list[Mutant]] = defaultdict(list)
-    with tempfile.TemporaryDirectory(prefix="mutants") as folder:
+    with tempfile.TemporaryDirectory(prefix="mutants") as folder, suppress(KeyboardInterrupt):
         copy = Path(folder)
         _copy_checkout(copy)
         for place, (name, mutant) in enumerate(sample, 1):
             began = time.monotonic()
-            is_noticed = _is_noticed(copy, mutant, TARGETS[name][1])
-            died[name] += is_noticed
-            if not is_noticed:
+            if is_noticed := _is_noticed(copy, mutant, TARGETS[name][1]):
+                died[name] += 1
+            else:
                 lived[name].append(mutant)
             took = timedelta(seconds=round(time.monotonic() - began))
             print(f"{place}/{len(sample)} {took} {'died ' if is_noticed else 'LIVED'} {mutant.name}", flush=True)
     unexplained = [mutant for mutants in lived.values() for mutant in mutants if mutant.name not in REASONS]
-    print(f"{died.total()} of {len(sample)} mutants died; {len(unexplained)} of the others have no reason")
+    print(
+        f"{died.total()} of {died.total() + sum(map(len, lived.values()))} mutants died; {len(unexplained)} of the others have no reason"
+    )
     if arguments.page:
         counts = {name: (len(found[name]), died[name] + len(lived[name]), died[name]) for name in found}
         write_page(arguments.page, arguments.seed, counts, [each for group in lived.values() for each in group])
