@@ -59,9 +59,8 @@ def main() -> None:
             took = timedelta(seconds=round(time.monotonic() - began))
             print(f"{place}/{len(sample)} {took} {'died ' if is_noticed else 'LIVED'} {mutant.name}", flush=True)
     unexplained = [mutant for mutants in lived.values() for mutant in mutants if mutant.name not in REASONS]
-    print(
-        f"{died.total()} of {died.total() + sum(map(len, lived.values()))} mutants died; {len(unexplained)} of the others have no reason"
-    )
+    tried = died.total() + sum(map(len, lived.values()))
+    print(f"{died.total()} of {tried} mutants died; {len(unexplained)} of the others have no reason")
     if arguments.page:
         counts = {name: (len(found[name]), died[name] + len(lived[name]), died[name]) for name in found}
         write_page(arguments.page, arguments.seed, counts, [each for group in lived.values() for each in group])
