@@ -22,7 +22,10 @@ _SERVICES = "ussd_server/services"
 _THEN = ["tests/services/test_locks.py", "tests/blueprints/money", "tests/database/test_ledger_entries.py"]
 # By what is mutated: the tests that have to notice it.
 TARGETS = {
-    "accounts": ([f"{_SERVICES}/accounts"], ["tests/services/accounts", "tests/services/settlement/test_failures.py"]),
+    "accounts": (
+        [f"{_SERVICES}/accounts"],
+        ["tests/services/accounts", "tests/services/transactions/test_explanation.py"],
+    ),
     "transactions": ([f"{_SERVICES}/transactions"], ["tests/services/transactions"]),
     "settlement": ([f"{_SERVICES}/settlement"], ["tests/services/settlement"]),
     "payouts": ([f"{_SERVICES}/payouts"], ["tests/services/payouts"]),
