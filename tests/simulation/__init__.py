@@ -1,1 +1,1 @@
-"""A simulated world: the real services and their real SQL under one scheduler, with a seed."""
+"""Simulated worlds, the checker that judges their histories, and `scripts/simulate`."""

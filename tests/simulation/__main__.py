@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from queue import Queue
 from typing import Any
 
@@ -64,7 +65,15 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many processes")
     parser.add_argument("--bug", help="plant a bug (tests/simulation/bugs.py)")
     parser.add_argument("--no-shrinking", action="store_true", help="do not shorten the plan of a violation")
+    parser.add_argument("--report", type=Path, help="write docs/RELIABILITY.md from results that were kept, and end")
+    parser.add_argument("--keep", type=argparse.FileType("a"), help="append the result of each seed to a file")
     given = parser.parse_args()
+    if given.report:
+        # It reads the program, which the seeds do in processes of their own.
+        from tests.simulation.report import read, write
+
+        write(read(given.report))
+        return 0
     seeds = range(given.first, given.first + given.seeds)
     sums: Counter[str] = Counter()
     pairs: Counter[tuple[str, str]] = Counter()
@@ -72,6 +81,8 @@ def main() -> int:
     with Progress(disable=not sys.stderr.isatty()) as progress:
         shown = progress.add_task("simulated days", total=len(seeds))
         for result in results(seeds, given.days, given.bug, given.jobs, not given.no_shrinking):
+            if given.keep:
+                print(json.dumps(result | {"bug": given.bug, "days": given.days}), file=given.keep, flush=True)
             if result["violations"]:
                 progress.stop()
                 _show(result)

@@ -214,12 +214,17 @@ def sums_agree(history: History) -> Iterator[str]:
     for client in history.of["client"]:
         own = [line for line in accounts.values() if line["client_id"] == client["client"]]
         has = sum(line["balance_cents"] for line in own if line["name"] in ("main", "shortfall"))
-        should = client["cents"]
+        holds = sum(line["reserved_cents"] for line in own)
+        should, should_hold = client["cents"], 0
         for row in history.transactions.values():
-            if row["client_id"] == client["client"] and row["status"] in SUCCESSFUL and row["type"] != "deposit":
+            if row["client_id"] != client["client"] or row["type"] == "deposit":
+                continue
+            if row["status"] in SUCCESSFUL:
                 should += row["amount_cents"] * (1 if row["type"] == "collection" else -1) - row["fee_cents"]
-        if has != should:
-            yield f"client {client['place']} has {has} instead of {should}"
+            elif row["status"] != "failed" and row["type"] != "collection":
+                should_hold += row["amount_cents"] + row["fee_cents"]
+        if (has, holds) != (should, should_hold):
+            yield f"client {client['place']} has {has}, {holds} of it reserved, instead of {should} and {should_hold}"
 
 
 def refunds_stay_within(history: History) -> Iterator[str]:

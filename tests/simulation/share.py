@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 import sys
 
-from tests.simulation import virtual_time
+from tests.simulation.worlds import virtual_time
 
 
 def main() -> None:
     """Run the seeds that the command line names."""
     virtual_time.install()
-    from tests.simulation.seeds import run_seeds
+    from tests.simulation.worlds.seeds import run_seeds
 
     run_seeds(*json.loads(sys.argv[1]))
 

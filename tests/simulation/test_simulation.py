@@ -6,7 +6,7 @@ import pytest
 
 from tests.simulation.__main__ import results
 
-_DAYS = 0.3
+_DAYS = 0.2
 
 
 def test_fifty_worlds_hold_every_promise() -> None:

@@ -15,11 +15,12 @@ from typing import Any
 
 from greenlet import getcurrent, greenlet
 
-from tests.simulation.virtual_time import TIME
+from tests.simulation.worlds.virtual_time import TIME
 
 # How long a worker waits between two looks for work.
 _TICK_SECONDS = 0.25
 _MOST_ROUNDS = 16
+_DELIVERIES = "deliveries"
 # While a worker holds a lease, heartbeats go on.
 _MOST_ROUNDS_OF_LEASES = 3
 
@@ -88,6 +89,7 @@ class Scheduler:
 
         def run(*_: object) -> None:
             try:
+                self._check(task)
                 work()
             except Killed:
                 pass
@@ -160,7 +162,15 @@ class Scheduler:
     def note_activity(self) -> None:
         """Something was written, and there may be work for idle tasks."""
         self.activity += 1
-        self._rounds.clear()
+        # Deliveries that a receiver holds up are not looked for more often because payments go on.
+        is_delivery = self.current is not None and self.current.step == _DELIVERIES
+        for step in list(self._rounds):
+            if (step == _DELIVERIES) == is_delivery:
+                del self._rounds[step]
+
+    def note_new_events(self) -> None:
+        """Events wait for the relay."""
+        self._rounds.pop(_DELIVERIES, None)
 
     def point(self, moment: str, *, may_switch: bool = True) -> None:
         """A moment between two database transactions, or around a call: a fault may strike, and others may run."""

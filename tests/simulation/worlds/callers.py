@@ -9,10 +9,10 @@ from itertools import count
 from typing import Any
 from urllib.parse import urlencode
 
-from tests.simulation.database import SqliteWorld
-from tests.simulation.plan import Incident
-from tests.simulation.processes import Fleet
-from tests.simulation.scheduler import Scheduler
+from tests.simulation.worlds.database import SqliteWorld
+from tests.simulation.worlds.plan import Incident
+from tests.simulation.worlds.processes import Fleet
+from tests.simulation.worlds.scheduler import Scheduler
 from tests.support.shop import CODE, Shop
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext, operator_context

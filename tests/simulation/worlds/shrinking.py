@@ -6,8 +6,8 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
-from tests.simulation.plan import Incident
-from tests.simulation.world import Outcome
+from tests.simulation.worlds.plan import Incident
+from tests.simulation.worlds.world import Outcome
 
 _MOST_LINES = 60
 _SENTENCES = {

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
-import json
 import logging
 import os
 import random
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -19,21 +16,25 @@ from typing import Any
 from unittest.mock import patch
 
 import ussd_server.values
-from tests.simulation.callers import Callers
-from tests.simulation.database import SqliteWorld, trouble
-from tests.simulation.plan import DAY_SECONDS, Incident
-from tests.simulation.processes import Fleet, Receiver
-from tests.simulation.provider import SimulatedProvider
-from tests.simulation.scheduler import Process, Scheduler, Task
-from tests.simulation.virtual_time import STARTED_AT, TIME
+from tests.simulation.worlds.callers import Callers
+from tests.simulation.worlds.database import SqliteWorld, trouble
+from tests.simulation.worlds.outcome import Mistakes, Outcome
+from tests.simulation.worlds.plan import DAY_SECONDS, Incident
+from tests.simulation.worlds.processes import Fleet, Receiver
+from tests.simulation.worlds.provider import SimulatedProvider
+from tests.simulation.worlds.scheduler import Process, Scheduler, Task
+from tests.simulation.worlds.virtual_time import STARTED_AT, TIME
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.services.operations.book_check.check import check_ranges
 from ussd_server.services.reconciliation.messages import ReconcileStatement
+from ussd_server.services.settlement.messages import EndReview
 from ussd_server.settings import Settings, read_settings
 
 # After the bad days: long enough for the last repeat of a webhook and the slowest enquiry.
 _QUIET_DAYS = 3
+_REVIEWED_AFTER_HOURS = (7.0, 30.0, 60.0)
+_SUCCESSFUL = ("succeeded", "reversed")
 _NOTICE_SECONDS = 15.0
 _TABLES = {
     "account": "SELECT id, client_id, name, balance_cents, reserved_cents FROM ledger_accounts",
@@ -47,23 +48,6 @@ _DUE = "(SELECT min(due_at) FROM {0} WHERE due_at IS NOT NULL AND leased_until I
 _LEASED = "(SELECT min(leased_until) FROM {0} WHERE due_at IS NOT NULL)"
 _OF_EACH = ", ".join(f"{_DUE}, {_LEASED}".format(table) for table in ("transactions", "payouts", "deliveries"))
 _HORIZON = f"SELECT EXISTS (SELECT 1 FROM pending_events), {_OF_EACH}"
-
-
-@dataclass
-class Outcome:
-    """What a world left: its history as lines, and the counts of points, faults and calls."""
-
-    history: list[dict[str, Any]]
-    points: Counter[tuple[str, str]]
-    faults: Counter[tuple[str, str]]
-
-    def text(self) -> str:
-        """The history as it is written to a file."""
-        return "".join(json.dumps(line, sort_keys=True) + "\n" for line in self.history)
-
-    def digest(self) -> str:
-        """Two runs of one plan have the same."""
-        return hashlib.sha256(self.text().encode()).hexdigest()
 
 
 class World:
@@ -82,7 +66,7 @@ class World:
         self.callers = Callers(self.scheduler, self.database, self.fleet, self.note)
         self._outside = Process("outside")
         self._rng = Random(f"{name}/world")
-        self._log = _Mistakes(self.note)
+        self._log = Mistakes(self.note)
         self._is_losing = False
         self._clocks_differ_until = 0.0
 
@@ -107,6 +91,8 @@ class World:
                 )
             self.scheduler.run(days * DAY_SECONDS)
             self._calm_down()
+            for hours in _REVIEWED_AFTER_HOURS:
+                self.scheduler.spawn(self._outside, "review", partial(self._review, operator), hours * 3600.0)
             self.scheduler.run((days + _QUIET_DAYS) * DAY_SECONDS)
             self._end(operator)
         finally:
@@ -183,6 +169,21 @@ class World:
         for process in self._processes():
             process.armed = None
 
+    def _review(self, services: Services) -> None:
+        """Two operators end the open reviews by what the provider's book says."""
+        open_reviews = self.database.rows(
+            "SELECT id, provider_reference, status FROM transactions "
+            "WHERE review_opened_at IS NOT NULL AND review_closed_at IS NULL ORDER BY id"
+        )
+        for transaction_id, reference, status in open_reviews:
+            entry = self.provider.book.get(reference)
+            has_succeeded = entry is not None and entry.status(TIME.now) == "succeeded"
+            is_settled = status in _SUCCESSFUL or (status == "failed" and not has_succeeded)
+            decision = None if is_settled else has_succeeded
+            request = EndReview(transaction_id, "as the provider says", "Ann", "Ben", has_succeeded=decision)
+            services.reviews.end(request, operator_context())
+            self.note("reviewed", transaction=transaction_id, decision=decision)
+
     def _end(self, services: Services) -> None:
         self.note("end")
         for entry in self.provider.book.values():
@@ -224,6 +225,8 @@ class World:
     def _horizon(self) -> dict[str, float]:
         ((pending, *moments),) = self.database.rows(_HORIZON)
         transactions, leased, payouts, also, deliveries, too = map(_seconds_of, moments)
+        if pending:
+            self.scheduler.note_new_events()
         first_lease = min(leased, also, too)
         # A lease whose worker is dead or frozen is taken over, or it ends.
         is_silent = first_lease < float("inf") and self.fleet.has_silent_worker
@@ -235,22 +238,6 @@ class World:
             "timekeeper": TIME.now if TIME.now < self._clocks_differ_until else float("inf"),
             "": TIME.now if is_silent else float("inf"),
         }
-
-
-class _Mistakes(logging.Handler):
-    """Notes what the program logs as a mistake of its own."""
-
-    def __init__(self, note: Callable[..., None]) -> None:
-        super().__init__(logging.ERROR)
-        self._note = note
-
-    def emit(self, record: logging.LogRecord) -> None:
-        line = json.loads(record.getMessage())
-        line.pop("at")
-        if str(line.get("error", "")).startswith("OperationalError at _strike"):
-            # A connection that broke is logged, and is no mistake.
-            return
-        self._note("mistake", error=str(line), step="log")
 
 
 def _begin_randomness(seed: int, first_id: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
@@ -14,11 +14,11 @@ from peewee import OperationalError
 
 from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.messages import Outcome, ProviderAnswer
-from ussd_server.services.settlement import settlement
+from ussd_server.services.settlement import outcomes, provider_answers, settlement
 from ussd_server.services.settlement.settlement import Settlement
 from ussd_server.services.transactions.create import TransactionCreator, batch_of
 from ussd_server.services.transactions.names import ProviderReferences
-from ussd_server.services.webhooks import deliveries
+from ussd_server.services.webhooks import deliveries, relay
 
 Plant = Callable[[], Any]
 
@@ -95,28 +95,52 @@ def _refunds_under_way_do_not_count() -> Any:
     return patch.object(refunds, "_IS_GIVEN_BACK", Transaction.status == "succeeded")
 
 
+def _reservation_is_kept() -> Any:
+    """A payment that fails keeps its money reserved."""
+    fail = provider_answers.fail
+
+    def without_release(row: Any, *rest: Any, **more: Any) -> None:
+        with patch.object(outcomes, "holds_of", lambda _: []):
+            fail(row, *rest, **more)
+
+    return patch.object(provider_answers, "fail", without_release)
+
+
+def _no_transaction(*modules: Any) -> Plant:
+    """Statements that belong together are committed one by one."""
+    return lambda: _together(*(patch.object(module, "unit_of_work", nullcontext) for module in modules))
+
+
 @contextmanager
 def _together(*patches: Any) -> Iterator[None]:
-    with patches[0], patches[1]:
+    with ExitStack() as stack:
+        for each in patches:
+            stack.enter_context(each)
         yield
 
 
 _FAILED = ProviderAnswer(Outcome.FAILED, FailureCode.PROVIDER_ERROR)
-BUGS: dict[str, Plant] = {
-    "reference-at-random": _reference_drawn_at_random,
-    "silence-is-failure": _answers_read_as(Outcome.UNKNOWN, _FAILED),
-    "not-found-is-failure": _answers_read_as(Outcome.NOT_FOUND, _FAILED),
-    "pending-is-success": _answers_read_as(Outcome.PENDING, ProviderAnswer(Outcome.SUCCEEDED)),
-    "failure-is-final": _failure_is_final,
-    "endless-lease": _lease_outlives_its_call,
-    "answer-before-commit": _answered_without_a_commit,
-    "silent-receiver": _silence_of_a_receiver_counts_as_taken,
-    "refund-twice": _refunds_under_way_do_not_count,
+_NOT_SENT = ProviderAnswer(Outcome.NOT_SENT)
+_SUCCEEDED = ProviderAnswer(Outcome.SUCCEEDED)
+BUGS: dict[str, tuple[str, Plant]] = {
+    "reference-at-random": ("a payment's name at its provider is drawn at random", _reference_drawn_at_random),
+    "silence-is-failure": ("silence counts as failure", _answers_read_as(Outcome.UNKNOWN, _FAILED)),
+    "silence-is-not-sent": ("silence counts as never sent", _answers_read_as(Outcome.UNKNOWN, _NOT_SENT)),
+    "not-found-is-failure": ("`not found` counts as failure", _answers_read_as(Outcome.NOT_FOUND, _FAILED)),
+    "pending-is-success": ("an accepted payment counts as paid", _answers_read_as(Outcome.PENDING, _SUCCEEDED)),
+    "skipped-enquiry": ("nothing is enquired after a failure", _failure_is_final),
+    "endless-lease": ("a lease outlives its worker, and no other takes over", _lease_outlives_its_call),
+    "answer-before-commit": ("a payment is answered although its commit failed", _answered_without_a_commit),
+    "silent-receiver": ("a webhook without an answer counts as taken", _silence_of_a_receiver_counts_as_taken),
+    "refund-twice": ("refunds under way do not count against the collection", _refunds_under_way_do_not_count),
+    "kept-reservation": ("a failed payment keeps its money reserved", _reservation_is_kept),
+    "torn-settlement": ("an outcome is written without a transaction", _no_transaction(settlement)),
+    "torn-relay": ("deliveries are made without a transaction", _no_transaction(relay)),
 }
 
 
 @contextmanager
 def planted(name: str) -> Iterator[None]:
     """Plant a bug for a while."""
-    with BUGS[name]():
+    with BUGS[name][1]():
         yield

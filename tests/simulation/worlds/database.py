@@ -13,8 +13,8 @@ from typing import Any
 
 from peewee import OperationalError
 
-from tests.simulation.scheduler import Scheduler
-from tests.simulation.virtual_time import TIME
+from tests.simulation.worlds.scheduler import Scheduler
+from tests.simulation.worlds.virtual_time import TIME
 from ussd_server.database.schema import migrate
 from ussd_server.database.unit_of_work import close_connections, database, open_database
 from ussd_server.security.key_ring import Keyring

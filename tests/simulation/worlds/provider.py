@@ -12,8 +12,8 @@ from datetime import timedelta, timezone
 from random import Random
 from typing import Any
 
-from tests.simulation.scheduler import Process, Scheduler
-from tests.simulation.virtual_time import STARTED_AT, TIME
+from tests.simulation.worlds.scheduler import Process, Scheduler
+from tests.simulation.worlds.virtual_time import STARTED_AT, TIME
 from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.messages import (
     MOST_CENTS,

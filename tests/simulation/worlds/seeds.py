@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import tempfile
 from collections import Counter
@@ -9,18 +10,20 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from tests.simulation import virtual_time
-from tests.simulation.bugs import planted
 from tests.simulation.checker import judge
-from tests.simulation.plan import plan_of
-from tests.simulation.shrinking import in_words, shrunk
-from tests.simulation.world import Outcome, run
+from tests.simulation.worlds import virtual_time
+from tests.simulation.worlds.bugs import planted
+from tests.simulation.worlds.plan import plan_of
+from tests.simulation.worlds.shrinking import in_words, shrunk
+from tests.simulation.worlds.world import Outcome, run
 
 _MEMORY = Path("/dev/shm")
 
 
 def run_seeds(first: int, step: int, count: int, days: float, bug: str | None, shrinks: bool) -> None:
     """Run the seeds, and stop after the first with a violation."""
+    # Objects of a world are few and die together.
+    gc.disable()
     with ExitStack() as stack:
         place = str(_MEMORY) if _MEMORY.is_dir() else None
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="simulated-", dir=place)))
@@ -41,6 +44,7 @@ def run_seeds(first: int, step: int, count: int, days: float, bug: str | None, s
             }
             if violations and shrinks:
                 line["words"] = _shortest(seed, days, folder, violations[0][0], plan)
+            gc.collect()
             line["seconds"] = round(virtual_time.processor_seconds() - began_at, 3)
             print(json.dumps(line), flush=True)
             if violations:
