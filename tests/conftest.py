@@ -52,6 +52,7 @@ _NEEDS = {
     "needs_pgbouncer": ("pgbouncer",),
     "needs_php": ("php",),
     "needs_promtool": ("promtool",),
+    "needs_spin": ("spin", "gcc"),
     "needs_systemd": ("systemd-analyze",),
 }
 

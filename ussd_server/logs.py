@@ -28,7 +28,7 @@ _FIELDS = frozenset({
     "event", "level", "at", "logger", "place", "error",
     "request_id", "client_id", "transaction_id", "event_id", "delivery_id", "mail_id", "webhook_id", "channel_id",
     "endpoint", "status", "code", "took_ms", "provider", "kind", "outcome", "trouble", "work", "why",
-    "process", "version", "exit_status", "pause_seconds", "worker", "leases", "gap_seconds",
+    "provider_reference", "process", "version", "exit_status", "pause_seconds", "worker", "leases", "gap_seconds",
 })  # fmt: skip
 
 

@@ -86,6 +86,7 @@ class Settings:
     console_idle_seconds: int
     console_phone_pays: bool
     hold_money: bool
+    may_lose_commits: bool
     operator_addresses: tuple[str, ...]
 
     @property
@@ -195,6 +196,7 @@ def _read_table(env: Env, data_dir: Path, providers: Mapping[str, ProviderAccess
         console_idle_seconds=env.int("CONSOLE_IDLE_SECONDS", 1800, validate=validate.Range(60, 43_200)),
         console_phone_pays=env.bool("CONSOLE_PHONE_PAYS", False),
         hold_money=env.bool("HOLD_MONEY", False),
+        may_lose_commits=env.bool("MAY_LOSE_COMMITS", False),
         reports_dir=env.path("REPORTS_DIR", None),
         statement_headings=env.path("STATEMENT_HEADINGS", None),
         ca_file=env.path("CA_FILE", None),

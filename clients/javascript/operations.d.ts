@@ -811,6 +811,7 @@ export interface WebhookTest {
   /** The `id` of the webhook under test. */
   webhook_id: string;
 }
+export type MenuDocument = { [name: string]: any };
 /** Every operation of the data API; those with pages have an iterator too. */
 export class Operations {
   /**
@@ -1058,7 +1059,7 @@ export class Operations {
    *
    * Permission: `menus:write`.
    */
-  saveDraft(menuId: string, body?: JsonObject | string | Uint8Array, query?: { contentType?: string }): Promise<CheckReport>;
+  saveDraft(menuId: string, body?: MenuDocument | JsonObject | string | Uint8Array, query?: { contentType?: string }): Promise<CheckReport>;
   /**
    * Return a menu with its draft and its published document.
    *
@@ -1070,7 +1071,7 @@ export class Operations {
    *
    * Permission: `menus:read`.
    */
-  checkMenu(menuId: string, body?: JsonObject | string | Uint8Array, query?: { contentType?: string }): Promise<CheckReport>;
+  checkMenu(menuId: string, body?: MenuDocument | JsonObject | string | Uint8Array, query?: { contentType?: string }): Promise<CheckReport>;
   /**
    * Publish the draft as a new version.
    *

@@ -14,7 +14,7 @@ from testbed.postgres import PostgresServer, create_database, drop_database, tem
 from tests.support.eventually import eventually
 from tests.support.money import a_client, deposit, request
 from ussd_server.bootstrap import Services
-from ussd_server.cli.service.doctor_checks import examine_replica
+from ussd_server.cli.service.doctor_database import examine_replica
 from ussd_server.context import RequestContext
 from ussd_server.database import replica as replicas
 from ussd_server.database.replica import rows_that_may_lag

@@ -120,7 +120,9 @@ def _named(schema: Any) -> set[str]:
         return set().union(*map(_named, schema))
     if not isinstance(schema, dict):
         return set()
-    own = {schema["$ref"].rpartition("/")[2]} if isinstance(schema.get("$ref"), str) else set()
+    # The definitions within the schema of a menu have no types of their own.
+    place, _, name = str(schema.get("$ref", "")).rpartition("/")
+    own = {name} if place == "#/components/schemas" else set()
     return own.union(*map(_named, schema.values()))
 
 

@@ -19,7 +19,7 @@ from tests.support.eventually import eventually
 from tests.support.example_client import ExampleClient
 from tests.support.shop import PHONE, Shop
 from ussd_server.bootstrap import Services
-from ussd_server.cli.service.doctor_checks import losses_of_a_failover
+from ussd_server.cli.service.doctor_database import losses_of_a_failover
 from ussd_server.database.connections.postgres import postgres_pool
 from ussd_server.database.schema import migrate
 from ussd_server.database.unit_of_work import (
@@ -33,6 +33,7 @@ from ussd_server.database.unit_of_work import (
 )
 from ussd_server.security.key_ring import Keyring
 from ussd_server.services.operations.messages import DoctorFinding
+from ussd_server.services.operations.server_gauges import measures_of_server
 from ussd_server.settings import Settings
 from ussd_server.worker import Worker
 
@@ -128,10 +129,16 @@ def test_of_several_hosts_the_one_that_takes_writes_is_used_also_after_a_failove
         migrate()
         assert (database_fault(), connected_to()) == (None, primary.port)
         assert losses().mend is not None, "the standby receives commits after they were answered"
+        assert losses(are_accepted=True).mend is None
+        found = {each.name: each.value for each in measures_of_server()}
+        assert (found["ussd_database_standbys"], found["ussd_database_may_lose_commits"]) == (1, 1)
+        assert found["ussd_database_standby_lag_bytes"] >= 0
+        assert 0 < found["ussd_database_connections_share"] < 1
         with psycopg.connect(primary.url, autocommit=True) as hand:
             hand.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
             hand.execute("SELECT pg_reload_conf()")
         eventually(lambda: losses().mend is None)
+        assert {each.name: each.value for each in measures_of_server()}["ussd_database_may_lose_commits"] == 0
         primary.stop()
         with psycopg.connect(standby.url, autocommit=True) as hand:
             hand.execute("SELECT pg_promote()")
@@ -140,10 +147,10 @@ def test_of_several_hosts_the_one_that_takes_writes_is_used_also_after_a_failove
         close_connections()
 
 
-def losses() -> DoctorFinding:
+def losses(*, are_accepted: bool = False) -> DoctorFinding:
     standbys = dialect().standbys()
     assert standbys is not None
-    return losses_of_a_failover(standbys)
+    return losses_of_a_failover(standbys, are_accepted=are_accepted)
 
 
 @pytest.mark.parametrize(

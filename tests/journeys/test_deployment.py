@@ -62,7 +62,7 @@ def test_one_request_id_leads_from_the_request_to_the_provider_and_the_clients_w
     request = {"type": "collection", "phone_number": "+256770000000", "amount": 100, "reference": "followed"}
     request["callback_url"] = f"http://127.0.0.1:{free_port()}/"
     made = installed.call("POST", "/api/transactions", request, {"X-Request-Id": "followed-1", **installed.key})
-    transaction_id = made[2]["data"]["transaction_id"]
+    transaction_id, at_provider = (made[2]["data"][name] for name in ("transaction_id", "provider_reference"))
 
     def followed() -> list[dict[str, Any]]:
         return [line for line in installed.deployment.lines() if line.get("request_id") == "followed-1"]
@@ -74,6 +74,7 @@ def test_one_request_id_leads_from_the_request_to_the_provider_and_the_clients_w
     assert {line["transaction_id"] for line in beyond} == {transaction_id}
     (asked,) = [line for line in beyond if line["event"] == "a provider was called"]
     assert (asked["provider"], asked["kind"], asked["outcome"]) == ("sandbox", "ask", "succeeded")
+    assert asked["provider_reference"] == at_provider
 
 
 def test_a_phone_dials_through_its_gateway(installed: Installed) -> None:

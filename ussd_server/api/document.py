@@ -22,9 +22,10 @@ from schemas.envelopes import is_management
 from ussd_server.api.document_errors import EVERY_CALL, error_codes, error_responses
 from ussd_server.api.document_events import event_data, webhooks
 from ussd_server.api.document_examples import examples, reply_example, request_example
-from ussd_server.api.document_models import narrowed, simplify
+from ussd_server.api.document_models import menu_component, narrowed, simplify
 from ussd_server.api.document_words import HEADERS, TAGS, VARIABLES
 from ussd_server.api.endpoints import EndpointSpec, allow_anyone, authenticate_access_token, authenticate_api_key
+from ussd_server.api.requests import EXTENSION
 from ussd_server.status import Code
 from ussd_server.wire import object_schema, schema_of
 
@@ -88,7 +89,9 @@ def api_document(app: Flask) -> dict[str, Any]:
     document = spec.to_dict() | {"webhooks": events}
     event = document["components"]["schemas"]["Event"]["properties"]
     event["data"] = data | {"description": event["data"]["description"]}
-    return simplify(document, schemas)
+    document = simplify(document, schemas)
+    document["components"]["schemas"]["MenuDocument"] = menu_component(app.extensions[EXTENSION].menus.schema())
+    return document
 
 
 def component_name(view: Any) -> str:
@@ -265,9 +268,10 @@ def _add_components(spec: APISpec) -> None:
 
 
 def _schema_of(schema: Schema) -> Any:
-    """Return the schema, or any object for a body that is a document of the client's own."""
+    """Return the schema; for a body that is a menu also any object, because a draft need not be right yet."""
     if schema.opts.unknown == INCLUDE:
-        return {"$ref": "#/components/schemas/JsonObject", "description": (type(schema).__doc__ or "").strip()}
+        choices = [{"$ref": "#/components/schemas/MenuDocument"}, {"$ref": "#/components/schemas/JsonObject"}]
+        return {"anyOf": choices, "description": (type(schema).__doc__ or "").strip()}
     return schema
 
 

@@ -18,6 +18,16 @@ class Standbys(NamedTuple):
     are_synchronous: bool
 
 
+class ServerLoad(NamedTuple):
+    """What a server has used up. `standby_lag_bytes`: None without a standby, or without the right to see it."""
+
+    standby_lag_bytes: int | None
+    slot_bytes: int
+    connections_share: float
+    id_age: int
+    is_archive_failing: bool
+
+
 class Dialect(ABC):
     """What differs between PostgreSQL and SQLite, for the open database.
 
@@ -49,6 +59,10 @@ class Dialect(ABC):
     @abstractmethod
     def standbys(self) -> Standbys | None:
         """Return the standbys that the server has now; None where the database is a file."""
+
+    @abstractmethod
+    def load(self) -> ServerLoad | None:
+        """Return what the server has used up; None where the database is a file."""
 
     @abstractmethod
     def was_rolled_back(self, error: Exception) -> bool:

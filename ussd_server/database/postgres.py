@@ -16,7 +16,7 @@ from peewee import fn
 
 from ussd_server.database.connections import UnsupportedDatabaseError
 from ussd_server.database.connections.postgres import SETTINGS, Connection, is_behind_pooler
-from ussd_server.database.dialect import Dialect, Standbys
+from ussd_server.database.dialect import Dialect, ServerLoad, Standbys
 
 # The oldest that the tests run on.
 _OLDEST_VERSION = 15
@@ -37,6 +37,17 @@ _SETTINGS_OF_A_SNAPSHOT = (
 )
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z]\w*)")
 _ISO_MILLISECONDS = 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'
+
+_LOAD = """
+    WITH written AS (
+        SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END AS lsn)
+    SELECT (SELECT max(pg_wal_lsn_diff(lsn, replay_lsn))::bigint FROM pg_stat_replication),
+        (SELECT coalesce(max(pg_wal_lsn_diff(lsn, restart_lsn)), 0)::bigint FROM pg_replication_slots),
+        (SELECT sum(numbackends) FROM pg_stat_database)::float / current_setting('max_connections')::integer,
+        (SELECT max(age(datfrozenxid)) FROM pg_database),
+        (SELECT current_setting('archive_mode') <> 'off'
+            AND coalesce(last_failed_time > coalesce(last_archived_time, '-infinity'), false) FROM pg_stat_archiver)
+    FROM written"""
 
 
 class Postgres(Dialect):
@@ -73,6 +84,9 @@ class Postgres(Dialect):
             " AND current_setting('synchronous_commit') NOT IN ('off', 'local')"
         )
         return Standbys(*self.pool.execute_sql(question).fetchone())
+
+    def load(self) -> ServerLoad:
+        return ServerLoad(*self.pool.execute_sql(_LOAD).fetchone())
 
     def was_rolled_back(self, error: Exception) -> bool:
         cause = getattr(error, "orig", None)

@@ -10,14 +10,17 @@ from peewee import IntegerField, TextField, fn
 from ussd_server.database.columns import IdField, JsonField, MomentField, Table
 from ussd_server.database.compiled_queries import CompiledQuery, param
 
+EVENT_FORMAT = 1
+"""How this version stores payloads. A version that stores them in another way counts on from here."""
+
 
 class Event(Table):
     """One event.
 
     `object_id` is what it is about; events of one object are sent in the order of `sequence`, which counts from 1
     without gaps for each object. `payload` is what the client receives; of a transaction, the first event has its
-    record without nulls, and later ones have only what differs from it. The database puts every new event into
-    `PendingEvent`.
+    record without nulls, and later ones have only what differs from it. `format` says how it is stored. The database
+    puts every new event into `PendingEvent`.
     """
 
     id = IdField(primary_key=True)
@@ -25,6 +28,7 @@ class Event(Table):
     type = TextField()
     object_id = TextField()
     sequence = IntegerField()
+    format = IntegerField(default=EVENT_FORMAT)
     payload = JsonField()
     created_at = MomentField()
 

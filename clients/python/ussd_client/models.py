@@ -85,6 +85,9 @@ TransactionStatus = Literal["created", "submitted", "pending", "ambiguous", "suc
 TransactionType = Literal["collection", "disbursement", "transfer", "refund", "deposit", "settlement"]
 
 
+MenuDocument = dict[str, Any]
+
+
 class ApprovePayoutBody(TypedDict):
     total_fee: NotRequired[Amount | str]
 

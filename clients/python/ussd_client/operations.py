@@ -24,6 +24,7 @@ from ussd_client.models import (
     Graph,
     HistoryEntry,
     JsonObject,
+    MenuDocument,
     MenuSummary,
     OwnKey,
     Payout,
@@ -618,7 +619,11 @@ class Operations(Transport):
         return cast("dict[str, Any]", self._call("GET", "/api/ussd/menus"))
 
     def save_draft(
-        self, menu_id: str, body: JsonObject | bytes | None = None, *, content_type: str = "application/json"
+        self,
+        menu_id: str,
+        body: MenuDocument | JsonObject | bytes | None = None,
+        *,
+        content_type: str = "application/json",
     ) -> CheckReport:
         """Save the draft of a menu; returns the report of its check.
 
@@ -636,7 +641,11 @@ class Operations(Transport):
         return cast("MenuSummary", self._call("GET", "/api/ussd/menus/{}", menu_id))
 
     def check_menu(
-        self, menu_id: str, body: JsonObject | bytes | None = None, *, content_type: str = "application/json"
+        self,
+        menu_id: str,
+        body: MenuDocument | JsonObject | bytes | None = None,
+        *,
+        content_type: str = "application/json",
     ) -> CheckReport:
         """Check a menu's draft, or the document in the body, which is not saved.
 

@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
+from jsonschema_rs import Draft202012Validator
 from openapi_schema_validator import OAS31Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from tests.conftest import MovableClock
 from tests.faults.seeded_client import SeededClient
+from tests.support.shop import shop_document
 from ussd_server.api.document import api_document
 from ussd_server.api.endpoints import allow_anyone, authenticate_access_token, authenticate_api_key
 from ussd_server.bootstrap import Services
@@ -158,6 +160,18 @@ def test_what_is_answered_is_what_the_document_states(
             assert reply.status_code == route.status, path
             assert not list(OAS31Validator(schema).iter_errors(reply.json)), path
             assert set(stated["headers"]) <= set(reply.headers.keys()), path
+
+
+def test_a_menu_is_described_by_the_schema_of_menus(document: dict[str, Any], web: FlaskClient) -> None:
+    stated = {"$ref": "#/components/schemas/MenuDocument", "components": document["components"]}
+    for menu, is_right in (
+        (shop_document(), True),
+        (shop_document(start="1 x"), False),
+        (shop_document(nodes={"bye": {"type": "end"}}), False),
+        (shop_document(nodes={"bye": {"type": "set", "values": {"amount": None}, "goto": "root"}}), False),
+    ):
+        for schema in (stated, web.get("/menu.schema.json").json):
+            assert Draft202012Validator(schema).is_valid(menu) == is_right
 
 
 def test_the_page_of_the_api_loads_its_program_from_this_server(web: FlaskClient) -> None:

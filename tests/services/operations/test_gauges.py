@@ -16,6 +16,8 @@ from ussd_server.models.operations import WorkerHeartbeat
 from ussd_server.models.ussd import UssdSession
 from ussd_server.providers.messages import Outcome, ProviderAnswer
 from ussd_server.services.menus.drop_offs import MOST_PLACES, DropOffs
+from ussd_server.services.operations.book_check.examinations import keep_check
+from ussd_server.services.operations.messages import BoundedCheck
 from ussd_server.services.sessions.messages import BeginSession
 from ussd_server.worker import Worker
 
@@ -28,7 +30,17 @@ def read(services: Services) -> dict[str, float]:
 def test_an_idle_service_waits_for_nothing(services: Services) -> None:
     found = read(services)
     assert found.pop("ussd_database_up") == 1
-    assert set(found.values()) == {0}
+    # What a server has used up is of all its databases, and never nothing.
+    assert {value for name, value in found.items() if not name.startswith("ussd_database_")} == {0}
+
+
+def test_the_last_check_is_measured(services: Services, clock: MovableClock) -> None:
+    assert not [name for name in read(services) if name.startswith("ussd_check")]
+    keep_check(BoundedCheck({"transactions": 9}, ("A balance is wrong",), None), clock.now(), is_whole=True)
+    clock.advance(60)
+    found = read(services)
+    assert found["ussd_check_violations"] == 1
+    assert found["ussd_check_ended_seconds"] >= 60
 
 
 def test_unfinished_transactions_are_counted_by_state_and_age(services: Services, clock: MovableClock) -> None:

@@ -3,50 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from peewee import PeeweeException
-
-from ussd_server.cli.service.database_errors import explain
-from ussd_server.cli.service.doctor_callers import callers, proxies
-from ussd_server.database.connections import UnsupportedDatabaseError
+from ussd_server.cli.service.doctor_callers import proxies
+from ussd_server.cli.service.doctor_database import check_database
 from ussd_server.database.connections.postgres import connection_parts
-from ussd_server.database.dialect import Standbys
-from ussd_server.database.partitions import ends_of_partitions
-from ussd_server.database.replica import Replica
-from ussd_server.database.schema import missing_migrations
-from ussd_server.database.unit_of_work import close_connections, database_fault, database_now, dialect, open_database
-from ussd_server.models.clients import UserFactor
-from ussd_server.models.keys import ApiKey
-from ussd_server.models.operators import Operator
-from ussd_server.models.service_clock import read_service_clock
 from ussd_server.providers.messages import Direction
 from ussd_server.providers.registry import PACKAGES, build_providers
 from ussd_server.redis.client import REDIS_TROUBLE, accepts_writes_alone, connect, hosts_of
-from ussd_server.security.credentials import master_key_of
-from ussd_server.security.key_ring import Keyring, Ring
+from ussd_server.security.key_ring import Keyring
 from ussd_server.security.private_file import is_private
 from ussd_server.server.running import OF_PROCESSES_ALONE, RunningProcess
 from ussd_server.services.mail.messages import TROUBLES
 from ussd_server.services.mail.sending import smtp_server
 from ussd_server.services.operations.messages import DoctorFinding
-from ussd_server.services.transactions.names import (
-    WRONG_REFERENCE_KEY,
-    check_value,
-    kept_check_value,
-)
 from ussd_server.settings import LOCAL_HOSTS, Settings
 
-# Tokens and gateways' times are compared with other clocks; a larger difference matters.
-_WORST_CLOCK_DIFFERENCE_SECONDS = 2.0
-# The worker adds months to partitioned tables when they end within 120 days; it had a month for that.
-_LEAST_AHEAD = timedelta(days=90)
 _REDIS_TIMEOUT_SECONDS = 2.0
 _SMTP_TIMEOUT_SECONDS = 10.0
 _PROVIDER_TIMEOUT_SECONDS = 5.0
-_CONNECTIONS = 2
 
 
 def check_installation(settings: Settings, running: list[RunningProcess]) -> Iterator[DoctorFinding]:
@@ -69,7 +46,7 @@ def check_installation(settings: Settings, running: list[RunningProcess]) -> Ite
             f"receives its reference key with `ussd-server secrets create {settings.secrets_file}`."
         )
         yield DoctorFinding("keys", f"{settings.secrets_file} does not hold all keys", mend)
-    yield from _database(settings, keyring)
+    yield from check_database(settings, keyring)
     yield _redis(settings)
     yield _mail(settings)
     if not settings.is_sandbox:
@@ -113,98 +90,6 @@ def _keyring(settings: Settings) -> Keyring | None:
         return None
 
 
-def _database(settings: Settings, keyring: Keyring | None) -> Iterator[DoctorFinding]:
-    kind, _, place = settings.database_url.partition("://")
-    if kind == "sqlite" and not Path(place.removeprefix("/")).exists():
-        yield DoctorFinding(
-            "database", "there is none yet", "Create it with `ussd-server migrate`, or start `ussd-server run`."
-        )
-        return
-    open_database(settings.database_url, _CONNECTIONS, settings.database_pooler)
-    try:
-        dialect().check_version()
-        difference = abs((database_now() - datetime.now(UTC)).total_seconds())
-        missing = missing_migrations()
-        ahead = round(read_service_clock().ahead.total_seconds())
-        if keyring is not None and not missing:
-            yield _keys(keyring)
-            yield _reference_key(keyring)
-        if not missing and not settings.is_sandbox:
-            yield callers()
-        yield from _partitions()
-        is_read_only = database_fault() == "read-only"
-        if (standbys := dialect().standbys()) is not None:
-            yield losses_of_a_failover(standbys)
-    except UnsupportedDatabaseError as refusal:
-        mend = "Do what it says, or move to one that is supported: dump this one, restore it there."
-        yield DoctorFinding("database", str(refusal), mend)
-        return
-    except PeeweeException as error:
-        trouble = explain(error)
-        if trouble is None:
-            raise
-        yield DoctorFinding("database", f"the {kind} database {trouble.found}", trouble.mend)
-        return
-    finally:
-        close_connections()
-    if missing:
-        yield DoctorFinding("database", f"{len(missing)} migrations are missing", "Run `ussd-server migrate`.")
-    elif is_read_only:
-        mend = "If it is a standby, point USSD_DATABASE_URL to the primary or name both; else find who set it so."
-        yield DoctorFinding("database", f"the {kind} database only reads", mend)
-    else:
-        yield DoctorFinding("database", f"{kind}, reachable and up to date")
-    if difference > _WORST_CLOCK_DIFFERENCE_SECONDS:
-        mend = "Let both machines follow the same time servers; the service goes by the database's clock."
-        yield DoctorFinding("clock", f"{difference:.0f} s away from the database's", mend)
-    elif ahead:
-        mend = "A clock was set; it is made up at 1 %. docs/OPERATIONS.md, Repair, says how to end it at once."
-        yield DoctorFinding("clock", f"the service's time is {ahead:+} s from the database's", mend)
-    else:
-        yield DoctorFinding("clock", "agrees with the database's")
-    if settings.replica_url:
-        yield examine_replica(settings.replica_url, settings.replica_lag_seconds)
-
-
-def losses_of_a_failover(standbys: Standbys) -> DoctorFinding:
-    """Say what a failover to a standby could lose now."""
-    if standbys.are_synchronous:
-        return DoctorFinding("failover", "loses nothing: a standby has each commit before it is answered")
-    if standbys.number:
-        mend = "Set synchronous_standby_names on the primary if no answered payment may be forgotten."
-        return DoctorFinding("failover", "may lose the commits of the last moments: no standby is synchronous", mend)
-    return DoctorFinding("failover", "there is no standby: without this server the last backup is what is left")
-
-
-def _partitions() -> Iterator[DoctorFinding]:
-    """Check that the worker adds months to partitioned tables, if there are any."""
-    ends = ends_of_partitions()
-    if not ends:
-        return
-    table, end = min(ends.items(), key=lambda each: each[1])
-    if end - datetime.now(UTC) >= _LEAST_AHEAD:
-        yield DoctorFinding("partitions", f"partitioned tables have room until {end:%Y-%m-%d}")
-        return
-    mend = "The worker adds months: see that it runs, that its user owns the table, and what its log says."
-    yield DoctorFinding(
-        "partitions", f"{table} has room until {end:%Y-%m-%d} only; then no payment can be created", mend
-    )
-
-
-def examine_replica(url: str, most_lag_seconds: int) -> DoctorFinding:
-    """Check that a replica answers, and its lag."""
-    replica = Replica(url, _CONNECTIONS, most_lag_seconds, lambda _: None)
-    lag = replica.lag_seconds()
-    replica.close()
-    if lag is None:
-        mend = "Start it as a standby of the database, or correct USSD_REPLICA_URL."
-        return DoctorFinding("replica", "it does not answer as a replica", mend)
-    if lag > most_lag_seconds:
-        mend = "See whether it still receives from the primary; until then lists are read from there."
-        return DoctorFinding("replica", f"{lag:.0f} s behind", mend)
-    return DoctorFinding("replica", f"{lag:.1f} s behind")
-
-
 def _links_without_tls(settings: Settings) -> Iterator[DoctorFinding]:
     """Find servers on other machines that are reached without TLS."""
     for setting, url in (("USSD_DATABASE_URL", settings.database_url), ("USSD_REPLICA_URL", settings.replica_url)):
@@ -221,29 +106,6 @@ def _links_without_tls(settings: Settings) -> Iterator[DoctorFinding]:
     if is_elsewhere and in_clear:
         mend = "Begin it with rediss://; put ?ssl=true behind redis+cluster:// and redis+sentinel://."
         yield DoctorFinding("USSD_REDIS_URL", "leads to another machine without TLS", mend)
-
-
-def _keys(keyring: Keyring) -> DoctorFinding:
-    """Check that the master keys belong to this database."""
-    used = {row.digest_key_id for row in ApiKey.select(ApiKey.digest_key_id).distinct()}
-    if any(keyring.find(Ring.DIGESTS, key_id) is None for key_id in used):
-        mend = "Put back the secrets file that belongs to this database: its API keys cannot be checked with this one."
-        return DoctorFinding("keys", "API keys use master keys that are missing here", mend)
-    factors = [*Operator.select(Operator.factor_sealed), *UserFactor.select(UserFactor.factor_sealed)]
-    if any(keyring.find(Ring.SEALING, master_key_of(row.factor_sealed)) is None for row in factors):
-        mend = "Put back the secrets file that belongs to this database: with this one second factors cannot be read."
-        return DoctorFinding("keys", "second factors use master keys that are missing here", mend)
-    return DoctorFinding("keys", "belong to this database")
-
-
-def _reference_key(keyring: Keyring) -> DoctorFinding:
-    """Check that names of payments at providers are derived from the same key as before."""
-    kept = kept_check_value()
-    if kept not in (None, check_value(keyring)):
-        mend = "Until then no payment is created, because a repeated one could be paid twice."
-        return DoctorFinding("reference key", WRONG_REFERENCE_KEY, mend)
-    found = "not used yet" if kept is None else "the one that this database's payments were made with"
-    return DoctorFinding("reference key", f"{found}; it never changes, keep a copy of the secrets file")
 
 
 def _redis(settings: Settings) -> DoctorFinding:

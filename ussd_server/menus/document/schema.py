@@ -182,7 +182,12 @@ NODE_FIELDS: dict[str, Schema] = {
             accepted=_BRANCH,
             rejected=_BRANCH,
         ),
-        **_when("kind", ["transfer"], {"required": ["to_phone_number"]}, {"properties": {"to_phone_number": False}}),
+        **_when(
+            "kind",
+            ["transfer"],
+            {"properties": {"to_phone_number": {}}, "required": ["to_phone_number"]},
+            {"properties": {"to_phone_number": False}},
+        ),
     },
     "handover": _object("handover", "url", url=_STRING, protocol=_one_of(*PROTOCOLS), on_error=_BRANCH),
     "end": _object("end", "text", text=_TEXT),

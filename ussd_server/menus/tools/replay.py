@@ -9,7 +9,7 @@ from typing import Any
 
 from ussd_server.menus.document.document import Document
 from ussd_server.menus.document.expressions import Name
-from ussd_server.menus.document.nodes import InputNode, ScreenNode, texts
+from ussd_server.menus.document.nodes import InputNode, ScreenNode
 from ussd_server.menus.document.templates import Template
 from ussd_server.menus.document.variables import SessionFacts
 from ussd_server.menus.engine.actions import (
@@ -31,6 +31,7 @@ from ussd_server.menus.engine.engine import enter, enter_masked, resume, start
 from ussd_server.menus.engine.navigator import DisplayOptions
 from ussd_server.menus.engine.state import MASK, State, Turn
 from ussd_server.menus.text.phrases import PHRASES, phrase
+from ussd_server.menus.tools.node_parts import texts
 from ussd_server.menus.tools.simulator import MAX_ACTIONS
 from ussd_server.values import phone_number
 

@@ -21,6 +21,7 @@ from ussd_server.models.webhooks import Delivery
 from ussd_server.runtime import Runtime
 from ussd_server.services.mail.messages import MailStatus
 from ussd_server.services.operations.messages import Measure
+from ussd_server.services.operations.server_gauges import measures_of_check, measures_of_server
 from ussd_server.services.providers.floats import FloatService
 from ussd_server.services.transactions.messages import UNFINISHED
 from ussd_server.values import new_id_floor
@@ -61,6 +62,8 @@ class Gauges:
             *_sessions(now),
             *self._heartbeat.measures(),
             *self._floats.measures(),
+            *measures_of_server(),
+            *measures_of_check(now),
         ]
 
 

@@ -17,7 +17,7 @@ from peewee import fn
 
 from ussd_server.database.columns import insert_rows
 from ussd_server.database.unit_of_work import dialect, for_update, unit_of_work
-from ussd_server.models.events import Event
+from ussd_server.models.events import EVENT_FORMAT, Event
 from ussd_server.models.ledger import Account, Transfer
 from ussd_server.models.transactions import QUEUED_UNTIL, StatusChange, Transaction
 from ussd_server.providers.failures import FailureCode
@@ -161,6 +161,7 @@ def _cancel(rows: Sequence[Transaction], now: datetime) -> None:
                 "object_id": row.id,
                 "sequence": sequence + 1,
                 "type": f"transaction.{TransactionStatus.FAILED}",
+                "format": EVENT_FORMAT,
                 "payload": orjson.dumps(later_payload(view_of(row))).decode(),
             }
         )

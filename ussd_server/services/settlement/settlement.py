@@ -77,7 +77,11 @@ class Settlement:
 
         Does nothing when the lease of `claimed` has ended: another worker has the transaction, or will claim it.
         """
-        now_about(request_id=claimed.request_id, transaction_id=claimed.id)
+        now_about(
+            request_id=claimed.request_id,
+            transaction_id=claimed.id,
+            provider_reference=claimed.provider_reference,
+        )
         provider = self._providers.get(claimed.provider or "")
         if provider is None:
             self._advance_without_provider(claimed)

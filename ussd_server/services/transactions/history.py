@@ -11,6 +11,7 @@ import orjson
 from peewee import Query, fn
 
 from ussd_server.database.compiled_queries import CompiledQuery, param
+from ussd_server.models.events import EVENT_FORMAT
 from ussd_server.models.transactions import QUEUED_UNTIL, StatusChange, Transaction
 from ussd_server.providers.failures import FAILURES, FailureCode
 from ussd_server.services.accounts.ledger import entries_of
@@ -93,6 +94,7 @@ def first_rows(
         "id": new_id(view.created_at),
         "object_id": view.transaction_id,
         "type": f"transaction.{view.status}",
+        "format": EVENT_FORMAT,
         "payload": orjson.dumps(payload).decode(),
     }
     return change, event

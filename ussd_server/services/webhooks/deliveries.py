@@ -17,7 +17,7 @@ from peewee import fn
 
 from ussd_server.database.unit_of_work import advisory_lock, for_update, release_connection, unit_of_work
 from ussd_server.logs import Logger, now_about
-from ussd_server.models.events import Event
+from ussd_server.models.events import EVENT_FORMAT, Event
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.webhooks import Delivery, Webhook
 from ussd_server.outbound.signature import Signature
@@ -32,6 +32,7 @@ log = Logger(__name__)
 
 _CLAIM_LOCK = 7_256_256_167
 _ANSWER_BYTES = 1024
+_MOST_COUNTED = 10_000
 _PATIENCE = timedelta(days=5)
 
 _SILENT_FOR_LONG = "Nothing was taken there for five days"
@@ -182,8 +183,23 @@ def _origin_of(event: Event) -> dict[str, str | None]:
 
 def _due_heads(webhook: Webhook, now: datetime, limit: int) -> Any:
     """The deliveries of a webhook that have been due for longest."""
-    rows = Delivery.select(Delivery.id).where(Delivery.webhook_id == webhook.id, is_due(Delivery, now))
-    return rows.order_by(Delivery.due_at).limit(limit)
+    due = (Delivery.webhook_id == webhook.id) & is_due(Delivery, now)
+    return Delivery.select(Delivery.id).where(due, ~_is_unreadable()).order_by(Delivery.due_at).limit(limit)
+
+
+def count_unreadable() -> int:
+    """Return how many deliveries wait for a worker of a newer version; counted up to 10,000."""
+    waiting = Delivery.select(Delivery.id).where(Delivery.status == DeliveryStatus.WAITING, _is_unreadable())
+    counted: int = waiting.limit(_MOST_COUNTED).count()
+    return counted
+
+
+def _is_unreadable() -> Any:
+    """Return the condition that a newer version stored an event of the delivery's object in a format unknown here.
+
+    Payloads build on the first event of their object (`payloads.py`), so one such event makes them all unreadable.
+    """
+    return fn.EXISTS(Event.select(Event.id).where(Event.object_id == Delivery.object_id, Event.format > EVENT_FORMAT))
 
 
 def _keep_answer(row: Delivery, exchange: HttpExchange, now: datetime) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update, unit_of_work
-from ussd_server.models.events import Event, insert_event, last_event_id, queue_events
+from ussd_server.models.events import EVENT_FORMAT, Event, insert_event, last_event_id, queue_events
 from ussd_server.models.webhooks import Delivery, Webhook
 from ussd_server.runtime import Runtime
 from ussd_server.services.pages import of_period, page_of
@@ -110,6 +110,7 @@ def new_event(
         "client_id": client_id,
         "type": event_type,
         "object_id": object_id,
+        "format": EVENT_FORMAT,
         "payload": data,
         "created_at": now,
     }

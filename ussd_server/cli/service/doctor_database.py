@@ -1,0 +1,166 @@
+"""The checks of `doctor` about the database, its standbys and replica, and the keys that belong to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from peewee import PeeweeException
+
+from ussd_server.cli.service.database_errors import explain
+from ussd_server.cli.service.doctor_callers import callers
+from ussd_server.database.connections import UnsupportedDatabaseError
+from ussd_server.database.dialect import Standbys
+from ussd_server.database.partitions import ends_of_partitions
+from ussd_server.database.replica import Replica
+from ussd_server.database.schema import missing_migrations
+from ussd_server.database.unit_of_work import close_connections, database_fault, database_now, dialect, open_database
+from ussd_server.models.clients import UserFactor
+from ussd_server.models.keys import ApiKey
+from ussd_server.models.operators import Operator
+from ussd_server.models.service_clock import read_service_clock
+from ussd_server.security.credentials import master_key_of
+from ussd_server.security.key_ring import Keyring, Ring
+from ussd_server.services.operations.messages import DoctorFinding
+from ussd_server.services.transactions.names import (
+    WRONG_REFERENCE_KEY,
+    check_value,
+    kept_check_value,
+)
+from ussd_server.services.webhooks.deliveries import count_unreadable
+from ussd_server.settings import Settings
+
+# Tokens and gateways' times are compared with other clocks; a larger difference matters.
+_WORST_CLOCK_DIFFERENCE_SECONDS = 2.0
+# The worker adds months to partitioned tables when they end within 120 days; it had a month for that.
+_LEAST_AHEAD = timedelta(days=90)
+_CONNECTIONS = 2
+
+
+def check_database(settings: Settings, keyring: Keyring | None) -> Iterator[DoctorFinding]:
+    """Check the database, its standbys and replica, and the keys; yield the result of each check."""
+    kind, _, place = settings.database_url.partition("://")
+    if kind == "sqlite" and not Path(place.removeprefix("/")).exists():
+        yield DoctorFinding(
+            "database", "there is none yet", "Create it with `ussd-server migrate`, or start `ussd-server run`."
+        )
+        return
+    open_database(settings.database_url, _CONNECTIONS, settings.database_pooler)
+    try:
+        dialect().check_version()
+        difference = abs((database_now() - datetime.now(UTC)).total_seconds())
+        missing = missing_migrations()
+        ahead = round(read_service_clock().ahead.total_seconds())
+        if keyring is not None and not missing:
+            yield _keys(keyring)
+            yield _reference_key(keyring)
+        if not missing and not settings.is_sandbox:
+            yield callers()
+        if not missing:
+            yield from newer_events()
+        yield from _partitions()
+        is_read_only = database_fault() == "read-only"
+        if (standbys := dialect().standbys()) is not None:
+            yield losses_of_a_failover(standbys, are_accepted=settings.may_lose_commits)
+    except UnsupportedDatabaseError as refusal:
+        mend = "Do what it says, or move to one that is supported: dump this one, restore it there."
+        yield DoctorFinding("database", str(refusal), mend)
+        return
+    except PeeweeException as error:
+        trouble = explain(error)
+        if trouble is None:
+            raise
+        yield DoctorFinding("database", f"the {kind} database {trouble.found}", trouble.mend)
+        return
+    finally:
+        close_connections()
+    if missing:
+        yield DoctorFinding("database", f"{len(missing)} migrations are missing", "Run `ussd-server migrate`.")
+    elif is_read_only:
+        mend = "If it is a standby, point USSD_DATABASE_URL to the primary or name both; else find who set it so."
+        yield DoctorFinding("database", f"the {kind} database only reads", mend)
+    else:
+        yield DoctorFinding("database", f"{kind}, reachable and up to date")
+    if difference > _WORST_CLOCK_DIFFERENCE_SECONDS:
+        mend = "Let both machines follow the same time servers; the service goes by the database's clock."
+        yield DoctorFinding("clock", f"{difference:.0f} s away from the database's", mend)
+    elif ahead:
+        mend = "A clock was set; it is made up at 1 %. docs/OPERATIONS.md, Repair, says how to end it at once."
+        yield DoctorFinding("clock", f"the service's time is {ahead:+} s from the database's", mend)
+    else:
+        yield DoctorFinding("clock", "agrees with the database's")
+    if settings.replica_url:
+        yield examine_replica(settings.replica_url, settings.replica_lag_seconds)
+
+
+def losses_of_a_failover(standbys: Standbys, *, are_accepted: bool) -> DoctorFinding:
+    """Say what a failover to a standby could lose now, and whether USSD_MAY_LOSE_COMMITS accepts that."""
+    if standbys.are_synchronous:
+        return DoctorFinding("failover", "loses nothing: a standby has each commit before it is answered")
+    if standbys.number:
+        found = "may lose the commits of the last moments: no standby is synchronous"
+        mend = "Set synchronous_standby_names on the primary, or accept the loss with USSD_MAY_LOSE_COMMITS=1."
+        return DoctorFinding("failover", found, None if are_accepted else mend)
+    return DoctorFinding("failover", "there is no standby: without this server the last backup is what is left")
+
+
+def newer_events() -> Iterator[DoctorFinding]:
+    """Find deliveries that wait for a worker of a newer version, as after a rollback."""
+    if waiting := count_unreadable():
+        mend = "Run a worker of the newer version beside this one until doctor no longer says so."
+        yield DoctorFinding(
+            "webhooks", f"{waiting} deliveries wait for a newer version, which stored their events", mend
+        )
+
+
+def _partitions() -> Iterator[DoctorFinding]:
+    """Check that the worker adds months to partitioned tables, if there are any."""
+    ends = ends_of_partitions()
+    if not ends:
+        return
+    table, end = min(ends.items(), key=lambda each: each[1])
+    if end - datetime.now(UTC) >= _LEAST_AHEAD:
+        yield DoctorFinding("partitions", f"partitioned tables have room until {end:%Y-%m-%d}")
+        return
+    mend = "The worker adds months: see that it runs, that its user owns the table, and what its log says."
+    yield DoctorFinding(
+        "partitions", f"{table} has room until {end:%Y-%m-%d} only; then no payment can be created", mend
+    )
+
+
+def examine_replica(url: str, most_lag_seconds: int) -> DoctorFinding:
+    """Check that a replica answers, and its lag."""
+    replica = Replica(url, _CONNECTIONS, most_lag_seconds, lambda _: None)
+    lag = replica.lag_seconds()
+    replica.close()
+    if lag is None:
+        mend = "Start it as a standby of the database, or correct USSD_REPLICA_URL."
+        return DoctorFinding("replica", "it does not answer as a replica", mend)
+    if lag > most_lag_seconds:
+        mend = "See whether it still receives from the primary; until then lists are read from there."
+        return DoctorFinding("replica", f"{lag:.0f} s behind", mend)
+    return DoctorFinding("replica", f"{lag:.1f} s behind")
+
+
+def _keys(keyring: Keyring) -> DoctorFinding:
+    """Check that the master keys belong to this database."""
+    used = {row.digest_key_id for row in ApiKey.select(ApiKey.digest_key_id).distinct()}
+    if any(keyring.find(Ring.DIGESTS, key_id) is None for key_id in used):
+        mend = "Put back the secrets file that belongs to this database: its API keys cannot be checked with this one."
+        return DoctorFinding("keys", "API keys use master keys that are missing here", mend)
+    factors = [*Operator.select(Operator.factor_sealed), *UserFactor.select(UserFactor.factor_sealed)]
+    if any(keyring.find(Ring.SEALING, master_key_of(row.factor_sealed)) is None for row in factors):
+        mend = "Put back the secrets file that belongs to this database: with this one second factors cannot be read."
+        return DoctorFinding("keys", "second factors use master keys that are missing here", mend)
+    return DoctorFinding("keys", "belong to this database")
+
+
+def _reference_key(keyring: Keyring) -> DoctorFinding:
+    """Check that names of payments at providers are derived from the same key as before."""
+    kept = kept_check_value()
+    if kept not in (None, check_value(keyring)):
+        mend = "Until then no payment is created, because a repeated one could be paid twice."
+        return DoctorFinding("reference key", WRONG_REFERENCE_KEY, mend)
+    found = "not used yet" if kept is None else "the one that this database's payments were made with"
+    return DoctorFinding("reference key", f"{found}; it never changes, keep a copy of the secrets file")
