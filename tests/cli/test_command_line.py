@@ -141,6 +141,11 @@ def test_with_json_a_refusal_is_json_on_standard_error_and_standard_output_is_em
         assert (shown["exit_status"], said in shown["error"]) == (status, True)
 
 
+def test_a_command_without_redis_prints_no_line_of_the_log(folder: Path) -> None:
+    refused = run("clients", "disable", "acme traders")
+    assert (refused.exit_code, refused.stderr) == (0, "")
+
+
 def test_names_are_taken_in_any_case_and_the_nearest_one_is_proposed(folder: Path) -> None:
     assert "Acme Traders" in run("clients", "disable", "ACME traders").stdout
     assert (

@@ -85,7 +85,7 @@ def test_every_step_of_the_model_is_a_function_of_the_program() -> None:
         named = set(NAMED.findall(page.read_text(encoding="utf-8")))
         assert len(named) > 10, page
         for file, dotted in named:
-            defined = ast.parse((SERVICES / file).read_text(encoding="utf-8")).body
+            defined = ast.parse((SERVICES / file.removeprefix("services/")).read_text(encoding="utf-8")).body
             for name in dotted.rstrip(".").split("."):
                 (found,) = (each for each in defined if getattr(each, "name", None) == name)
                 defined = getattr(found, "body", [])

@@ -204,9 +204,11 @@ def open_services(settings: Settings | None = None) -> Iterator[Services]:
     from ussd_server.database.unit_of_work import close_connections
     from ussd_server.logs import configure_logs
 
+    # A command says in sentences what matters; the terminal of a service shows its warnings, too.
+    terminal_level = "ERROR" if settings is None else settings.log_level
     settings = settings or settings_of_service()
     settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    configure_logs(settings.log_level, settings.log_file)
+    configure_logs(settings.log_level if settings.log_file else terminal_level, settings.log_file)
     services = build_services(settings)
     try:
         yield services

@@ -108,6 +108,7 @@ def test_an_invalid_request_is_refused_by_its_first_error_and_stores_nothing(pro
         ({"metadata": [1]}, "INVALID_REQUEST"),
         ({"metadata": {"long": "x" * 5000}}, "INVALID_REQUEST"),
         ({"callback_url": "ftp://example.com"}, "INVALID_REQUEST"),
+        ({"callback_url": "https://name@example.com/"}, "INVALID_REQUEST"),
         ({"wait": 5}, "INVALID_REQUEST"),
         ({"phone_number": "1", "amount": 0, "type": "x", "zzz": 1}, "INVALID_PHONE_NUMBER"),
         ({"amount": 0, "type": "x", "reference": ""}, "INVALID_AMOUNT"),

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.shop import shop_document
 from ussd_server.menus.checks.check import check
 from ussd_server.menus.document.document import DocumentError, parse
 from ussd_server.menus.document.findings import Finding
@@ -362,3 +363,49 @@ def test_junk_at_any_place_is_reported_and_never_raises(shop: Menu) -> None:
             check(raw)
     for junk in JUNK:
         assert not check(junk).passes
+
+
+@pytest.mark.parametrize(
+    ("node", "field", "written", "said"),
+    [
+        (
+            "pay",
+            "amount",
+            "vars.owner",
+            "`amount` needs a number, and `vars.owner` never is one; `vars.owner` is of type text",
+        ),
+        ("pay", "amount", "vars.amount + vars.owner", "`vars.amount` is of type amount; `vars.owner` is of type text"),
+        ("pay", "amount", "session.phone_number", "needs a number"),
+        ("pay", "amount", 0, "needs a number"),
+        ("pay", "phone_number", "vars.amount", "needs a phone number"),
+        ("pay", "phone_number", "'0772123456'", "needs a phone number"),
+        ("pay", "account", "len(vars.owner)", "needs `main` or a phone number"),
+        ("balance", "of", "vars.amount", "needs `main` or a phone number"),
+        ("case", "when", "vars.owner > 5", "`cases.1.when` needs true or false"),
+        ("set", "amount", "vars.owner + ' x'", "`values.amount` needs a value of type amount"),
+        ("set", "owner", "vars.amount > 5", "`values.owner` needs a value of type text"),
+    ],
+)
+def test_an_expression_that_never_has_the_type_of_its_place_is_an_error(
+    node: str, field: str, written: Any, said: str
+) -> None:
+    shop = shop_document()
+    shop["vars"]["owner"] = {}
+    shop["nodes"]["case"] = {"type": "router", "cases": [{"when": "True", "goto": "root"}], "else": "root"}
+    shop["nodes"]["set"] = {"type": "set", "values": {"amount": 1}, "goto": "root"}
+    places = {"case": shop["nodes"]["case"]["cases"][0], "set": shop["nodes"]["set"]["values"]}
+    places.get(node, shop["nodes"][node])[field] = written
+    (found,) = check(shop).errors
+    assert (found.rule, found.node) == ("type", node)
+    assert said in found.message
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["int(vars.owner)", "vars.amount * 2 - 100", "vars.amount / 3", "500", "vars.amount % 7 + len(vars.owner)"],
+)
+def test_an_expression_that_may_have_the_type_of_its_place_passes(written: str) -> None:
+    shop = shop_document()
+    shop["vars"]["owner"] = {}
+    shop["nodes"]["pay"]["amount"] = written
+    assert not check(shop).errors

@@ -123,3 +123,18 @@ def test_a_text_cannot_grow_without_bound() -> None:
     doubled = compile_expression("vars.t + vars.t")
     assert doubled.value({"vars": {"t": "a" * 200}}) == "a" * 400
     assert doubled.value({"vars": {"t": "a" * 300}}) is None
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("vars.amount =< 5", "write `<=`, not `=<`"),
+        ("vars.amount => 5", "write `>=`, not `=>`"),
+        ("vars.amount = 5", "write `==`, not `=`"),
+        ("vars.a && vars.b", "write `and`, not `&&`"),
+        ("vars.a == 1 or", "write for example `vars.amount >= 500`"),
+    ],
+)
+def test_a_miswritten_operator_is_named_with_the_right_one(written: str, meant: str) -> None:
+    with pytest.raises(ExpressionError, match=meant):
+        compile_expression(written)

@@ -96,3 +96,12 @@ def test_the_world_of_a_script_answers_balances_and_refuses_payments(shop: Menu)
     assert findings(shop, world=world, steps=[{"send": "2", "expect": "UGX 4,200", "end": True}]) == []
     paying = [{"send": "1"}, {"send": "5000"}, {"send": "1", "expect": "Goodbye", "end": True}]
     assert findings(shop, world=world, steps=paying, after={"transaction": "none"}) == []
+
+
+def test_a_difference_is_at_its_step_and_one_after_the_script_at_its_end(shop: Menu) -> None:
+    for script, path in (
+        ({"steps": [{}, {"expect": "Hello"}]}, ("scripts", "2", "steps", "2")),
+        ({"steps": [{}], "after": {"node": "bye"}}, ("scripts", "2", "after")),
+    ):
+        (found,) = check({**shop, "scripts": [{"dial": DIAL, "steps": [{}]}, {"dial": DIAL, **script}]}).errors
+        assert (found.path, found.node) == (path, "root")

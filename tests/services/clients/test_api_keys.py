@@ -386,3 +386,18 @@ def test_a_secret_never_shows_in_a_repr(services: Services, example_client: Exam
     rotated = services.api_keys.rotate(RotateApiKey(key.id), context)
     request = ImportApiKey(example_client.id, new_apikey(), key.apisecret)
     assert not [secret for secret in (key.apisecret, rotated.apisecret) if secret in f"{key!r}{rotated!r}{request!r}"]
+
+
+def test_a_client_sees_which_of_its_own_active_keys_expire_within_a_week(
+    services: Services, example_client: ExampleClient, clock: MovableClock
+) -> None:
+    stranger, context, now = ExampleClient(services, "another"), example_client.call(), clock.now()
+    days = (6, 8, 1, 2)
+    keys = [
+        services.api_keys.create(CreateApiKey(expires_at=now + timedelta(days=count)), context).id for count in days
+    ]
+    services.api_keys.create(CreateApiKey(expires_at=now + timedelta(days=3)), stranger.call())
+    services.api_keys.delete(DeleteApiKey(keys.pop()), context)
+    assert [key.id for key in services.key_reader.expiring(context)] == [keys[2], keys[0]]
+    clock.advance(timedelta(days=1).total_seconds())
+    assert [key.id for key in services.key_reader.expiring(context)] == [keys[0], keys[1]]

@@ -13,6 +13,7 @@ from tests.support.money import operator
 from tests.support.unguarded import without_triggers
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import database, unit_of_work
+from ussd_server.models.clients import AuditEvent
 from ussd_server.models.payouts import Payout
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.payouts.digests import PayoutDigests
@@ -143,6 +144,8 @@ def test_a_correction_keeps_the_people_behind_the_draft_and_blesses_no_edit(desk
     ).payout
     assert Payout.get_by_id(second.payout_id).people >= {person, other}
     assert desk.payouts.replaced_by(NamePayout(first.payout.payout_id), desk.maker) == second.payout_id
+    audit = AuditEvent.select(AuditEvent.action).where(AuditEvent.object_id == first.payout.payout_id)
+    assert sorted(event.action for event in audit) == ["payout.created", "payout.replaced"]
     desk.approve(second)
     desk.work(2)
     assert desk.states(second) == ["succeeded", "succeeded"]

@@ -41,6 +41,15 @@ def test_a_failure_that_stays_one_is_looked_at_once(desk: Desk, provider: FakePr
     assert desk.statuses == ["created", "submitted", "failed"]
 
 
+def test_a_failure_that_a_silent_provider_never_confirms_is_enquired_no_longer_than_a_payment(
+    desk: Desk, provider: FakeProvider
+) -> None:
+    provider.asked, provider.enquired = [FAILURE], [UNKNOWN]
+    desk.order()
+    desk.work(3 * 3600)
+    assert (desk.row.status, desk.row.due_at, desk.row.review_opened_at) == ("failed", None, None)
+
+
 @pytest.mark.parametrize("kind", ["collection", "disbursement"])
 def test_a_failure_that_the_provider_takes_back_is_asked_about_until_it_is_decided(
     desk: Desk, provider: FakeProvider, kind: str

@@ -18,7 +18,7 @@ from ussd_server.models.events import Event
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.operations.book_check.check import check_ranges
 from ussd_server.services.settlement.messages import EndReview, ListReviews
-from ussd_server.services.settlement.outcomes import open_review
+from ussd_server.services.settlement.outcomes import REVIEW_SILENT, close_review, open_review
 from ussd_server.status import Code, ServiceError
 
 SILENT, FAILS_THEN_SUCCEEDS = "+256770000007", "+256770000009"
@@ -107,6 +107,20 @@ def test_a_failure_that_two_people_settle_as_succeeded_needs_no_further_look(
     announced = Event.select().where(Event.object_id == transaction_id, Event.type == "transaction.needs_review")
     assert announced.count() == 2
     assert services.reviews.list(operator()) == ()
+
+
+def test_a_review_that_was_closed_is_opened_again_for_the_same_reason_and_an_open_one_is_not(
+    services: Services, call: RequestContext, clock: MovableClock
+) -> None:
+    transaction_id = silent_disbursement(services, call, clock)
+    with unit_of_work():
+        row = lock_row(Transaction, transaction_id)
+        open_review(row, REVIEW_SILENT, clock.now())
+        close_review(row, REVIEW_SILENT, clock.now())
+        open_review(row, REVIEW_SILENT, clock.now())
+        row.save()
+    announced = Event.select().where(Event.object_id == transaction_id, Event.type == "transaction.needs_review")
+    assert (len(services.reviews.list(operator())), announced.count()) == (1, 2)
 
 
 def test_a_late_success_is_on_the_list_and_is_closed_with_a_note(

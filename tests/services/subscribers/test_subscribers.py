@@ -14,6 +14,7 @@ from tests.support.shop import CODE, Shop
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext, operator_context
 from ussd_server.models.clients import AuditEvent
+from ussd_server.models.keys import ApiRequest
 from ussd_server.models.payouts import PayoutItem
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import SubscriberLanguage, UssdSession
@@ -129,6 +130,7 @@ def test_an_export_holds_all_rows_and_an_erasure_keeps_the_books(
         "transactions": 1,
         "payout_items": 0,
         "audit_events": 0,
+        "api_requests": 0,
     }
     assert held["ussd_sessions"][0]["turns"]
     with pytest.raises(ServiceError, match="is open"):
@@ -140,6 +142,7 @@ def test_an_export_holds_all_rows_and_an_erasure_keeps_the_books(
         "subscriber_languages": 1,
         "subscriber_names": 0,
         "registered_names": 0,
+        "bodies_of_requests": 0,
     }
     assert erased.kept["transactions"] == 1
     assert [row.id for row in UssdSession.select()] == [other]
@@ -166,3 +169,20 @@ def test_an_erasure_removes_the_registered_name_of_payees_and_keeps_their_rows(
     assert (erased.removed["registered_names"], erased.kept["payout_items"]) == (1, 1)
     assert PayoutItem.get().registered_name is None
     assert check_everything() == []
+
+
+def test_an_erasure_removes_the_kept_bodies_of_refused_requests_that_name_the_number(
+    services: Services, client: ExampleClient, web: FlaskClient
+) -> None:
+    key = client.create_key()
+    headers = {"x-api-key": key.apikey, "x-api-secret": key.apisecret}
+    for number in (NUMBER, "0770000000", "+256770000001"):
+        assert web.post("/api/transactions", json={"phone_number": number}, headers=headers).status_code == 400
+    services.runtime.request_recorder.write()
+    held = services.personal_data.export(ExportPersonalData(NUMBER), operator()).held
+    assert len(held["api_requests"]) == 2
+    erased = services.personal_data.erase(ErasePersonalData(NUMBER, **BY), operator())
+    assert erased.removed["bodies_of_requests"] == 2
+    assert [row.body for row in ApiRequest.select().order_by(ApiRequest.id)] == [
+        None, None, '{"phone_number":"+256770000001"}',
+    ]  # fmt: skip

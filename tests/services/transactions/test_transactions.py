@@ -315,3 +315,11 @@ def test_the_payload_of_an_event_is_the_record_that_the_api_shows(services: Serv
         record = writer(TransactionView)(seen(services, context, transaction_id))
         assert list(payloads_of([event])[event.id].items()) == list(record.items())
         assert status != "created" or None not in event.payload.values()
+
+
+@pytest.mark.parametrize("reference", ["", " ", "x" * 65, "two\nlines"])
+def test_a_deposit_needs_a_reference_that_can_be_printed(services: Services, reference: str) -> None:
+    context = a_client()
+    with pytest.raises(ServiceError) as refused:
+        deposit(services, context, 5000, reference)
+    assert (refused.value.code, balances(context.client_id)) == (Code.INVALID_REQUEST, {})

@@ -55,7 +55,7 @@ def export(number: str) -> None:
 @click.option("--and", "second", required=True, help="The name of a second person.")
 @with_json
 def erase(number: str, reason: str, by: str, second: str, as_json: bool) -> None:
-    """Remove sessions, transcripts, names and the language of NUMBER; records of payments are kept."""
+    """Remove sessions, names, the language and logged bodies of NUMBER; records of payments are kept."""
     with open_services() as services:
         request = ErasePersonalData(number, by, second, reason)
         erased = services.personal_data.erase(request, operator_context())

@@ -36,6 +36,7 @@ _SANDBOX_PHONE = "+256770000000"
 def run(without_examples: bool, verbose: bool, as_json: bool) -> None:
     """Run the web processes, the background worker and, unless USSD_REDIS_URL is set, a Redis or Valkey.
 
+    The service listens on USSD_BIND (127.0.0.1:8000) and keeps its data in USSD_DATA_DIR (var in this folder).
     In the sandbox the terminal shows warnings and errors; the whole log is in service.log in the data folder.
     """
     settings = read_settings()

@@ -16,13 +16,15 @@ from ussd_server.menus.checks.references import (
     find_unknown_targets,
     find_unknown_variables,
 )
+from ussd_server.menus.checks.types import find_wrong_types
 from ussd_server.menus.checks.width_proof import prove
 from ussd_server.menus.document.bounds import MAX_WORK, WorkBudget, WorkExceededError, find_excess
 from ussd_server.menus.document.document import Document, read
 from ussd_server.menus.document.findings import Finding, Report, error
-from ussd_server.menus.document.nodes import LocalizedText, Node, parts
+from ussd_server.menus.document.nodes import LocalizedText, Node
 from ussd_server.menus.document.spelling import Spelling
 from ussd_server.menus.source.yaml_text import Places
+from ussd_server.menus.tools.node_parts import parts
 from ussd_server.menus.tools.scripts import run_scripts
 
 
@@ -108,6 +110,7 @@ def _check(
         if document.default_language in document.languages:
             yield from find_missing_texts(document)
         yield from find_unknown_variables(document, spelling)
+        yield from find_wrong_types(document, work)
         yield from find_leaking_secrets(document, paths_known=paths_known)
         yield from find_bad_addresses(document, allow_plain_http)
         if not any(problem.path[:1] == ("limits",) for problem in problems):

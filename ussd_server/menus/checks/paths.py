@@ -24,10 +24,10 @@ from ussd_server.menus.document.nodes import (
     ScreenNode,
     SetNode,
     TextNode,
-    targets,
 )
 from ussd_server.menus.engine.navigator import MAX_HOPS
 from ussd_server.menus.engine.views import Renderer, WidestValues
+from ussd_server.menus.tools.node_parts import targets
 
 MAX_SCREENS = 10
 READING_CHARACTERS_A_SECOND = 15

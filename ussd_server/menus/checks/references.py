@@ -16,6 +16,7 @@ from ussd_server.menus.document.nodes import (
     HandoverNode,
     HttpNode,
     InputNode,
+    LanguageNode,
     ListNode,
     LocalizedText,
     MenuNode,
@@ -23,17 +24,12 @@ from ussd_server.menus.document.nodes import (
     RouterNode,
     ScreenNode,
     SetNode,
-    assigned,
-    parts,
-    target_path,
-    targets,
-    texts,
-    written,
 )
 from ussd_server.menus.document.spelling import Spelling
 from ussd_server.menus.document.templates import Template
 from ussd_server.menus.document.variables import WIDEST_FACTS
 from ussd_server.menus.engine.views import keys_of
+from ussd_server.menus.tools.node_parts import assigned, names_in, parts, target_path, targets, texts, written
 
 _HEADER = re.compile(r"[A-Za-z0-9-]{1,60}", re.ASCII)
 _OUR_HEADERS = re.compile(
@@ -67,9 +63,10 @@ def find_key_clashes(document: Document) -> Iterator[Finding]:
         if isinstance(node, ScreenNode):
             keys = keys_of(document, node)
             for key in sorted(set(keys) & document.navigation.keys):
-                yield error("option_key", f"the key `{key}` is a navigation key; give the option another", name)
+                message = f"the key `{key}` is a navigation key; give the option another"
+                yield error("option_key", message, name, _key_path(node, key))
             for key in sorted({key for key in keys if keys.count(key) > 1}):
-                yield error("option_key", f"two options have the key `{key}`", name)
+                yield error("option_key", f"two options have the key `{key}`", name, _key_path(node, key))
         if isinstance(node, InputNode):
             values = {value for rule in node.validate for value in rule.values}
             for key in sorted(values & {document.navigation.back, document.navigation.home}):
@@ -96,14 +93,12 @@ def find_missing_texts(document: Document) -> Iterator[Finding]:
 def find_unknown_variables(document: Document, spelling: Spelling) -> Iterator[Finding]:
     """Find names that are not declared."""
     for name, node in document.nodes.items():
-        own = (node.label, node.value) if isinstance(node, ListNode) else ()
-        for part in parts(node):
-            for used in sorted(part.names, key=str):
-                item_names = _item_names(document, node) if any(part is each for each in own) else set()
-                if not _is_known(document, used, item_names):
-                    nearest = _nearest(document, used, item_names, spelling)
-                    message = f"`{used}` is not declared{_hint(used)}{did_you_mean(nearest)}"
-                    yield error("variable", message, name, suggestion=nearest)
+        for path, used in sorted(names_in(node), key=str):
+            item_names = _item_names(document, node) if path[0] in ("label", "value") else set()
+            if not _is_known(document, used, item_names):
+                nearest = _nearest(document, used, item_names, spelling)
+                message = f"`{used}` is not declared{_hint(used)}{did_you_mean(nearest)}"
+                yield error("variable", message, name, path, nearest)
         for var in written(node):
             if var not in document.variables:
                 nearest = spelling.nearest(var, document.variables)
@@ -196,6 +191,18 @@ def _nearest(document: Document, name: Name, item_names: set[str], spelling: Spe
         known = facts if name.scope in _FACTS else item_names
     nearest = spelling.nearest(name.name, sorted(known))
     return None if nearest is None else f"{name.scope}.{nearest}"
+
+
+def _key_path(node: Node, key: str) -> tuple[str, ...]:
+    """Return the path in a node of the last option with a key; an empty one where the document does not write it."""
+    match node:
+        case MenuNode():
+            keys = [option.key for option in node.options]
+        case LanguageNode():
+            keys = [option[0] for option in node.options]
+        case _:
+            return ()
+    return ("options", str(len(keys) - keys[::-1].index(key)), "key") if key in keys else ()
 
 
 def _written_path(node: Node, var: str) -> tuple[str, ...]:

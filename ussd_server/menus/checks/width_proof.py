@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from ussd_server.menus.document.bounds import WorkBudget
 from ussd_server.menus.document.document import Document
 from ussd_server.menus.document.findings import Finding, node_path, shorten
-from ussd_server.menus.document.nodes import EndNode, InputNode, ScreenNode, texts
+from ussd_server.menus.document.nodes import EndNode, InputNode, ScreenNode
 from ussd_server.menus.engine.entries import notices
 from ussd_server.menus.engine.views import OPTIONS, WORDS, Renderer, WidestValues
 from ussd_server.menus.text.gsm7 import BASIC, EXTENSION, Size, measure
 from ussd_server.menus.text.screen import Budget, Screen, joined
+from ussd_server.menus.tools.node_parts import texts
 
 CHANNELS = (True, False)  # with and without transliteration: a menu may be dialled on both kinds
 _CHARACTERS_A_UNIT = 20  # characters for each unit of work: about a microsecond

@@ -19,6 +19,9 @@ SCOPES = ("vars", "session", "item")
 _MARK = "\ua66e"
 _RESERVED = re.compile(rf"\b(?:{'|'.join(SCOPES)})\.(?:{'|'.join(keyword.kwlist)})\b")
 
+_ONE_SIGN = "(?<![<>=!])=(?![<>=])"
+_MISWRITTEN = (("=<", "<="), ("=>", ">="), ("&&", "and"), (_ONE_SIGN, "=="))
+
 Scope = Mapping[str, Any]  # "vars" and "session" hold mappings, "item" a mapping or a plain value
 Bounded = TypeVar("Bounded")
 Evaluate = Callable[[Scope], Any]
@@ -81,10 +84,16 @@ def compile_expression(source: str) -> Expression:
     try:
         tree = ast.parse(_RESERVED.sub(rf"\g<0>{_MARK}", source.strip()), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise ExpressionError(f"`{source}` is not an expression; write for example `vars.amount >= 500`") from None
+        raise ExpressionError(f"`{source}` is not an expression; write {_meant(source)}") from None
     names: set[Name] = set()
     evaluate = _build(tree, 1, names)
     return Expression(source, frozenset(names), evaluate)
+
+
+def _meant(source: str) -> str:
+    """Return what the author of a text that is no expression may have meant, or an example."""
+    found = next((f"`{right}`, not `{wrong}`" for wrong, right in _MISWRITTEN if re.search(wrong, source)), None)
+    return found.replace(_ONE_SIGN, "=") if found else "for example `vars.amount >= 500`"
 
 
 def constant(value: Any) -> Expression:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from ussd_server.menus.document.expressions import Expression, Name
@@ -226,96 +226,3 @@ class HandoverNode:
 ActionNode = BalanceNode | LookupNameNode | HttpNode | PayNode | HandoverNode
 ScreenNode = MenuNode | InputNode | ConfirmNode | ListNode | TextNode | LanguageNode | EndNode
 Node = ScreenNode | ActionNode | RouterNode | SetNode
-
-
-def targets(node: Node) -> tuple[tuple[str, str], ...]:
-    """Return every exit of a node as (option key or outcome, name of the next node)."""
-    exits: list[tuple[str, str | None]] = []
-    match node:
-        case MenuNode():
-            exits += [(option.key, option.goto) for option in node.options]
-        case ConfirmNode():
-            exits += [("yes", node.yes), ("no", node.no)]
-        case RouterNode():
-            exits += [(case.source, target) for case, target in node.cases] + [("else", node.otherwise)]
-        case PayNode():
-            exits += [("accepted", node.accepted), ("rejected", node.rejected)]
-        case InputNode() | TextNode() | LanguageNode() | SetNode() | ListNode():
-            exits.append(("", node.goto))
-        case BalanceNode() | LookupNameNode() | HttpNode():
-            exits += [("", node.goto), ("error", node.on_error)]
-        case HandoverNode():
-            exits.append(("error", node.on_error))
-    if isinstance(node, HttpNode):
-        exits.append(("timeout", node.on_timeout))
-    if isinstance(node, ListNode):
-        exits.append(("empty", node.empty))
-    if isinstance(node, MenuNode | InputNode | ConfirmNode | ListNode | LanguageNode):
-        exits.append(("invalid", node.invalid.goto))
-    return tuple((label, target) for label, target in exits if target is not None)
-
-
-def texts(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], LocalizedText]]:
-    """Yield every text in a node with its path in the document."""
-    if isinstance(value, LocalizedText):
-        yield path, value
-    elif isinstance(value, tuple):
-        for number, each in enumerate(value, start=1):
-            yield from texts(each, (*path, str(number)))
-    elif is_dataclass(value) and not isinstance(value, Expression | Template):
-        for each in fields(value):
-            name = "end" if isinstance(value, EndNode) and "." in value.name else each.name
-            yield from texts(getattr(value, each.name), (*path, name))
-
-
-def target_path(node: Node, label: str, position: int) -> tuple[str, ...]:
-    """Return the path in a node of one of its `targets`: its label, and its position among them."""
-    match node:
-        case MenuNode() if label != "invalid":
-            return ("options", str(position + 1), "goto")
-        case RouterNode() if position < len(node.cases):
-            return ("cases", str(position + 1), "goto")
-        case _ if label == "invalid":
-            return ("invalid", "goto")
-    return ({"": "goto", "error": "on_error", "timeout": "on_timeout"}.get(label, label),)
-
-
-def parts(value: Any) -> Iterator[LocalizedText | Template | Expression]:
-    """Yield every text, bare template and expression in a node."""
-    match value:
-        case LocalizedText() | Template() | Expression():
-            yield value
-        case Mapping():
-            for each in value.values():
-                yield from parts(each)
-        case tuple() | list():
-            for each in value:
-                yield from parts(each)
-        case _ if is_dataclass(value):
-            for each in fields(value):
-                yield from parts(getattr(value, each.name))
-
-
-def written(node: Node) -> tuple[str, ...]:
-    """Return the names of the variables that a node may change."""
-    names = [name for name, _ in assigned(node)]
-    match node:
-        case InputNode() | BalanceNode() | LookupNameNode():
-            names.append(node.var)
-        case ListNode(var=str(var)):
-            names.append(var)
-        case HttpNode():
-            names += [name for name, _ in node.map]
-    return tuple(dict.fromkeys(names))
-
-
-def assigned(node: Node) -> Assignments:
-    """Return the assignments that a node makes from expressions."""
-    match node:
-        case MenuNode():
-            return tuple(assignment for option in node.options for assignment in option.set)
-        case SetNode():
-            return node.values
-        case ListNode(var=str(var), value=Expression() as value):
-            return ((var, value),)
-    return ()

@@ -14,6 +14,17 @@ from ussd_server.menus.source.yaml_text import MAX_DEPTH, Places, Position, Sour
 MOST_BYTES = 64 * 1024
 """The largest document, by whatever way it comes."""
 _LONGEST_NUMBER = 30
+_MEANINGS = {
+    "property name": "a name in double quotes has to stand here; is there a comma too many before it?",
+    "Expecting ','": "a comma or the closing bracket is missing",
+    "Expecting ':'": "a `:` is missing after a name",
+    "Expecting value": "a value is missing; texts need double quotes",
+    "Unterminated string": "the text that begins here has no closing quote",
+    "control character": "a line break or a tab stands within a text; write \\n or \\t",
+    "escape": "the backslash begins no known letter; write two of them",
+    "Extra data": "something follows the end of the document",
+}
+"""By what the parser says: what is wrong, and what to do."""
 # In JSON that is written anew: half of a surrogate pair, or an escaped NUL.
 _UNWRITABLE = re.compile(r"[\ud800-\udfff]|(?<!\\)(?:\\\\)*\\u0000")
 
@@ -29,7 +40,8 @@ def read_json(text: str) -> tuple[dict[str, Any], Places]:
         document = json.loads(text, parse_constant=_refuse_constant, parse_int=_whole, parse_float=_decimal)
     except json.JSONDecodeError as error:
         place = Position(error.lineno, error.colno)
-        raise SourceError(f"The text is not valid JSON: {error.msg}", place) from None
+        said = next((meaning for said, meaning in _MEANINGS.items() if said in error.msg), "it cannot be read here")
+        raise SourceError(f"The text is not valid JSON: {said}", place) from None
     if "\\u" in text and _UNWRITABLE.search(json.dumps(document, ensure_ascii=False)):
         raise SourceError("The text contains a NUL character or half of a surrogate pair")
     if not isinstance(document, dict):

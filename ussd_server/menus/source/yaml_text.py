@@ -225,9 +225,25 @@ def _place(mark: Any) -> Position:
     return Position(mark.line + 1, mark.column + 1)
 
 
+_MEANINGS = (
+    ("mapping values are not allowed", "a `:` stands within a text; put the text in quotes"),
+    ("could not find expected ':'", "a `:` is missing after a name, or a line is not indented as the one above"),
+    (
+        "expected <block end>",
+        "what stands here does not belong to the value before it; look at indentation, quotes and brackets",
+    ),
+    ("expected ',' or", "a comma or the closing bracket is missing"),
+    (r"'\\t'", "a tab stands here; indent with spaces"),
+    ("unexpected end of stream", "a quote is not closed"),
+    ("cannot start any token", "this character cannot begin a text; put the text in quotes"),
+    ("escape", "the backslash begins no known letter; write two of them, or use single quotes"),
+    ("node content", "a value is missing"),
+)
+"""By what the parser says: what is wrong, and what to do."""
+
+
 def _sentence(problem: str | None) -> str:
-    """Return what the parser says, on one line, without the names of its tokens."""
-    return " ".join((problem or "it cannot be read").replace("<", "`").replace(">", "`").split())[:200]
+    return next((meaning for said, meaning in _MEANINGS if re.search(said, problem or "")), "it cannot be read here")
 
 
 def write_yaml(document: Mapping[str, Any]) -> str:

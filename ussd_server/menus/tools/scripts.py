@@ -34,8 +34,9 @@ class ScriptStep:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """The steps of a session, and what has to be true after it."""
+    """The steps of a session, and what has to be true after it. `number` counts the scripts of the menu from 1."""
 
+    number: int
     name: str
     facts: SessionFacts
     entries: tuple[str, ...]
@@ -93,20 +94,25 @@ def read_script(document: Document, raw: Any, number: int) -> tuple[Script | Non
         part.refuse_others()
     if problems := [*reading.problems, *reading.complaints]:
         return None, [replace(problem.finding(), rule="script") for problem in problems]
-    return Script(name, facts, tuple(str(text).split("*")) if text else (), language, world, steps, expected), []
+    return Script(
+        number, name, facts, tuple(str(text).split("*")) if text else (), language, world, steps, expected
+    ), []
 
 
 def play(document: Document, script: Script) -> Iterator[Finding]:
     """Run a script and yield its differences; it stops at the first step that differs."""
     simulator = Simulator(document, script.facts, script.world, script.language)
     simulator.dial(script.entries)
+    place = ("scripts", str(script.number))
     for number, step in enumerate(script.steps, start=1):
         difference = _act(simulator, step) or _compare(simulator, step)
         if difference is not None:
-            yield error("script", f"script `{script.name}`, step {number}: {difference}", simulator.state.node)
+            found = error("script", f"script `{script.name}`, step {number}: {difference}", simulator.state.node)
+            yield replace(found, path=(*place, "steps", str(number)))
             return
     for difference in _differences(simulator, script.after):
-        yield error("script", f"script `{script.name}`, after the last step: {difference}", simulator.state.node)
+        found = error("script", f"script `{script.name}`, after the last step: {difference}", simulator.state.node)
+        yield replace(found, path=(*place, "after"))
 
 
 def _after(fields: DocumentFields) -> dict[str, Any]:

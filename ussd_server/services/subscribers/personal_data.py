@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from ussd_server.context import RequestContext
-from ussd_server.database.unit_of_work import unit_of_work
+from ussd_server.database.unit_of_work import dialect, unit_of_work
 from ussd_server.models.clients import AuditEvent, Client
+from ussd_server.models.keys import ApiRequest
 from ussd_server.models.payouts import PayoutItem
 from ussd_server.models.providers import SubscriberName
 from ussd_server.models.transactions import Transaction
@@ -31,6 +33,8 @@ WHY_KEPT = (
     "operator to keep them for years."
 )
 _SESSIONS_AT_ONCE = 500
+# To look through the bodies of refused requests takes longer than other statements.
+_STATEMENT_TIMEOUT_MS = 60_000
 
 _REMOVED: Mapping[str, Any] = {
     "ussd_sessions": UssdSession,
@@ -60,11 +64,15 @@ class PersonalDataService:
             name: [_shown(row) for row in _about(table, number).iterator()]
             for name, table in {**_REMOVED, **_KEPT}.items()
         }
+        with _long_unit_of_work():
+            held["api_requests"] = [_shown(row) for row in ApiRequest.select().where(_names_in_body(number))]
         write_audit_event("subscriber.exported", context, now, client_id=None, phone_number=number)
         return PersonalData(number, held)
 
     def erase(self, request: ErasePersonalData, context: RequestContext) -> ErasedData:
-        """Remove sessions with their transcripts, names and the language of a phone number; keep the books of money.
+        """Remove sessions with their transcripts, names, the language and kept bodies of refused requests.
+
+        The books of money are kept.
 
         INVALID_PHONE_NUMBER for what is none, INVALID_REQUEST unless two people stand by it with a reason, and while a
         session of the number is open.
@@ -75,13 +83,14 @@ class PersonalDataService:
         now = self._clock.now()
         if _about(UssdSession, number).where(UssdSession.status == SessionStatus.ACTIVE).exists():
             raise ServiceError(Code.INVALID_REQUEST, "A session of this number is open; try again when it has ended")
-        with unit_of_work():
+        with _long_unit_of_work():
             removed = {"ussd_sessions": _remove_sessions(number)}
             for name in ("subscriber_languages", "subscriber_names"):
                 table = _REMOVED[name]
                 removed[name] = table.delete().where(table.phone_number == number).execute()
             named = (PayoutItem.phone_number == number) & PayoutItem.registered_name.is_null(False)
             removed["registered_names"] = PayoutItem.update(registered_name=None).where(named).execute()
+            removed["bodies_of_requests"] = ApiRequest.update(body=None).where(_names_in_body(number)).execute()
             write_audit_event(
                 "subscriber.erased",
                 context,
@@ -93,6 +102,18 @@ class PersonalDataService:
             )
         kept = {name: _about(table, number).count() for name, table in _KEPT.items()}
         return ErasedData(number, removed, kept, WHY_KEPT)
+
+
+@contextmanager
+def _long_unit_of_work() -> Iterator[None]:
+    with dialect().without_timeouts(), unit_of_work():
+        dialect().allow_statements(_STATEMENT_TIMEOUT_MS)
+        yield
+
+
+def _names_in_body(number: str) -> Any:
+    """The condition that the kept body of a request names a number, with or without its country code."""
+    return ApiRequest.body.contains(number[-9:])
 
 
 def _remove_sessions(number: str) -> int:
