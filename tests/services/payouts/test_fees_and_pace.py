@@ -53,6 +53,12 @@ def test_a_reference_that_another_client_used_is_free(desk: PayoutDesk) -> None:
     assert desk.draft(row()).ready_count == 1
 
 
+def test_a_reference_of_many_rows_is_a_problem_that_names_the_first_five(desk: PayoutDesk) -> None:
+    draft = desk.draft(*(row("same") for _ in range(8)))
+    sentence = "reference: Used in rows 1, 2, 3, 4, 5 and 3 more; each must be unique."
+    assert {item.problems for item in desk.items(draft)} == {(sentence,)}
+
+
 def test_a_row_of_a_million_shillings_is_invalid_and_one_cent_less_is_ready(desk: PayoutDesk) -> None:
     draft = desk.draft(row("a", amount=1_000_000), row("b", amount="999999.99"))
     assert desk.states(draft) == ["invalid", "ready"]
