@@ -86,7 +86,7 @@ def test_payouts_are_released_in_turns_until_half_of_what_the_provider_takes_in_
 ) -> None:
     sandbox = desk.services.runtime.providers.get("sandbox")
     monkeypatch.setattr(sandbox, "pace", replace(sandbox.pace, per_second=32.0))
-    payouts = [desk.draft_of(12, f"P{place}") for place in range(5)]
+    payouts = [desk.draft_of(12, f"P{place}", "+256770000004") for place in range(5)]
     for each in payouts:
         desk.approve(each)
     for _ in range(2):
@@ -96,6 +96,8 @@ def test_payouts_are_released_in_turns_until_half_of_what_the_provider_takes_in_
     for claimed in desk.services.settlement.claim(4):
         desk.services.settlement.advance(claimed)
     assert sum(map(unsent, payouts)) == 12
+    # Those that were sent are due again, to be queried.
+    desk.clock.advance(1)
     desk.tick()
     assert sum(map(unsent, payouts)) == 16
 
