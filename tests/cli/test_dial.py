@@ -81,6 +81,26 @@ def test_a_file_alone_is_enough(tmp_path: Path) -> None:
     assert result.output.endswith("Goodbye\n-- 7 of 160 septets, bye, ended\n\n")
 
 
+def test_a_server_that_a_file_names_is_not_called_and_its_answer_can_be_given(tmp_path: Path) -> None:
+    asking = {
+        "type": "http",
+        "url": "https://acme.example/",
+        "goto": "said",
+        "on_error": "bye",
+        "map": {"code": "open"},
+    }
+    said = {"type": "end", "text": {"en": "It is {{vars.code}}"}}
+    path = tmp_path / "shop.json"
+    path.write_text(json.dumps(shop_document(nodes={"office": asking, "said": said}, start="office")))
+    dial = ["dial", CODE, "--phone", PHONE, "--menu", str(path)]
+    alone = CliRunner().invoke(main, dial)
+    assert alone.stdout.startswith("Goodbye\n")
+    assert alone.stderr.startswith("The server of `office` was not called; the session goes on as after an error.")
+    given = CliRunner().invoke(main, [*dial, "--answer", 'office={"open": "open"}'])
+    assert (given.stdout.partition("\n")[0], given.stderr) == ("It is open", "")
+    assert "must be NODE=JSON" in CliRunner().invoke(main, [*dial, "--answer", "office=open"]).output
+
+
 def test_a_screen_outside_gsm7_is_measured_in_characters(tmp_path: Path) -> None:
     path = tmp_path / "shop.json"
     path.write_text(json.dumps(shop_document(nodes={"bye": {"type": "end", "text": {"en": "Ωŋ日"}}}, start="bye")))

@@ -57,6 +57,19 @@ def test_entries_follow_each_other_though_a_clock_is_set_back_or_forward(service
     assert behind == ahead + 1
 
 
+def test_an_entry_is_less_than_an_hour_later_than_its_transfer_when_the_databases_clock_jumps(
+    services: Services,
+) -> None:
+    context = a_client()
+    # For up to a second no process has noticed the jump, and no row takes it back.
+    ServiceClock.update(ahead_ms=3 * 3_600_000, decided_at=services.clock.now()).execute()
+    deposit(services, context, 1)
+    ((entered, _, _),) = entries(context.client_id)
+    made = Transfer.select().where(Transfer.client_id == context.client_id).get().created_at
+    assert entered == round(made.timestamp() * 1000) * 1000 + 3_599_000_000
+    assert check_everything() == []
+
+
 def test_nothing_but_a_transfer_writes_entries(services: Services) -> None:
     deposit(services, a_client(), 100)
     same = "SELECT account_id, posted_us {} 1, transfer_id, balance_cents FROM ledger_entries"

@@ -17,6 +17,7 @@ from typing import Any
 from rich.progress import Progress
 
 _SEEDS_OF_A_PROCESS = 40
+_REPOSITORY = Path(__file__).parents[2]
 
 
 def results(seeds: range, days: float, bug: str | None, jobs: int, shrinks: bool = True) -> Iterator[dict[str, Any]]:
@@ -32,9 +33,8 @@ def results(seeds: range, days: float, bug: str | None, jobs: int, shrinks: bool
             return
         share = json.dumps([part.start, part.step, len(part), days, bug, shrinks])
         command = [sys.executable, "-m", "tests.simulation.share", share]
-        with subprocess.Popen(
-            command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONHASHSEED": "0"}
-        ) as process:
+        environment = {**os.environ, "PYTHONHASHSEED": "0"}
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=_REPOSITORY, env=environment) as process:
             assert process.stdout is not None
             for line in process.stdout:
                 result = json.loads(line)

@@ -74,6 +74,23 @@ def test_each_conversation_is_the_same_another_screen_or_a_dead_end(
     assert Transaction.select().count() == payments
 
 
+def test_a_conversation_with_a_mistyped_secret_is_the_same(services: Services, web: FlaskClient) -> None:
+    rules = [
+        {"rule": "length", "min": 4, "max": 4, "error": {"en": "A code has 4 digits", "lg": "4"}},
+        {"rule": "integer", "error": {"en": "A code is of digits", "lg": "0-9"}},
+    ]
+    voucher = shop_document()["nodes"]["voucher"] | {"validate": rules, "invalid": {"max": 2, "goto": "bye"}}
+    shop = Shop(services, shop_document(nodes={"voucher": voucher}))
+    phone = phone_of("hubtel", shop, web)
+    for number, entries in enumerate((["4", "12", "7391", "1"], ["4", "abcd", "7391"], ["4", "12", "abcd"])):
+        phone.session, phone.number = f"call-{number}", f"+25677000000{number}"
+        phone.dial()
+        for entry in entries:
+            phone.type(entry)
+    ids = [row.id for row in UssdSession.select(UssdSession.id)]
+    assert results(Program(services, web, client_id=shop.client_id), {"session_ids": ids}) == [("same", None)] * 3
+
+
 def test_a_period_is_replayed_newest_first_and_unknown_sessions_are_not_found(
     held: tuple[Shop, Program, list[str]], services: Services, web: FlaskClient
 ) -> None:

@@ -33,7 +33,7 @@ from ussd_server.settings import Settings, read_settings
 
 # After the bad days: long enough for the last repeat of a webhook and the slowest enquiry.
 _QUIET_DAYS = 3
-_REVIEWED_AFTER_HOURS = (7.0, 30.0, 60.0)
+_REVIEWED_AFTER_HOURS = (2.5, 8.0, 30.0, 60.0)
 _SUCCESSFUL = ("succeeded", "reversed")
 _NOTICE_SECONDS = 15.0
 _TABLES = {
@@ -119,6 +119,8 @@ class World:
         self.scheduler.pause(seconds)
         self.database.restore("before")
         self._is_losing = False
+        # The commit that noted a jump may be lost, too.
+        self._clocks_differ_until = TIME.now + _NOTICE_SECONDS
         for step in sorted({task.step for process in self._processes() for task in process.tasks}):
             self.scheduler.faults_at["lost commits", step] += 1
         self.note("lost", since=since)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -120,12 +120,12 @@ class GatewayConversation:
 class FileConversation:
     """A session with a menu file, simulated in memory: every balance is 0, every payment is accepted."""
 
-    def __init__(self, raw: Any, facts: SessionFacts, entries: str) -> None:
+    def __init__(self, raw: Any, facts: SessionFacts, entries: str, answers: Mapping[str, Any]) -> None:
         try:
             document = parse(raw)
         except DocumentError as error:
             raise click.ClickException(f"The menu cannot be read: {error}") from None
-        self._simulator = Simulator(document, facts, World())
+        self._simulator = Simulator(document, facts, World(answers=answers))
         self._entries = entries
 
     def dial(self) -> Shown:
@@ -139,6 +139,13 @@ class FileConversation:
         return self._shown()
 
     def _shown(self) -> Shown:
+        for node in self._simulator.unanswered:
+            click.echo(
+                f"The server of `{node}` was not called; the session goes on as after an error. "
+                f"Give its answer with --answer {node}=JSON.",
+                err=True,
+            )
+        self._simulator.unanswered.clear()
         screen = self._simulator.screen
         return Shown(screen.text, screen.ends, screen.node)
 
@@ -148,6 +155,17 @@ def _ugandan(_context: click.Context, _parameter: click.Parameter, typed: str) -
     if found is None:
         raise click.BadParameter(f"{typed!r} is not a Ugandan number, such as +256772123456")
     return found
+
+
+def _read_answers(_context: click.Context, _parameter: click.Parameter, typed: tuple[str, ...]) -> dict[str, Any]:
+    answers = {}
+    for each in typed:
+        node, _, answer = each.partition("=")
+        try:
+            answers[node] = json.loads(answer)
+        except ValueError:
+            raise click.BadParameter(f"""{each!r} must be NODE=JSON, such as office='{{"open": true}}'""") from None
+    return answers
 
 
 @click.command
@@ -164,6 +182,14 @@ def _ugandan(_context: click.Context, _parameter: click.Parameter, typed: str) -
     metavar="FILE",
     help="Use the menu in FILE instead of a server.",
 )
+@click.option(
+    "--answer",
+    "answers",
+    multiple=True,
+    metavar="NODE=JSON",
+    callback=_read_answers,
+    help="With --menu: what the client's server answers at an http or handover node; repeat it for more.",
+)
 @with_json
 def dial(
     code: str,
@@ -173,6 +199,7 @@ def dial(
     base_url: str | None,
     channel: str | None,
     menu_file: Path | None,
+    answers: Mapping[str, Any],
     as_json: bool,
 ) -> None:
     """Dial CODE, such as '*165#', and reply to the screens.
@@ -182,7 +209,7 @@ def dial(
     """
     facts = SessionFacts(phone, code, network, f"dial-{secrets.token_hex(8)}")
     conversation = (
-        FileConversation(load(menu_file), facts, entries)
+        FileConversation(load(menu_file), facts, entries, answers)
         if menu_file
         else _server_conversation(facts, entries, base_url, channel)
     )

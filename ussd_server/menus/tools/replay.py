@@ -37,6 +37,8 @@ from ussd_server.values import phone_number
 
 _INTERLUDES = ("resume", "payment_processing")
 _LONGEST_NUMBER = 15
+# One that each rule refuses: nothing, too short, letters, too long.
+_MISTYPED = ("", "0", "abcd", "0" * 40)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,17 +116,32 @@ class _Replayer:
         draft, past, channel = self._draft, self._past, self._past.channel
         entry = past.turns[number].entry
         if self._state is None:
-            turn = start(draft, past.facts, self._language(), given=self._values, channel=channel)
+            turn = self._finished(
+                start(draft, past.facts, self._language(), given=self._values, channel=channel), number
+            )
         elif entry == MASK and self._is_secret(self._state):
-            stayed = past.turns[number].node == past.turns[number - 1].node
-            turn = enter(draft, self._state, "", channel) if stayed else enter_masked(draft, self._state, channel)
+            turn = self._secret_entry(self._state, number)
         else:
-            turn = enter(draft, self._state, entry, channel)
+            turn = self._finished(enter(draft, self._state, entry, channel), number)
+        self._state = turn.state
+        return turn
+
+    def _secret_entry(self, state: State, number: int) -> Turn:
+        """Answer a secret entry, which may have been mistyped: as the transcript shows, if any entry leads there."""
+        draft, past, channel = self._draft, self._past, self._past.channel
+        right = enter_masked(draft, state, channel)
+        wrong = [enter(draft, state, entry, channel) for entry in _MISTYPED]
+        stayed = past.turns[number].node == past.turns[number - 1].node
+        turns = [self._finished(turn, number) for turn in ((*wrong, right) if stayed else (right, *wrong))]
+        shown = past.turns[number].screen
+        return next((turn for turn in turns if turn.screen is not None and turn.screen.text == shown), turns[0])
+
+    def _finished(self, turn: Turn, number: int) -> Turn:
+        """Execute the actions of a turn until there is a screen."""
         for _ in range(MAX_ACTIONS):
             if turn.action is None:
                 break
-            turn = resume(draft, turn.state, self._outcome(turn.action, number), channel)
-        self._state = turn.state
+            turn = resume(self._draft, turn.state, self._outcome(turn.action, number), self._past.channel)
         return turn
 
     def _language(self) -> str:

@@ -47,7 +47,10 @@ class World:
 
 
 class Simulator:
-    """One phone and one menu. Payments are stored as pending, once for each confirmation."""
+    """One phone and one menu. Payments are stored as pending, once for each confirmation.
+
+    `unanswered` names the `http` and `handover` nodes that had no answer in the world and went on as after an error.
+    """
 
     screen: Screen
     state: State
@@ -63,6 +66,7 @@ class Simulator:
         self.document, self.facts, self.world, self.channel = document, facts, world, channel
         self.language = language
         self.payments: dict[tuple[str, str], dict[str, Any]] = {}
+        self.unanswered: list[str] = []
         self._sessions = 0
         self._turns = 0
         self._idle_seconds = 0
@@ -134,6 +138,8 @@ class Simulator:
         self.state, self.screen = turn.state, turn.screen
 
     def _execute(self, state: State, action: MenuAction) -> ActionOutcome:
+        if isinstance(action, HttpAction | HandoverAction) and action.node not in self.world.answers:
+            self.unanswered.append(action.node)
         match action:
             case PayAction():
                 return self._pay(state, action)

@@ -112,16 +112,19 @@ CREATE TRIGGER ledger_transfers_reserve AFTER INSERT ON ledger_transfers
 
 -- `posted_us` is the service's time in microseconds since 1970, read while the posting holds the lock of the account. No
 -- other posting to that account can commit between, so the order of the entries is the order of the commits.
--- `posted_us` is at least the transfer's own time, because the database's clock may have been set back. The trigger's
--- name sorts after `ledger_transfers_apply`, so that the balances move first.
+-- `posted_us` is at least the transfer's own time, because the database's clock may have been set back, and less than an
+-- hour later, because it may have been set forward and no process has noticed that yet. The trigger's name sorts
+-- after `ledger_transfers_apply`, so that the balances move first.
 CREATE FUNCTION ledger_enter() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO ledger_entries (account_id, posted_us, transfer_id, balance_cents)
         SELECT id, greatest(
-            (date_part('epoch', clock_timestamp()) * 1000000)::bigint + coalesce((
-                SELECT CASE WHEN ahead_ms = 0 THEN 0 ELSE sign(ahead_ms) * greatest(0, abs(ahead_ms) * 1000
-                    - greatest(0, date_part('epoch', clock_timestamp() - decided_at)) * 10000) END
-                FROM service_clock WHERE service_clock.id = 1)::bigint, 0),
+            least(
+                (date_part('epoch', clock_timestamp()) * 1000000)::bigint + coalesce((
+                    SELECT CASE WHEN ahead_ms = 0 THEN 0 ELSE sign(ahead_ms) * greatest(0, abs(ahead_ms) * 1000
+                        - greatest(0, date_part('epoch', clock_timestamp() - decided_at)) * 10000) END
+                    FROM service_clock WHERE service_clock.id = 1)::bigint, 0),
+                (date_part('epoch', NEW.created_at) * 1000000)::bigint + 3599000000),
             (date_part('epoch', NEW.created_at) * 1000000)::bigint,
             1 + (SELECT posted_us FROM ledger_entries WHERE account_id = ledger_accounts.id
                 ORDER BY posted_us DESC LIMIT 1)), NEW.id, balance_cents

@@ -70,17 +70,21 @@ WHEN NEW.id IS NOT OLD.id OR NEW.client_id IS NOT OLD.client_id OR NEW.name IS N
                 AND NEW.reserved_cents = OLD.reserved_cents)))
 BEGIN SELECT RAISE(ABORT, 'only a transfer changes an account'); END;
 
--- `posted_us` is the service's time in microseconds since 1970, and later than every entry of the account.
+-- `posted_us` is the service's time in microseconds since 1970, and later than every entry of the account. It is less than
+-- an hour later than the transfer: the database's clock may have been set forward, and no process has noticed that yet.
 CREATE TRIGGER ledger_accounts_enter AFTER UPDATE OF last_transfer ON ledger_accounts
 WHEN NEW.kind IN ('main', 'subscriber') AND NEW.balance_cents <> OLD.balance_cents
 BEGIN
     INSERT INTO ledger_entries (account_id, posted_us, transfer_id, balance_cents)
     SELECT NEW.id, max(
-        CAST(strftime('%s', 'now') AS integer) * 1000000 + CAST(substr(strftime('%f', 'now'), 4) AS integer) * 1000
-            + coalesce((
-                SELECT CAST(sign(ahead_ms) * max(0, abs(ahead_ms) * 1000
-                    - max(0, julianday('now') - julianday(decided_at)) * 864000000) AS integer)
-                FROM service_clock WHERE id = 1), 0),
+        min(
+            CAST(strftime('%s', 'now') AS integer) * 1000000 + CAST(substr(strftime('%f', 'now'), 4) AS integer) * 1000
+                + coalesce((
+                    SELECT CAST(sign(ahead_ms) * max(0, abs(ahead_ms) * 1000
+                        - max(0, julianday('now') - julianday(decided_at)) * 864000000) AS integer)
+                    FROM service_clock WHERE id = 1), 0),
+            CAST(strftime('%s', created_at) AS integer) * 1000000
+                + CAST(substr(strftime('%f', created_at), 4) AS integer) * 1000 + 3599000000),
         CAST(strftime('%s', created_at) AS integer) * 1000000
             + CAST(substr(strftime('%f', created_at), 4) AS integer) * 1000,
         1 + coalesce((SELECT max(posted_us) FROM ledger_entries WHERE account_id = NEW.id), 0)), id, NEW.balance_cents
