@@ -27,7 +27,10 @@ TARGETS = {
         ["tests/services/accounts", "tests/services/transactions/test_explanation.py"],
     ),
     "transactions": ([f"{_SERVICES}/transactions"], ["tests/services/transactions"]),
-    "settlement": ([f"{_SERVICES}/settlement"], ["tests/services/settlement"]),
+    "settlement": (
+        [f"{_SERVICES}/settlement"],
+        ["tests/services/settlement", "tests/services/reconciliation/test_statements.py"],
+    ),
     "payouts": ([f"{_SERVICES}/payouts"], ["tests/services/payouts"]),
     "limits": (["ussd_server/limits"], ["tests/limits"]),
     "key_cache": (

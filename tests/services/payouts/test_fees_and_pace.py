@@ -53,6 +53,12 @@ def test_a_reference_that_another_client_used_is_free(desk: PayoutDesk) -> None:
     assert desk.draft(row()).ready_count == 1
 
 
+def test_a_reference_of_many_rows_is_a_problem_that_names_the_first_five(desk: PayoutDesk) -> None:
+    draft = desk.draft(*(row("same") for _ in range(8)))
+    sentence = "reference: Used in rows 1, 2, 3, 4, 5 and 3 more; each must be unique."
+    assert {item.problems for item in desk.items(draft)} == {(sentence,)}
+
+
 def test_a_row_of_a_million_shillings_is_invalid_and_one_cent_less_is_ready(desk: PayoutDesk) -> None:
     draft = desk.draft(row("a", amount=1_000_000), row("b", amount="999999.99"))
     assert desk.states(draft) == ["invalid", "ready"]
@@ -80,7 +86,7 @@ def test_payouts_are_released_in_turns_until_half_of_what_the_provider_takes_in_
 ) -> None:
     sandbox = desk.services.runtime.providers.get("sandbox")
     monkeypatch.setattr(sandbox, "pace", replace(sandbox.pace, per_second=32.0))
-    payouts = [desk.draft_of(12, f"P{place}") for place in range(5)]
+    payouts = [desk.draft_of(12, f"P{place}", "+256770000004") for place in range(5)]
     for each in payouts:
         desk.approve(each)
     for _ in range(2):
@@ -90,6 +96,8 @@ def test_payouts_are_released_in_turns_until_half_of_what_the_provider_takes_in_
     for claimed in desk.services.settlement.claim(4):
         desk.services.settlement.advance(claimed)
     assert sum(map(unsent, payouts)) == 12
+    # Those that were sent are due again, to be queried.
+    desk.clock.advance(1)
     desk.tick()
     assert sum(map(unsent, payouts)) == 16
 

@@ -19,7 +19,7 @@ from ussd_server.models.providers import ProviderFloat
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.messages import Registration
 from ussd_server.services.accounts.messages import FeeTerms
-from ussd_server.services.payouts.messages import ApprovePayout, ItemState, ListPayoutItems, ListPayouts
+from ussd_server.services.payouts.messages import ApprovePayout, ItemState, ListPayoutItems, ListPayouts, NamePayout
 from ussd_server.services.providers.providers import Providers
 from ussd_server.services.search.messages import Search
 from ussd_server.services.transactions.messages import ChangeDetail, GetTransaction, ListTransactions, TransactionType
@@ -217,20 +217,6 @@ def test_a_completed_payout_cannot_be_cancelled(desk: PayoutDesk) -> None:
     assert desk.see(draft).status == "completed"
 
 
-def test_rows_are_released_at_the_pace_of_their_provider(desk: PayoutDesk, services: Services) -> None:
-    first, second = desk.draft_of(300, "A"), desk.draft_of(300, "B")
-    desk.approve(first), desk.approve(second)
-    desk.tick()
-    released = [300 - desk.see(each).states[ItemState.QUEUED].count for each in (first, second)]
-    assert released == [0, 0]
-    due = Transaction.select().where(Transaction.due_at <= desk.clock.now()).count()
-    # Half of what the sandbox takes in a second, shared by the payouts.
-    assert 0 < due <= 100
-    desk.work(20)
-    assert [desk.see(each).status for each in (first, second)] == ["completed", "completed"]
-    assert check_everything() == []
-
-
 def test_payouts_and_rows_come_in_pages(desk: PayoutDesk) -> None:
     made = [desk.draft_of(3, f"P{place}").payout_id for place in range(5)]
     first = desk.payouts.list(ListPayouts(limit=3), desk.maker)
@@ -265,6 +251,8 @@ def test_names_are_looked_up_once_a_day_after_the_draft_is_kept(
     desk.work(1)
     assert [item.name_match for item in desk.items(again)] == ["same", "unknown"]
     assert asked == ["+256770000000", "+256770000009"]
+    counts = [desk.payouts.name_matches(NamePayout(each.payout_id), desk.maker) for each in (draft, again)]
+    assert counts == [{"same": 1, "different": 1, "unknown": 1}, {"same": 1, "unknown": 1}]
 
 
 def test_a_payout_is_found_by_its_names_by_callers_that_may_read_payouts(desk: PayoutDesk, services: Services) -> None:
