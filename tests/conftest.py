@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 from collections.abc import Iterator
@@ -98,6 +99,12 @@ class MovableClock(Clock):
     def advance(self, seconds: float) -> None:
         """Let `seconds` pass."""
         self.anchor(self.now() + timedelta(seconds=seconds))
+
+
+@pytest.fixture(autouse=True)
+def log_level() -> None:
+    """The program's log as a process finds it: a command that another test ran in this one has set its level."""
+    logging.getLogger("ussd_server").setLevel(logging.NOTSET)
 
 
 @pytest.fixture(scope="session")
