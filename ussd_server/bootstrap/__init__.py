@@ -24,6 +24,7 @@ from ussd_server.services.clients.logins import LoginService
 from ussd_server.services.clients.password_links import ForgottenPasswordService, PasswordLinkService
 from ussd_server.services.clients.second_factors import SecondFactorService
 from ussd_server.services.clients.team import TeamService
+from ussd_server.services.incoming.codes import PaymentCodeService
 from ussd_server.services.mail.choices import MailService
 from ussd_server.services.mail.outbox import use_mail
 from ussd_server.services.mail.reminders import MailReminders
@@ -126,6 +127,7 @@ class Services:
         self.refunds = RefundService(runtime, creator)
         self.bank_accounts = BankAccountService(runtime)
         self.bank_settlements = BankSettlementService(runtime, creator, self.balances, self.statements)
+        self.payment_codes = PaymentCodeService(runtime)
         self.payouts = PayoutService(runtime, creator)
         self.payout_sender = PayoutSender(runtime, self.subscriber_names)
         self.settlement = Settlement(runtime)

@@ -62,6 +62,7 @@ EXAMPLES = {
     "operators enable": "operators enable ops@example.org",
     "operators list": "operators list",
     "operators reset-factor": "operators reset-factor ops@example.org",
+    "payment-codes prefix": "payment-codes prefix acme SCH",
     "payouts approve": f"payouts approve {_ID} --client acme --by Ann --and Ben",
     "payouts cancel": f"payouts cancel {_ID} --client acme",
     "payouts create": "payouts create salaries.csv --client acme --reference 'Salaries 2026-11' --by Ann",
