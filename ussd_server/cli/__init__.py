@@ -35,6 +35,7 @@ _COMMANDS = {
     "doctor": "ussd_server.cli.service.doctor",
     "fees": "ussd_server.cli.money.fees",
     "find": "ussd_server.cli.service.find",
+    "incoming": "ussd_server.cli.money.incoming",
     "keys": "ussd_server.cli.clients.keys",
     "mail": "ussd_server.cli.service.mail",
     "menu": "ussd_server.cli.phone.menu",

@@ -27,6 +27,7 @@ class MailKind(StrEnum):
     BANK_ACCOUNT_CHANGED = "bank_account.changed"
     PROVIDER_AWAY = "provider.away"
     FLOAT_LOW = "provider.float_low"
+    INCOMING_HELD = "incoming.held"
 
 
 CHOICES: dict[MailKind, str] = {
@@ -37,6 +38,7 @@ CHOICES: dict[MailKind, str] = {
     MailKind.KEY_EXPIRES: "An API key expires in 7 days, and in 1 day",
     MailKind.PROVIDER_AWAY: "A provider does not answer, and when it answers again",
     MailKind.FLOAT_LOW: "The float at a provider is low",
+    MailKind.INCOMING_HELD: "A payment that came by itself is held, the first of a day",
 }
 """The kinds that a person may switch off."""
 
@@ -59,7 +61,7 @@ ROLES: dict[MailKind, tuple[str, ...]] = {
 }
 """The roles of a client's people who receive a kind."""
 
-OF_OPERATORS = frozenset({MailKind.PROVIDER_AWAY, MailKind.FLOAT_LOW})
+OF_OPERATORS = frozenset({MailKind.PROVIDER_AWAY, MailKind.FLOAT_LOW, MailKind.INCOMING_HELD})
 """The kinds that operators receive."""
 
 
