@@ -126,7 +126,7 @@ class HeldPaymentService:
     def hold(self, request: HoldDifference, context: RequestContext) -> IncomingView:
         """Hold a credit of a provider's statement that is not ours, and end the review of the difference.
 
-        A receipt that was reported meanwhile stays as it is. Raises NOT_FOUND, and INVALID_REQUEST for a difference
+        A receipt that the provider reported by now stays as it is. NOT_FOUND, and INVALID_REQUEST for a difference
         that is no such credit, that has no receipt or that has ended.
         """
         context.require_operator()
