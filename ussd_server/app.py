@@ -38,6 +38,7 @@ from ussd_server.database.unit_of_work import DATABASE_TROUBLE, close_connection
 from ussd_server.logs import Logger, trace_of
 from ussd_server.metrics import end_request
 from ussd_server.services.request_log.messages import LoggedRequest
+from ussd_server.spans import end_call
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id, kampala_day
 
@@ -141,6 +142,8 @@ def _end(response: Response) -> Response:
         request_id=current.request_id,
         took_ms=took_ms,
     )
+    if current.span is not None:
+        end_call(current.span, status=response.status_code, code=current.code, request_id=current.request_id)
     return response
 
 
