@@ -57,6 +57,8 @@ EXAMPLES = {
     "menu secret": "menu secret --client acme",
     "menu show": "menu show shop --client acme > shop.yaml",
     "migrate": "migrate",
+    "months export": "months export 2026-10 archive",
+    "months verify": "months verify archive/2026-10",
     "operators create": "operators create --email ops@example.org",
     "operators disable": "operators disable ops@example.org",
     "operators enable": "operators enable ops@example.org",
