@@ -26,6 +26,7 @@ CREATE TABLE examinations (
 );
 
 -- Requests that were refused or changed something. Nothing depends on them, and no foreign key slows their writing.
+-- On PostgreSQL the worker adds a partition for each day; what has none lies in `api_requests_rest`.
 CREATE TABLE api_requests (
     id uuid PRIMARY KEY,
     request_id text NOT NULL,
@@ -41,7 +42,9 @@ CREATE TABLE api_requests (
     address text NOT NULL,
     object_id text,
     body text
-);
+) PARTITION BY RANGE (id); -- PostgreSQL
+); -- SQLite
+CREATE TABLE api_requests_rest PARTITION OF api_requests DEFAULT; -- PostgreSQL
 CREATE INDEX api_requests_newest ON api_requests (client_id, id);
 CREATE INDEX api_requests_of_key ON api_requests (key_id, id) WHERE key_id IS NOT NULL;
 CREATE INDEX api_requests_request_id ON api_requests (request_id);
