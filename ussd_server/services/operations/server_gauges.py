@@ -33,8 +33,9 @@ def measures_of_server() -> Iterator[Measure]:
     for table, end in sorted(ends_of_partitions().items()):
         seconds = (end - datetime.now(UTC)).total_seconds()
         yield Measure("ussd_partitions_left_seconds", "How long a table has partitions.", seconds, {"table": table})
-    if (end := end_of_requests()) is not None:
-        seconds = (end - datetime.now(UTC)).total_seconds()
+    requests_end = end_of_requests()
+    if requests_end is not None:
+        seconds = (requests_end - datetime.now(UTC)).total_seconds()
         yield Measure("ussd_request_partitions_left_seconds", "How long the request log has partitions.", seconds)
 
 

@@ -57,6 +57,9 @@ CREATE TABLE key_usage (
     code text NOT NULL,
     scope text NOT NULL,
     count bigint NOT NULL,
+    last_at timestamptz NOT NULL,
+    last_address text NOT NULL,
     PRIMARY KEY (key_id, day, endpoint, status, code)
 ); -- by key
 CREATE INDEX key_usage_oldest ON key_usage (day);
+CREATE INDEX key_usage_elsewhere ON key_usage (day) WHERE code = 'ADDRESS_NOT_ALLOWED';
