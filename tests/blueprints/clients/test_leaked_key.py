@@ -31,7 +31,7 @@ def settings(settings: Settings) -> Settings:
     return mailing(settings, "smtp://127.0.0.1:9")
 
 
-class Story:
+class Till:
     """The shop's key, its owner in the office, and the calls of both sides."""
 
     def __init__(self, services: Services, web: FlaskClient, client: ExampleClient) -> None:
@@ -75,50 +75,50 @@ def test_a_leaked_key_is_noticed_and_bound_narrowed_limited_and_rotated_with_eff
     settings: Settings,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    story = Story(services, web, example_client)
+    till = Till(services, web, example_client)
     deposit(services, operator_context(example_client.id), 100_000)
-    assert (story.call(SHOP), story.call(THIEF)) == ((200, ""), (200, ""))
-    assert story.look(f"api-keys/{story.id}")["last_used_address"] == THIEF
+    assert (till.call(SHOP), till.call(THIEF)) == ((200, ""), (200, ""))
+    assert till.look(f"api-keys/{till.id}")["last_used_address"] == THIEF
     clock.advance(1)
-    assert story.call(SHOP) == (200, "")
-    assert story.look(f"api-keys/{story.id}")["last_used_address"] == SHOP
+    assert till.call(SHOP) == (200, "")
+    assert till.look(f"api-keys/{till.id}")["last_used_address"] == SHOP
 
     # Bound to the shop's network.
     began_at = clock.now()
-    story.change(allowed_addresses=["198.51.100.0/24"])
-    assert (story.call(THIEF), story.call(SHOP)) == (FORBIDDEN, (200, ""))
-    assert story.pay(500, "stolen", THIEF) == FORBIDDEN
-    assert [(each["code"], each["address"]) for each in story.look(f"requests?key_id={story.id}")["items"]] == [
+    till.change(allowed_addresses=["198.51.100.0/24"])
+    assert (till.call(THIEF), till.call(SHOP)) == (FORBIDDEN, (200, ""))
+    assert till.pay(500, "stolen", THIEF) == FORBIDDEN
+    assert [(each["code"], each["address"]) for each in till.look(f"requests?key_id={till.id}")["items"]] == [
         ("ADDRESS_NOT_ALLOWED", THIEF)
     ] * 2
-    assert story.look(f"api-keys/{story.id}")["last_used_address"] == SHOP
-    assert story.keys_refused_by_address() == 1
+    assert till.look(f"api-keys/{till.id}")["last_used_address"] == SHOP
+    assert till.keys_refused_by_address() == 1
     for _ in range(2):
         services.key_address_notices.write()
     (event,) = Event.select().where(Event.type == "api_key.address_refused")
-    assert (event.object_id, event.payload["name"], event.payload["address"]) == (story.id, "Till 4", THIEF)
+    assert (event.object_id, event.payload["name"], event.payload["address"]) == (till.id, "Till 4", THIEF)
     (mail,) = Mail.select().where(Mail.kind == "api_key.address_refused")
     assert (mail.recipient, mail.parameters["address"]) == (example_client.email(), THIEF)
 
     # Narrowed, limited, rotated.
-    story.change(scopes="transactions:write")
-    assert story.call(OFFICE) == (403, "INSUFFICIENT_SCOPE")
-    assert story.pay(600, "wages") == (201, "")
-    story.change(daily_limit=1000)
-    assert (story.pay(600, "more wages"), story.pay(300, "less")) == ((400, "DAILY_LIMIT_REACHED"), (201, ""))
-    stolen = story.secret
-    rotated = story.owner.ask("POST", f"api-keys/{story.id}/rotate", {"grace_period_seconds": 0})
-    story.secret = rotated.json["data"]["apisecret"]
-    assert story.call(SHOP, secret=stolen) == (401, "INVALID_CREDENTIALS")
-    assert story.pay(50, "after the rotation") == (201, "")
+    till.change(scopes="transactions:write")
+    assert till.call(OFFICE) == (403, "INSUFFICIENT_SCOPE")
+    assert till.pay(600, "wages") == (201, "")
+    till.change(daily_limit=1000)
+    assert (till.pay(600, "more wages"), till.pay(300, "less")) == ((400, "DAILY_LIMIT_REACHED"), (201, ""))
+    stolen = till.secret
+    rotated = till.owner.ask("POST", f"api-keys/{till.id}/rotate", {"grace_period_seconds": 0})
+    till.secret = rotated.json["data"]["apisecret"]
+    assert till.call(SHOP, secret=stolen) == (401, "INVALID_CREDENTIALS")
+    assert till.pay(50, "after the rotation") == (201, "")
 
     # On the next day the thief tries again from the shop's network, and then from his own.
     clock.advance(86_400)
-    story.look("requests")
+    till.look("requests")
     services.key_address_notices.write()
     assert Mail.select().where(Mail.kind == "api_key.address_refused").count() == 1
-    assert story.keys_refused_by_address() == 0
-    assert (story.call(OFFICE, secret=stolen)[0], story.call(THIEF)) == (401, FORBIDDEN)
+    assert till.keys_refused_by_address() == 0
+    assert (till.call(OFFICE, secret=stolen)[0], till.call(THIEF)) == (401, FORBIDDEN)
     services.runtime.request_recorder.write()
     services.key_address_notices.write()
     assert Mail.select().where(Mail.kind == "api_key.address_refused").count() == 2
@@ -127,7 +127,7 @@ def test_a_leaked_key_is_noticed_and_bound_narrowed_limited_and_rotated_with_eff
     monkeypatch.setenv("USSD_DATA_DIR", str(settings.secrets_file.parent))
     monkeypatch.setenv("USSD_DATABASE_URL", settings.database_url)
     monkeypatch.setenv("USSD_REDIS_URL", settings.redis_url)
-    words = ("keys", "requests", story.id, "--since", iso_milliseconds(began_at), "--json")
+    words = ("keys", "requests", till.id, "--since", iso_milliseconds(began_at), "--json")
     shown = json.loads(CliRunner().invoke(main, words, catch_exceptions=False).stdout)["items"]
     assert [each["code"] for each in reversed(shown)] == [
         "ADDRESS_NOT_ALLOWED", "ADDRESS_NOT_ALLOWED", "INSUFFICIENT_SCOPE", "OK", "DAILY_LIMIT_REACHED", "OK",
