@@ -40,7 +40,7 @@ from ussd_server.metrics import end_request
 from ussd_server.services.request_log.messages import LoggedRequest
 from ussd_server.spans import end_call
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import is_id, kampala_day
+from ussd_server.values import is_id
 
 log = Logger(__name__)
 
@@ -155,7 +155,9 @@ def _log_request(current: CurrentRequest, route: EndpointSpec, response: Respons
     method, path = "GET" if given.method == "HEAD" else given.method, template_of(given.url_rule.rule)
     recorder = services().runtime.request_recorder
     if current.key_id is not None:
-        recorder.count(current.key_id, kampala_day(now), f"{method} {path}", status, current.code, route.needs or "")
+        recorder.count(
+            current.key_id, now, f"{method} {path}", status, current.code, route.needs or "", current.address
+        )
     is_refused = status >= HTTPStatus.BAD_REQUEST
     if method == "GET" and not is_refused:
         return

@@ -227,7 +227,7 @@ export interface Event {
   /** When it was created. */
   created_at: string;
   /** The content of the event; its webhooks receive the same. */
-  data: Transaction | Payout | Session | DeletedApiKey | ExpiringApiKey | WebhookDisabled | WebhookTest;
+  data: Transaction | Payout | Session | DeletedApiKey | ExpiringApiKey | RefusedAddress | WebhookDisabled | WebhookTest;
   /** The deliveries of the event, one for each URL. */
   deliveries?: Array<Delivery>;
 }
@@ -486,6 +486,20 @@ export interface RedeliverEventsBody {
 export interface Redelivery {
   /** How many events are sent again. */
   events: number;
+}
+export interface RefusedAddress {
+  /** The identifier, a UUID. */
+  id: string;
+  /** The value for the header `x-api-key`. */
+  apikey: string;
+  /** What people call it. */
+  name: string | null;
+  /** The day in Kampala; there is one event for each key and day. */
+  day: string;
+  /** The address of the last such call before the event. */
+  address: string;
+  /** When that call was refused. */
+  refused_at: string;
 }
 export interface ReplayBody {
   /** The sessions to replay, 1 to 500. */

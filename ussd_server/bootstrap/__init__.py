@@ -18,6 +18,7 @@ from ussd_server.services.clients.api_keys import ApiKeyService
 from ussd_server.services.clients.auth import AuthService
 from ussd_server.services.clients.clients import ClientService
 from ussd_server.services.clients.key_reader import ApiKeyReader, KeyExplanationService
+from ussd_server.services.clients.keys.addresses import KeyAddressNotices
 from ussd_server.services.clients.keys.expiry import KeyExpiryNotices
 from ussd_server.services.clients.keys.records import ApiKeyRecordService
 from ussd_server.services.clients.logins import LoginService
@@ -96,10 +97,11 @@ class Services:
         self.auth = AuthService(runtime)
         self.clients = ClientService(runtime)
         self.api_keys = ApiKeyService(runtime)
-        self.key_reader = ApiKeyReader(runtime)
         self.request_log = RequestLogService(runtime)
+        self.key_reader = ApiKeyReader(runtime, self.request_log)
         self.key_records = ApiKeyRecordService(runtime, self.key_reader, self.request_log)
         self.key_expiry_notices = KeyExpiryNotices(runtime)
+        self.key_address_notices = KeyAddressNotices(runtime)
         self.key_explanations = KeyExplanationService(runtime)
         self.team = TeamService(runtime)
         self.logins = LoginService(runtime)

@@ -44,7 +44,7 @@ EXAMPLES = {
     "keys enable": f"keys enable {_ID}",
     "keys explain": f"keys explain {_ID}",
     "keys list": "keys list --client acme",
-    "keys requests": f"keys requests {_ID}",
+    "keys requests": f"keys requests {_ID} --since 2026-11-20",
     "keys seed": "keys seed keys.csv",
     "keys usage": f"keys usage {_ID} --days 7",
     "mail test": "mail test ops@example.org",

@@ -237,7 +237,9 @@ class Event(TypedDict):
     object_id: str
     sequence: int
     created_at: str
-    data: Transaction | Payout | Session | DeletedApiKey | ExpiringApiKey | WebhookDisabled | WebhookTest
+    data: (
+        Transaction | Payout | Session | DeletedApiKey | ExpiringApiKey | RefusedAddress | WebhookDisabled | WebhookTest
+    )
     deliveries: NotRequired[list[Delivery]]
 
 
@@ -425,6 +427,15 @@ RedeliverEventsBody = TypedDict(
 
 class Redelivery(TypedDict):
     events: int
+
+
+class RefusedAddress(TypedDict):
+    id: str
+    apikey: str
+    name: str | None
+    day: str
+    address: str
+    refused_at: str
 
 
 ReplayBody = TypedDict(
