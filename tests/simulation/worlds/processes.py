@@ -17,6 +17,7 @@ from ussd_server.bootstrap.runtime import build_runtime
 from ussd_server.clock import Clock
 from ussd_server.models.operations import WorkerHeartbeat
 from ussd_server.outbound.transport import HttpExchange, SendState, TransportFailure
+from ussd_server.services.payouts import sending
 from ussd_server.services.providers.providers import Providers
 from ussd_server.services.webhooks.deliveries import DeliveryService
 from ussd_server.settings import Settings
@@ -26,6 +27,8 @@ _KEPT = ("timekeeper", "heartbeat", "deliveries", "payouts")
 # A worker that does nothing has sent its last heartbeat at most so long ago.
 _BEAT_SECONDS = 4.0
 _HOUSEKEEPING_SECONDS = 900.0
+# A payout that waits for a review is looked at this often, instead of twice a minute for hours.
+_PAYOUT_REST_SECONDS = 900.0
 
 
 class Receiver:
@@ -144,6 +147,7 @@ def use_tasks(scheduler: Scheduler) -> None:
         kind.scheduler = scheduler  # type: ignore[attr-defined]
     module: Any = ussd_server.worker
     module._HOUSEKEEPING_SECONDS = _HOUSEKEEPING_SECONDS
+    sending._LONGEST_REST_SECONDS = _PAYOUT_REST_SECONDS
     module.Event, module.Thread, module.ThreadPoolExecutor, module.wait = Stop, TaskThread, TaskPool, wait
 
 
