@@ -15,6 +15,7 @@ from typing import Any
 
 from peewee import fn
 
+from ussd_server.database.compiled_queries import CompiledQuery, param
 from ussd_server.database.unit_of_work import advisory_lock, for_update, release_connection, unit_of_work
 from ussd_server.logs import Logger, now_about, trace_headers
 from ussd_server.models.events import EVENT_FORMAT, Event
@@ -70,11 +71,7 @@ class DeliveryService:
         does not delay the others.
         """
         now = self._clock.now()
-        due = (Delivery.webhook_id == Webhook.id) & is_due(Delivery, now)
-        waiting = Webhook.select(Webhook.id, Webhook.is_proven).where(
-            Webhook.is_active, fn.EXISTS(Delivery.select(Delivery.id).where(due))
-        )
-        ready = list(waiting)
+        ready = _READY.rows(Webhook, now=now)
         if not ready:
             return []
         random.shuffle(ready)
@@ -88,7 +85,7 @@ class DeliveryService:
                 if not webhook.is_proven:
                     free = min(free, max(1, self._slots // 2) - unproven_under_way)
                 if free > 0:
-                    heads = self._leases.claim(_due_heads(webhook, now, free), self._schedule.lease_seconds)
+                    heads = self._leases.lease(_due_heads(webhook, now, free), self._schedule.lease_seconds)
                     unproven_under_way += 0 if webhook.is_proven else len(heads)
                     chosen += [head.id for head in heads]
         return chosen
@@ -125,11 +122,7 @@ class DeliveryService:
 
     def _count_under_way(self, now: datetime) -> tuple[Counter[str], int]:
         """How many deliveries each webhook has under way, and how many all unproven webhooks have together."""
-        webhooks: list[Webhook] = list(
-            Webhook.select(Webhook.id, Webhook.is_proven)
-            .join(Delivery, on=(Webhook.id == Delivery.webhook_id))
-            .where(Delivery.lease_token.is_null(False), Delivery.leased_until > now)
-        )
+        webhooks = _UNDER_WAY.rows(Webhook, now=now)
         return Counter(webhook.id for webhook in webhooks), sum(not webhook.is_proven for webhook in webhooks)
 
     def _signature(self, webhook: Webhook, event_id: str) -> Signature:
@@ -173,6 +166,23 @@ class DeliveryService:
     def _next_attempt_at(self, attempts: int, now: datetime) -> datetime:
         # Up to a tenth earlier or later, so that deliveries that failed together are not repeated together.
         return now + timedelta(seconds=self._schedule.delays[attempts - 1] * random.uniform(0.9, 1.1))  # noqa: S311
+
+
+_NOW = param(Delivery.due_at, "now")
+# Idle workers ask several times a second.
+_READY = CompiledQuery(
+    lambda: Webhook.select(Webhook.id, Webhook.is_proven).where(
+        Webhook.is_active,
+        fn.EXISTS(Delivery.select(Delivery.id).where(Delivery.webhook_id == Webhook.id, is_due(Delivery, _NOW))),
+    )
+)
+_UNDER_WAY = CompiledQuery(
+    lambda: (
+        Webhook.select(Webhook.id, Webhook.is_proven)
+        .join(Delivery, on=(Webhook.id == Delivery.webhook_id))
+        .where(Delivery.lease_token.is_null(False), Delivery.leased_until > _NOW)
+    )
+)
 
 
 def _origin_of(event: Event) -> dict[str, str | None]:
