@@ -15,6 +15,7 @@ from ussd_server.security.credentials import Vault
 from ussd_server.services.operations.book_check.approvals import approval_faults
 from ussd_server.services.operations.book_check.history import history_faults
 from ussd_server.services.operations.book_check.history_digests import past_faults
+from ussd_server.services.operations.book_check.incoming import INCOMING_RULES, PAID_BY_PAYERS
 from ussd_server.services.operations.book_check.money import (
     ACCOUNT_RULES,
     CLIENT_RULES,
@@ -79,7 +80,10 @@ _CLOCK = "clock"
 _PARTS = {
     "clients": _Part("Client", "clients", "id", CLIENT_RULES),
     "accounts": _Part("Account", "ledger_accounts", "id", ACCOUNT_RULES),
-    "transactions": _Part("Transaction", "transactions", "id", TRANSACTION_RULES | {IN_NO_PAYOUT: TRANSACTION_RULE}),
+    "transactions": _Part(
+        "Transaction", "transactions", "id", TRANSACTION_RULES | PAID_BY_PAYERS | {IN_NO_PAYOUT: TRANSACTION_RULE}
+    ),
+    "incoming": _Part("Incoming payment", "incoming_payments", "id", INCOMING_RULES),
     "keys": _Part("API key", "key_spending", "key_id", KEY_RULES),
     "payouts": _Part("Payout", "payouts", "id", PAYOUT_RULES),
     "events": _Part("Object", "events", "object_id", _EVENT_RULES),
