@@ -127,7 +127,7 @@ class Services:
         self.bank_accounts = BankAccountService(runtime)
         self.bank_settlements = BankSettlementService(runtime, creator, self.balances, self.statements)
         self.payouts = PayoutService(runtime, creator)
-        self.payout_sender = PayoutSender(runtime, self.subscriber_names)
+        self.payout_sender = PayoutSender(runtime, self.subscriber_names, creator)
         self.settlement = Settlement(runtime)
         self.callbacks = CallbackService(runtime, self.settlement)
         self.reviews = ReviewService(runtime)
