@@ -160,11 +160,13 @@ class Code(TypedDict):
 
 class CopyPayoutBody(TypedDict):
     reference: str
+    send_at: NotRequired[str | None]
 
 
 class CreatePayoutBody(TypedDict):
     reference: str
     description: NotRequired[str | None]
+    send_at: NotRequired[str | None]
     items: list[dict[str, Any]]
 
 
@@ -342,8 +344,8 @@ class Page(TypedDict):
     items: (
         list[
             Transaction
-            | Session
             | Payout
+            | Session
             | PayoutItem
             | AuditEvent
             | Request
@@ -381,6 +383,9 @@ class Payout(TypedDict):
     created_at: str
     approved_at: str | None
     completed_at: str | None
+    send_at: str | None
+    reserved_at: str | None
+    needs_money_at: str | None
     states: NotRequired[dict[str, StateSum]]
 
 
