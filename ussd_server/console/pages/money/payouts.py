@@ -46,7 +46,7 @@ _COLUMNS = (
     Column("send_at", "Date", "moment"),
     Column("ready_count", "People", "number"),
     Column("total_amount", "Total", "money", value=lambda seen: seen.total_amount_cents),
-    Column("total_fee", "Fees", "money", value=lambda seen: seen.total_fee_cents),
+    Column("total_fee", "Fees", "money", value=lambda seen: seen.total_fee_cents, where="files"),
     Column("succeeded_count", "Succeeded", "number"),
     Column("failed_count", "Failed", "number"),
     Column("invalid_count", "Invalid", "number"),
