@@ -25,6 +25,8 @@ EXAMPLES = {
     "clients create": "clients create acme",
     "clients disable": "clients disable acme",
     "clients enable": "clients enable acme",
+    "clients export": "clients export acme acme.jsonl",
+    "clients import": "clients import acme.jsonl",
     "clients list": "clients list",
     "clients readers": "clients readers acme --count",
     "clients seed": "clients seed clients.csv",
