@@ -29,6 +29,7 @@ _SERVING = {"", "run", "worker"}
 _REFUSED = {
     "clients export": "Disable the client first",
     "clients import": "is not one that",
+    "clients take-back": "was not exported",
     "day close": "No statement",
     "dial": "demo.json",
     "mail test": "USSD_SMTP_URL",

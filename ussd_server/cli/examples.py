@@ -29,6 +29,7 @@ EXAMPLES = {
     "clients import": "clients import acme.jsonl",
     "clients list": "clients list",
     "clients readers": "clients readers acme --count",
+    "clients take-back": "clients take-back acme --reason 'The import failed' --by Ann --and Ben",
     "clients seed": "clients seed clients.csv",
     "codes assign": "codes assign '*384*123#' --client acme --menu shop",
     "codes list": "codes list --client acme",

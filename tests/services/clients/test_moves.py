@@ -113,7 +113,7 @@ def test_a_client_moves_with_its_keys_menus_balances_and_history_and_goes_on(
         assert code_of(lambda: deposit(old, call, 1, "more")) is Code.INVALID_REQUEST
         assert check_everything() == []
 
-    with installation(settings, clock, settings.database_url) as new:
+    with installation(replace(settings, cell="B"), clock, settings.database_url) as new:
         # This installation has a past of its own.
         other = Shop(new, code="*384*9#")
         deposit(new, other.call, 500)
@@ -136,6 +136,9 @@ def test_a_client_moves_with_its_keys_menus_balances_and_history_and_goes_on(
         dialled = GatewayRequest("POST", body=urlencode(form).encode(), address="192.0.2.1")
         secret = shop.channel.gateway_path.rpartition("/")[2]
         assert b"Welcome to ACME" in new.gateways.answer("africastalking", secret, dialled, "r0").body
+        key = new.api_keys.create(CreateApiKey(None), call)
+        assert (key.apikey[:3], len(key.apikey)) == ("ukB", 23)
+        call = services_call(new, key.apikey, key.apisecret)
         new.transactions.create(request("disbursement", shillings=1000, reference="new"), call)
         work(new, clock, 3)
         after = new.balances.get(GetBalance(), call)
@@ -154,7 +157,9 @@ def spoiled(lines: list[bytes], client_id: str, other_id: str) -> Iterator[list[
     yield foreign
 
 
-def test_a_client_with_something_under_way_is_not_moved(services: Services, clock: MovableClock) -> None:
+def test_a_client_with_work_under_way_stays_and_two_operators_take_one_back(
+    services: Services, clock: MovableClock
+) -> None:
     shop = Shop(services)
     deposit(services, shop.call, 5000)
     services.clients.set_active(shop.client_id, False, operator(), "moves")
@@ -166,6 +171,13 @@ def test_a_client_with_something_under_way_is_not_moved(services: Services, cloc
 
     assert refusal() == "The client cannot be moved yet: an event has no deliveries yet"
     services.relay.run()
+    list(services.client_moves.export(shop.client_id, operator()))
+    for second, refused in (("ann", Code.INVALID_REQUEST), ("Ben", None), ("Ben", Code.INVALID_REQUEST)):
+        back = (shop.client_id, "Ann", second, "it stays", operator())
+        assert code_of(lambda back=back: services.client_moves.take_back(*back)) is refused
+    services.clients.set_active(shop.client_id, True, operator())
+    services.clients.set_active(shop.client_id, False, operator())
     services.transactions.create(request(), shop.call)
     assert refusal() == "The client cannot be moved yet: a payment has no outcome yet"
-    assert AuditEvent.select().where(AuditEvent.action == "client.exported").count() == 0
+    found = AuditEvent.select().where(AuditEvent.action.in_(["client.exported", "client.taken_back"]))
+    assert [event.decided_by for event in found.order_by(AuditEvent.id)] == [None, "Ann, Ben"]

@@ -57,6 +57,20 @@ def import_client(file: Path, as_json: bool) -> None:
     show(moved, f"This installation has {_sentence(moved)}", as_json=as_json)
 
 
+@click.command(name="take-back")
+@click.argument("client", metavar="CLIENT")
+@click.option("--reason", required=True, help="Why, in 1 to 200 characters. The client's owners read it.")
+@click.option("--by", required=True, help="Your name.")
+@click.option("--and", "second", required=True, help="The name of a second operator.")
+@with_json
+def take_back_client(client: str, reason: str, by: str, second: str, as_json: bool) -> None:
+    """Let the exported CLIENT (name or id) be enabled here again. Only if it is in no other installation."""
+    with open_services() as services:
+        found = client_named(services, client)
+        services.client_moves.take_back(found.client_id, by, second, reason, operator_context())
+    show(found, f"{found.name} can be enabled here again.", as_json=as_json)
+
+
 def _sentence(moved: MovedClient) -> str:
     return (
         f"{moved.name}, {moved.client_id}: {sum(moved.rows.values()):,} rows, balance "

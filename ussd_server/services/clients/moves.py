@@ -28,6 +28,7 @@ from ussd_server.services.clients.moved_rows import (
     totals_of,
 )
 from ussd_server.services.transactions.names import check_value
+from ussd_server.services.transactions.operators import require_two_people
 from ussd_server.status import Code, ServiceError
 from ussd_server.wire import Cents
 
@@ -125,6 +126,29 @@ class ClientMoves:
                 "The client, or an e-mail address, a key, a code or a channel of it, is here already",
             ) from None
         return moved
+
+    def take_back(self, client_id: str, by: str, second: str, reason: str, context: RequestContext) -> None:
+        """Let a client that was exported be enabled here again, because it was not imported elsewhere.
+
+        Raises INVALID_REQUEST unless two people stand by it with a reason: two copies that are enabled pay twice.
+        """
+        context.require_operator()
+        names = require_two_people(by, second, reason)
+        with unit_of_work():
+            row, now = lock_row(Client, client_id), self._clock.now()
+            if row.moved_at is None:
+                raise ServiceError(Code.INVALID_REQUEST, "The client was not exported")
+            row.moved_at = None
+            row.save(only=[Client.moved_at])
+            write_audit_event(
+                "client.taken_back",
+                context,
+                now,
+                client_id=client_id,
+                object_id=client_id,
+                reason=reason.strip(),
+                decided_by=", ".join(names),
+            )
 
     def _accept(self, client_id: str, context: RequestContext) -> None:
         row, now = lock_row(Client, client_id), self._clock.now()
