@@ -163,11 +163,13 @@ class Code(TypedDict):
 
 class CopyPayoutBody(TypedDict):
     reference: str
+    send_at: NotRequired[str | None]
 
 
 class CreatePayoutBody(TypedDict):
     reference: str
     description: NotRequired[str | None]
+    send_at: NotRequired[str | None]
     items: list[dict[str, Any]]
 
 
@@ -347,8 +349,8 @@ class Page(TypedDict):
     items: (
         list[
             Transaction
-            | Session
             | Payout
+            | Session
             | PayoutItem
             | AuditEvent
             | PaymentCode
@@ -401,6 +403,9 @@ class Payout(TypedDict):
     created_at: str
     approved_at: str | None
     completed_at: str | None
+    send_at: str | None
+    reserved_at: str | None
+    needs_money_at: str | None
     states: NotRequired[dict[str, StateSum]]
 
 
