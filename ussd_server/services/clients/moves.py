@@ -35,7 +35,7 @@ from ussd_server.wire import Cents
 _FORMAT = "client of ussd-server, 1"
 _STATEMENT_TIMEOUT_MS = 3_600_000
 _UNDER_WAY = {
-    "a payment has no outcome yet": "transactions WHERE client_id = :client_id AND due_at IS NOT NULL",
+    "a payment is not settled yet": "transactions WHERE client_id = :client_id AND due_at IS NOT NULL",
     "a payment waits for operators": "transactions WHERE client_id = :client_id AND review_opened_at IS NOT NULL "
     "AND review_closed_at IS NULL",
     "a payout is not complete": "payouts WHERE client_id = :client_id AND approved_at IS NOT NULL "
