@@ -51,6 +51,7 @@ class Payout(Table):
     reserved_at = MomentField(null=True)
     needs_money_at = MomentField(null=True)
     key_id = IdField(null=True)
+    traceparent = TextField(null=True)
 
     class Meta:
         table_name = "payouts"

@@ -18,6 +18,7 @@ from tests.support.money import agree_fee, deposit, operator, request, work
 from tests.support.shop import PHONE, Shop
 from ussd_server.bootstrap import Services, build_services
 from ussd_server.context import RequestContext
+from ussd_server.database.columns import Table
 from ussd_server.database.schema_differences import schema_differences
 from ussd_server.database.unit_of_work import close_connections
 from ussd_server.gateways.messages import GatewayRequest
@@ -25,6 +26,7 @@ from ussd_server.models.clients import AuditEvent
 from ussd_server.services.accounts.messages import FeeTerms, GetBalance, GetStatement
 from ussd_server.services.clients.key_messages import CreateApiKey
 from ussd_server.services.clients.messages import CreateUser
+from ussd_server.services.clients.moved_rows import TABLES
 from ussd_server.services.clients.moves import moved_client
 from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout
 from ussd_server.services.sessions.messages import BeginSession, NameSession
@@ -145,6 +147,12 @@ def test_a_client_moves_with_its_keys_menus_balances_and_history_and_goes_on(
         after = new.balances.get(GetBalance(), call)
         assert after.current_cents == balance.current_cents - 105_000
         assert check_everything(vault=new.runtime.vault) == []
+
+
+def test_every_table_of_clients_moves_or_is_known_to_stay() -> None:
+    of_clients = {table._meta.table_name for table in Table.__subclasses__() if "client_id" in table._meta.columns}
+    moving = {table._meta.table_name for table in TABLES}
+    assert of_clients - moving == {"api_requests", "deliveries", "logins", "mails"}
 
 
 def spoiled(lines: list[bytes], client_id: str, other_id: str) -> Iterator[list[bytes]]:

@@ -32,6 +32,7 @@ CREATE TABLE payouts (
     reserved_at timestamptz,
     needs_money_at timestamptz,
     key_id uuid,
+    traceparent text,
     CHECK (ready_count + invalid_count = item_count),
     CHECK ((approved_by IS NULL) = (approved_at IS NULL)),
     CHECK (approved_by IS NULL OR approved_by <> created_by),
