@@ -47,11 +47,11 @@ class Payout(Table):
     draft_digest = TextField(null=True)
     approval_digest = TextField(null=True)
     replaced_by = IdField(null=True)
-    traceparent = TextField(null=True)
     send_at = MomentField(null=True)
     reserved_at = MomentField(null=True)
     needs_money_at = MomentField(null=True)
     key_id = IdField(null=True)
+    traceparent = TextField(null=True)
 
     class Meta:
         table_name = "payouts"

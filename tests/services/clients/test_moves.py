@@ -18,12 +18,15 @@ from tests.support.money import agree_fee, deposit, operator, request, work
 from tests.support.shop import PHONE, Shop
 from ussd_server.bootstrap import Services, build_services
 from ussd_server.context import RequestContext
+from ussd_server.database.columns import Table
+from ussd_server.database.schema_differences import schema_differences
 from ussd_server.database.unit_of_work import close_connections
 from ussd_server.gateways.messages import GatewayRequest
 from ussd_server.models.clients import AuditEvent
 from ussd_server.services.accounts.messages import FeeTerms, GetBalance, GetStatement
 from ussd_server.services.clients.key_messages import CreateApiKey
 from ussd_server.services.clients.messages import CreateUser
+from ussd_server.services.clients.moved_rows import TABLES
 from ussd_server.services.clients.moves import moved_client
 from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout
 from ussd_server.services.sessions.messages import BeginSession, NameSession
@@ -122,7 +125,7 @@ def test_a_client_moves_with_its_keys_menus_balances_and_history_and_goes_on(
             assert code_of(lambda broken=broken: new.client_moves.take(broken, operator())) is Code.INVALID_REQUEST
         assert new.client_moves.take(lines, operator()) == exported
         assert code_of(lambda: new.client_moves.take(lines, operator())) is Code.INVALID_REQUEST
-        assert check_everything(vault=new.runtime.vault) == []
+        assert check_everything(vault=new.runtime.vault) == [] == schema_differences()
         assert code_of(lambda: services_call(new, apikey, apisecret)) is not None, "it is disabled"
 
         new.clients.set_active(shop.client_id, True, operator(), "moved")
@@ -144,6 +147,12 @@ def test_a_client_moves_with_its_keys_menus_balances_and_history_and_goes_on(
         after = new.balances.get(GetBalance(), call)
         assert after.current_cents == balance.current_cents - 105_000
         assert check_everything(vault=new.runtime.vault) == []
+
+
+def test_every_table_of_clients_moves_or_is_known_to_stay() -> None:
+    of_clients = {table._meta.table_name for table in Table.__subclasses__() if "client_id" in table._meta.columns}
+    moving = {table._meta.table_name for table in TABLES}
+    assert of_clients - moving == {"api_requests", "deliveries", "logins", "mails"}
 
 
 def spoiled(lines: list[bytes], client_id: str, other_id: str) -> Iterator[list[bytes]]:
@@ -178,6 +187,6 @@ def test_a_client_with_work_under_way_stays_and_two_operators_take_one_back(
     services.clients.set_active(shop.client_id, True, operator())
     services.clients.set_active(shop.client_id, False, operator())
     services.transactions.create(request(), shop.call)
-    assert refusal() == "The client cannot be moved yet: a payment has no outcome yet"
+    assert refusal() == "The client cannot be moved yet: a payment is not settled yet"
     found = AuditEvent.select().where(AuditEvent.action.in_(["client.exported", "client.taken_back"]))
     assert [event.decided_by for event in found.order_by(AuditEvent.id)] == [None, "Ann, Ben"]

@@ -15,6 +15,7 @@ from ussd_server.context import RequestContext
 from ussd_server.database.compiled_queries import lock_row
 from ussd_server.database.unit_of_work import dialect, run_query, unit_of_work
 from ussd_server.models.clients import Client
+from ussd_server.models.incoming import PaymentCodePrefix
 from ussd_server.models.keys import ApiKey
 from ussd_server.runtime import Runtime
 from ussd_server.security.credentials import DecryptionError
@@ -35,7 +36,7 @@ from ussd_server.wire import Cents
 _FORMAT = "client of ussd-server, 1"
 _STATEMENT_TIMEOUT_MS = 3_600_000
 _UNDER_WAY = {
-    "a payment has no outcome yet": "transactions WHERE client_id = :client_id AND due_at IS NOT NULL",
+    "a payment is not settled yet": "transactions WHERE client_id = :client_id AND due_at IS NOT NULL",
     "a payment waits for operators": "transactions WHERE client_id = :client_id AND review_opened_at IS NOT NULL "
     "AND review_closed_at IS NULL",
     "a payout is not complete": "payouts WHERE client_id = :client_id AND approved_at IS NOT NULL "
@@ -154,6 +155,12 @@ class ClientMoves:
         row, now = lock_row(Client, client_id), self._clock.now()
         if row.is_active or Client.select().where(Client.name == row.name, Client.id != client_id).exists():
             raise ServiceError(Code.INVALID_REQUEST, "The client is active, or there is another one of its name")
+        for prefix in PaymentCodePrefix.select().where(PaymentCodePrefix.client_id == client_id):
+            others = PaymentCodePrefix.select().where(PaymentCodePrefix.client_id != client_id)
+            if any(
+                other.prefix.startswith(prefix.prefix) or prefix.prefix.startswith(other.prefix) for other in others
+            ):
+                raise ServiceError(Code.INVALID_REQUEST, "Payment codes of another client begin like those of this one")
         try:
             for key in ApiKey.select().where(ApiKey.client_id == client_id):
                 self._vault.decrypt(key.secret_sealed, client_id, key.id)

@@ -261,10 +261,8 @@ def _find(client_id: str, reference: str) -> Payout | None:
 
 
 def _digest_of(rows: Sequence[PayoutRow], request: CreatePayout) -> str:
-    content: dict[str, object] = {"description": request.description, "items": [row.content for row in rows]}
-    if request.send_at is not None:
-        content["send_at"] = iso_milliseconds(request.send_at)
-    return digest_of(content)
+    date = {"send_at": iso_milliseconds(request.send_at)} if request.send_at else {}
+    return digest_of({"description": request.description, "items": [row.content for row in rows], **date})
 
 
 def _require_draft(payout: Payout) -> None:
