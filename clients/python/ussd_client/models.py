@@ -76,6 +76,12 @@ SessionAction = Literal["continue", "end"]
 SessionStatus = Literal["active", "completed", "timed_out", "ended_by_user", "ended_by_client", "invalidated", "failed"]
 
 
+SmsProblemCode = Literal["NUMBER_NOT_REACHABLE", "NUMBER_BLOCKED", "NOT_DELIVERED", "SENDER_REFUSED", "SENDER_AWAY"]
+
+
+SmsStatus = Literal["queued", "sent", "delivered", "failed", "unknown"]
+
+
 Source = Literal["submit", "callback", "poll", "operator"]
 
 
@@ -159,6 +165,12 @@ class Code(TypedDict):
 
 
 class CopyPayoutBody(TypedDict):
+    reference: str
+
+
+class CreateMessageBody(TypedDict):
+    phone_number: str
+    text: str
     reference: str
 
 
@@ -347,6 +359,7 @@ class Page(TypedDict):
             | PayoutItem
             | AuditEvent
             | Request
+            | Sms
             | ProviderState
             | Webhook
             | HistoryEntry
@@ -515,6 +528,24 @@ class Session(TypedDict):
     expires_at: str
     ended_at: str | None
     transcript: NotRequired[list[Turn]]
+
+
+class Sms(TypedDict):
+    message_id: str
+    reference: str
+    phone_number: str
+    text: str
+    parts: int
+    status: SmsStatus
+    failure: SmsProblem | None
+    transaction_id: str | None
+    created_at: str
+    completed_at: str | None
+
+
+class SmsProblem(TypedDict):
+    code: SmsProblemCode
+    message: str
 
 
 class StateSum(TypedDict):

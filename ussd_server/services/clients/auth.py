@@ -44,8 +44,8 @@ GIVES_SCOPES: dict[str, frozenset[str]] = {
 """The scopes that each role may give to a key. A key of scopes null holds all but `payouts:approve`."""
 
 _LOOK = frozenset({
-    "balance:read", "collection:read", "menus:read", "payouts:read", "search:read", "statements:read", "team:read",
-    "transactions:read", "ussd:read", "webhooks:read",
+    "balance:read", "collection:read", "menus:read", "messages:read", "payouts:read", "search:read", "statements:read",
+    "team:read", "transactions:read", "ussd:read", "webhooks:read",
 })  # fmt: skip
 _BUILD = _LOOK | {"menus:write", "payouts:write", "ussd:write", "webhooks:write"}
 _DECIDE = _BUILD | {"payouts:approve", "team:write", "transactions:write"}
