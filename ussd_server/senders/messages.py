@@ -39,11 +39,15 @@ class SendOutcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SendResult:
-    """The outcome, and the sender's own id of the message where it gave one. `failure` belongs to FAILED."""
+    """The outcome, and the sender's own id of the message where it gave one. `failure` belongs to FAILED.
+
+    `reason` is the sender's own word for it, for the log.
+    """
 
     outcome: SendOutcome
     sender_message_id: str | None = None
     failure: SmsFailure | None = None
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,7 +106,7 @@ class SmsSending:
                 row.completed_at = None if result.outcome is SendOutcome.SENT else now
             row.save()
         if result.outcome not in (SendOutcome.SENT, SendOutcome.DELIVERED):
-            log.warning("a message was not sent", outcome=result.outcome.value, why=result.failure)
+            log.warning("a message was not sent", outcome=result.outcome.value, why=result.failure, code=result.reason)
 
 
 def _try_again(row: Sms, now: datetime) -> None:
