@@ -14,6 +14,9 @@ from schemas.shared import PAGE_CURSOR, PAGE_LIMIT, PERIOD_BEGIN, PERIOD_END
 # Five parts of 153 septets.
 _LONGEST_TEXT = 765
 _STATUSES = ("queued", "sent", "delivered", "failed", "unknown")
+_TYPES = ("collection", "disbursement", "refund", "transfer")
+_LANGUAGE = re.compile("[a-z]{2,3}")
+_MOST_LANGUAGES = 10
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
 
 
@@ -49,6 +52,47 @@ class CreateMessageBody(Body):
         required=True,
         longest=64,
         metadata={"description": "The client's own name for the message. The same message again is sent once."},
+    )
+
+
+class Receipts(fields.Field[dict[str, dict[str, str]]]):
+    """Texts by type of payment and language; `{}` in the place of texts removes the receipts of a type."""
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> dict[str, dict[str, str]]:
+        if not isinstance(value, dict) or not value.keys() <= set(_TYPES):
+            raise ValidationError(f"Must be an object with the keys {', '.join(_TYPES)}.")
+        for kind, texts in value.items():
+            if not isinstance(texts, dict) or len(texts) > _MOST_LANGUAGES:
+                raise ValidationError(f"{kind}: Must be an object of at most {_MOST_LANGUAGES} texts by language.")
+            for language, text in texts.items():
+                if not _LANGUAGE.fullmatch(language):
+                    raise ValidationError(f"{kind}: A language is two or three small letters, such as en.")
+                self._text.deserialize(text)
+        return value
+
+    _text = MessageText()
+
+    @property
+    def json_schema(self) -> dict[str, Any]:
+        """The JSON Schema of the field. The service checks the slots of the texts and counts their parts."""
+        texts = {
+            "type": "object",
+            "maxProperties": _MOST_LANGUAGES,
+            "propertyNames": {"pattern": f"^{_LANGUAGE.pattern}$"},
+            "additionalProperties": self._text.json_schema,
+        }
+        return {"type": "object", "properties": dict.fromkeys(_TYPES, texts), "additionalProperties": False}
+
+
+class UpdateClientSettingsBody(Body):
+    """The settings that change; what is left out stays."""
+
+    receipts = Receipts(
+        required=True,
+        metadata={
+            "description": "Messages to subscribers about payments that succeeded: texts by type of payment and "
+            "language, with `{{amount|ugx}}`, `{{balance|ugx}}` (the subscriber's own account) and `{{reference}}`."
+        },
     )
 
 

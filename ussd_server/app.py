@@ -21,7 +21,7 @@ from ussd_server.blueprints.callbacks import callbacks
 from ussd_server.blueprints.clients import clients, logins, own_key
 from ussd_server.blueprints.gateways import gateways
 from ussd_server.blueprints.menus import menus
-from ussd_server.blueprints.messages import messages
+from ussd_server.blueprints.messages import client_settings, messages
 from ussd_server.blueprints.openapi import openapi
 from ussd_server.blueprints.ops import ops
 from ussd_server.blueprints.payouts import client_payouts, payouts
@@ -77,7 +77,18 @@ def create_app(services: Services) -> Flask:
         app.register_error_handler(trouble, _refuse_without_database)
     app.register_error_handler(Exception, _refuse_after_bug)
     data_api = (transactions, statements, payouts, ussd, menus, messages, webhooks, search, providers, own_key)
-    for blueprint in (logins, clients, client_payouts, *data_api, gateways, callbacks, ops, openapi, console):
+    for blueprint in (
+        logins,
+        clients,
+        client_payouts,
+        client_settings,
+        *data_api,
+        gateways,
+        callbacks,
+        ops,
+        openapi,
+        console,
+    ):
         app.register_blueprint(blueprint)
     if services.settings.trusted_proxies:
         app.wsgi_app = ProxyFix(app.wsgi_app, x_for=services.settings.trusted_proxies, x_proto=1)  # type: ignore[method-assign]

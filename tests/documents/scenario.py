@@ -227,7 +227,7 @@ def play_menus(player: Player) -> None:
 
 
 def play_messages(player: Player) -> None:
-    """Send a message, and see it delivered."""
+    """Send a message, see it delivered, and give payments receipts."""
     body = {"phone_number": "+256770000000", "text": "Your order 1001 is ready.", "reference": "order-1001-ready"}
     sent = player.data("POST", "/api/messages", body)
     player.data("POST", "/api/messages", body)
@@ -235,6 +235,10 @@ def play_messages(player: Player) -> None:
     player.data("GET", f"/api/messages/{sent['message_id']}")
     player.data("GET", "/api/messages?status=delivered&limit=1")
     player.data("POST", "/api/messages", body | {"text": "Your order 1001 is late."})
+    text = "ACME received UGX {{amount|ugx}} for {{reference}}. Thank you."
+    player.manage("PATCH", "/settings", {"receipts": {"collection": {"en": text}}})
+    player.manage("GET", "/settings")
+    player.manage("PATCH", "/settings", {"receipts": {"collection": {"en": "Paid by {{name}}"}}})
 
 
 def play_webhooks(player: Player) -> None:

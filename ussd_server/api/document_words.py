@@ -21,6 +21,7 @@ TAGS = {
     "logins": ("Signing in", "Logins of users, for the management endpoints."),
     "client_payouts": ("Payouts, for users", "The payouts of a client, for the users who make and approve them."),
     "clients": ("API keys", "API keys, service identifier and audit events of a client, for users."),
+    "client_settings": ("Settings", "What a client sets for itself, by its users: texts of receipts."),
     "gateways": ("Gateways", "The paths to which USSD gateways send steps."),
     "callbacks": ("Provider callbacks", "The paths to which providers send callbacks."),
     "ops": ("Health and metrics", "For the operator."),

@@ -63,6 +63,7 @@ from ussd_server.services.settlement.provider_callbacks import CallbackService
 from ussd_server.services.settlement.review import ReviewService
 from ussd_server.services.settlement.settlement import Settlement
 from ussd_server.services.sms.outbox import use_sms
+from ussd_server.services.sms.receipts import ReceiptService
 from ussd_server.services.sms.reports import SmsReportService
 from ussd_server.services.sms.sending import SmsSending
 from ussd_server.services.sms.sms import SmsService
@@ -166,6 +167,7 @@ class Services:
         self.mail_sender = MailSender(runtime, self.password_links)
         self.mail_reminders = MailReminders(runtime)
         self.sms = SmsService(runtime)
+        self.receipts = ReceiptService(runtime)
         self.sms_sending = SmsSending(runtime)
         self.sms_reports = SmsReportService(runtime)
 

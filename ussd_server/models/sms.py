@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from peewee import IntegerField, TextField
 
-from ussd_server.database.columns import IdField, MomentField, Table
+from ussd_server.database.columns import IdField, JsonField, MomentField, Table
 
 
 class Sms(Table):
@@ -35,3 +35,15 @@ class Sms(Table):
 
     class Meta:
         table_name = "messages"
+
+
+class Receipt(Table):
+    """The texts of a client's receipts for payments of one type, by language."""
+
+    client_id = IdField()
+    type = TextField()
+    texts = JsonField()
+
+    class Meta:
+        table_name = "receipts"
+        primary_key = False

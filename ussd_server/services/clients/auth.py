@@ -24,9 +24,9 @@ _REFUSAL = "Invalid API key or secret"
 CODE_LIFE = timedelta(minutes=10)
 """How long a code of the second factor counts as fresh."""
 
-_VIEWER = frozenset({"service_identifier:read", "payouts:read"})
+_VIEWER = frozenset({"service_identifier:read", "payouts:read", "settings:read"})
 _DEVELOPER = _VIEWER | {"api_keys:list", "api_keys:create", "api_keys:rotate", "payouts:write"}
-_ALL = _DEVELOPER | {"api_keys:delete", "audit_events:read", "payouts:approve"}
+_ALL = _DEVELOPER | {"api_keys:delete", "audit_events:read", "payouts:approve", "settings:write"}
 PERMISSIONS: dict[str, frozenset[str]] = {
     "owner": _ALL,
     "admin": _ALL,

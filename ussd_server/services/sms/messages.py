@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -78,6 +79,23 @@ class SmsView:
     transaction_id: Annotated[str | None, "The payment whose receipt it is; null for others."]
     created_at: Annotated[datetime, "When it was created."]
     completed_at: Annotated[datetime | None, "When its status became final; null before."]
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateClientSettings:
+    """The receipts that change: texts by language for each type of payment; no text for one that gets none any more."""
+
+    receipts: Mapping[str, Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSettings:
+    """What a client has set for itself."""
+
+    receipts: Annotated[
+        Mapping[str, Mapping[str, str]],
+        "Messages to subscribers about payments that succeeded: texts by type of payment and language.",
+    ]
 
 
 class CreatedSms(NamedTuple):

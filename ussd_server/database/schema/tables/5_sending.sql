@@ -147,3 +147,10 @@ CREATE INDEX messages_due ON messages (client_id, due_at) WHERE due_at IS NOT NU
 CREATE INDEX messages_newest ON messages (client_id, id);
 CREATE INDEX messages_of_number ON messages (client_id, phone_number, id);
 CREATE INDEX messages_of_sender ON messages (sender_message_id) WHERE sender_message_id IS NOT NULL;
+
+CREATE TABLE receipts (
+    client_id uuid NOT NULL REFERENCES clients (id),
+    type text NOT NULL CHECK (type IN ('collection', 'disbursement', 'refund', 'transfer')),
+    texts text NOT NULL,
+    PRIMARY KEY (client_id, type)
+); -- by key
