@@ -319,7 +319,7 @@ export interface GraphNode {
 export interface HistoryEntry {
   /** What it was. */
   kind: HistoryEntryKind;
-  /** The transaction or session. */
+  /** The transaction, session or message. */
   id: string;
   /** When it began. */
   at: string;
@@ -327,14 +327,14 @@ export interface HistoryEntry {
   title: string;
   /** One sentence about it, which can be told to the subscriber. */
   sentence: string;
-  /** Shillings; null for a session. */
+  /** Shillings; null for a session and a message. */
   amount: Amount | null;
-  /** The status of the transaction or session. */
+  /** The status of the transaction, session or message. */
   status: string;
   /** True for a payment that another of the same type and amount is within ten minutes of. */
   possible_double: boolean;
 }
-export type HistoryEntryKind = "payment" | "refund" | "session";
+export type HistoryEntryKind = "payment" | "refund" | "session" | "message";
 export type JsonObject = { [name: string]: any };
 export interface LedgerEntry {
   /** The account: `main`, a phone number, or one of ours, such as `provider:mtn`. */

@@ -37,7 +37,7 @@ DeliveryStatus = Literal["waiting", "delivered", "dead", "cancelled"]
 Fault = Literal["payer", "payee", "client", "provider", "service"]
 
 
-HistoryEntryKind = Literal["payment", "refund", "session"]
+HistoryEntryKind = Literal["payment", "refund", "session", "message"]
 
 
 JsonObject = dict[str, Any]

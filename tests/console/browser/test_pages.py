@@ -56,6 +56,7 @@ PAGES = (
     "/menus/shop/versions/1",
     "/menus/shop/replay?from=2020-01-01T00:00",
     "/sessions",
+    "/messages",
     "/phone",
     "/phone?target=draft:shop",
 )

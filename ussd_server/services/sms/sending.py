@@ -105,8 +105,9 @@ class SmsSending:
                 row.failure_code, row.sender_message_id = result.failure, result.sender_message_id
                 row.completed_at = None if result.outcome is SendOutcome.SENT else now
             row.save()
-        if result.outcome not in (SendOutcome.SENT, SendOutcome.DELIVERED):
-            log.warning("a message was not sent", outcome=result.outcome.value, why=result.failure, code=result.reason)
+        is_odd = result.outcome in (SendOutcome.NOT_SENT, SendOutcome.UNKNOWN)
+        write = log.warning if is_odd or result.failure is SmsFailure.SENDER_REFUSED else log.info
+        write("a message was sent", outcome=result.outcome.value, why=result.failure, code=result.reason)
 
 
 def _try_again(row: Sms, now: datetime) -> None:
