@@ -20,7 +20,7 @@ client_settings = ApiBlueprint("client_settings", authenticate_access_token)
     needs="messages:write",
     takes=CreateMessageBody,
     makes=CreateSms,
-    refuses=(Code.IDEMPOTENCY_KEY_REUSED, Code.SERVICE_UNAVAILABLE),
+    refuses=(Code.IDEMPOTENCY_KEY_REUSED,),
     status=201,
     message="Message queued",
 )

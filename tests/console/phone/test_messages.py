@@ -66,4 +66,4 @@ def test_a_message_is_in_the_history_of_its_number(
     message_id = queue(services, example_client, "Ready")
     page = visit("viewer").get(f"/subscribers/{NUMBER}").text
     assert f'href="/console/messages/{message_id}"' in page
-    assert "Ready (This waits to be sent.)" in page
+    assert "The message waits to be sent: Ready" in page

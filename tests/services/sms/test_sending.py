@@ -147,5 +147,5 @@ def test_without_a_sender_a_message_is_refused_and_nothing_recorded(services: Se
     use_sms(False)
     with pytest.raises(ServiceError) as refused:
         services.sms.create(CreateSms(PHONE, "Hello", "hello-1"), call)
-    assert refused.value.code is Code.SERVICE_UNAVAILABLE
+    assert refused.value.code is Code.INVALID_REQUEST
     assert not Sms.select().exists()

@@ -79,7 +79,9 @@ def session_hit(row: UssdSession, client: str | None) -> SearchHit:
 def message_hit(row: Sms, client: str | None) -> SearchHit:
     """A message with its text, and whether it was delivered."""
     title = f"Message to {row.phone_number}, {row.status}"
-    return SearchHit("message", row.id, client, title, f"{row.text} (This {_DELIVERIES[row.status]}.)", row.created_at)
+    return SearchHit(
+        "message", row.id, client, title, f"The message {_DELIVERIES[row.status]}: {row.text}", row.created_at
+    )
 
 
 def event_hit(row: Event, client: str | None) -> SearchHit:

@@ -40,12 +40,12 @@ class SmsService:
     def create(self, request: CreateSms, context: RequestContext) -> CreatedSms:
         """Queue a message, or return the one that an equal request created before.
 
-        Raises SERVICE_UNAVAILABLE where no messages are sent, INVALID_REQUEST for more than five parts and for a
-        reference of menus and receipts, IDEMPOTENCY_KEY_REUSED for the reference of another message.
+        Raises INVALID_REQUEST where no messages are sent, for more than five parts and for a reference of menus and
+        receipts, IDEMPOTENCY_KEY_REUSED for the reference of another message.
         """
         context.require("messages:write")
         if not is_sms_on():
-            raise ServiceError(Code.SERVICE_UNAVAILABLE, "This service sends no messages; nothing was recorded")
+            raise ServiceError(Code.INVALID_REQUEST, "This service sends no messages")
         parts = sms_parts(request.text)
         if parts > MOST_PARTS:
             raise ServiceError(Code.INVALID_REQUEST, f"text: Takes {parts} parts; a message has at most {MOST_PARTS}.")
