@@ -137,7 +137,6 @@ def _summary(
 ) -> ApiKeySummary:
     noted = (row.last_used_at, row.last_used_address) if row.last_used_at else None
     last = max((each for each in (noted, accepted) if each), key=lambda each: each[0], default=None)
-    used = [moment for moment in (last and last[0], last_hit) if moment]
     grace_ends = row.previous_secret_expires_at
     return ApiKeySummary(
         id=row.id,
@@ -149,7 +148,8 @@ def _summary(
         created_at=row.created_at,
         updated_at=row.updated_at,
         expires_at=row.expires_at,
-        last_used_at=max(used, default=None),
+        # The limiter counts refused calls too, so its time is shown only while no accepted call is known.
+        last_used_at=last[0] if last else last_hit,
         previous_secret_expires_at=grace_ends if grace_ends and grace_ends > now else None,
         name=row.name,
         created_by=maker,

@@ -83,7 +83,7 @@ _PARTS = {
     "transactions": _Part(
         "Transaction", "transactions", "id", TRANSACTION_RULES | PAID_BY_PAYERS | {IN_NO_PAYOUT: TRANSACTION_RULE}
     ),
-    "incoming": _Part("Incoming payment", "incoming_payments", "id", INCOMING_RULES),
+    "incoming_payments": _Part("Incoming payment", "incoming_payments", "id", INCOMING_RULES),
     "keys": _Part("API key", "key_spending", "key_id", KEY_RULES),
     "payouts": _Part("Payout", "payouts", "id", PAYOUT_RULES),
     "events": _Part("Object", "events", "object_id", _EVENT_RULES),
