@@ -59,6 +59,7 @@ PAGES = (
     "/menus/shop/replay?from=2020-01-01T00:00",
     "/sessions",
     "/messages",
+    "/messages/receipts",
     "/phone",
     "/phone?target=draft:shop",
 )

@@ -67,3 +67,27 @@ def test_a_message_is_in_the_history_of_its_number(
     page = visit("viewer").get(f"/subscribers/{NUMBER}").text
     assert f'href="/console/messages/{message_id}"' in page
     assert "The message waits to be sent: Ready" in page
+
+
+def test_an_owner_writes_receipts_and_a_mistake_keeps_what_was_typed(
+    visit: Visit, services: Services, example_client: ExampleClient
+) -> None:
+    owner = visit()
+    owner.get("/messages/receipts")
+    form = {"collection.language": ["en", "lg", ""], "collection.text": ["Got {{amount|ugx}}", "<Tufunye>", ""]}
+    assert owner.post("/messages/receipts", **form).status_code == 303
+    assert services.receipts.get(example_client.call()).receipts == {
+        "collection": {"en": "Got {{amount|ugx}}", "lg": "<Tufunye>"}
+    }
+    page = owner.get("/messages/receipts").text
+    assert "&lt;Tufunye&gt;" in page
+    for wrong in (
+        {"refund.language": "English", "refund.text": "Hi"},
+        {"refund.language": "en", "refund.text": "{{x}}"},
+    ):
+        refused = owner.post("/messages/receipts", **(form | wrong))
+        assert refused.status_code == 400
+        assert wrong["refund.text"] in refused.text
+    viewer = visit("viewer")
+    assert "Owners and admins change receipts." in viewer.get("/messages/receipts").text
+    assert viewer.post("/messages/receipts", **form).status_code == 403

@@ -58,9 +58,12 @@ class ReceiptService:
         now = self._clock.now()
         with unit_of_work():
             for kind, texts in request.receipts.items():
-                Receipt.delete().where(Receipt.client_id == context.client_id, Receipt.type == kind).execute()
                 if texts:
-                    Receipt.insert(client_id=context.client_id, type=kind, texts=dict(texts)).execute()
+                    written = Receipt.insert(client_id=context.client_id, type=kind, texts=dict(texts))
+                    whose = [Receipt.client_id, Receipt.type]
+                    written.on_conflict(conflict_target=whose, update={"texts": dict(texts)}).execute()
+                else:
+                    Receipt.delete().where(Receipt.client_id == context.client_id, Receipt.type == kind).execute()
             write_audit_event("receipts.changed", context, now, client_id=context.client_id)
         return _settings_of(context.client_id)
 
