@@ -21,6 +21,7 @@ from ussd_server.blueprints.callbacks import callbacks
 from ussd_server.blueprints.clients import clients, logins, own_key
 from ussd_server.blueprints.gateways import gateways
 from ussd_server.blueprints.menus import menus
+from ussd_server.blueprints.messages import client_settings, messages
 from ussd_server.blueprints.openapi import openapi
 from ussd_server.blueprints.ops import ops
 from ussd_server.blueprints.payment_codes import payment_codes
@@ -77,8 +78,9 @@ def create_app(services: Services) -> Flask:
     for trouble in DATABASE_TROUBLE:
         app.register_error_handler(trouble, _refuse_without_database)
     app.register_error_handler(Exception, _refuse_after_bug)
-    data_api = (transactions, payment_codes, statements, payouts, ussd, menus, webhooks, search, providers, own_key)
-    for blueprint in (logins, clients, client_payouts, *data_api, gateways, callbacks, ops, openapi, console):
+    data_api = (transactions, payment_codes, statements, payouts, ussd, menus, messages, webhooks, search, providers)
+    management = (logins, clients, client_payouts, client_settings)
+    for blueprint in (*management, *data_api, own_key, gateways, callbacks, ops, openapi, console):
         app.register_blueprint(blueprint)
     if services.settings.trusted_proxies:
         app.wsgi_app = ProxyFix(app.wsgi_app, x_for=services.settings.trusted_proxies, x_proto=1)  # type: ignore[method-assign]

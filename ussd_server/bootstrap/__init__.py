@@ -68,6 +68,11 @@ from ussd_server.services.sessions.sessions import Sessions
 from ussd_server.services.settlement.provider_callbacks import CallbackService
 from ussd_server.services.settlement.review import ReviewService
 from ussd_server.services.settlement.settlement import Settlement
+from ussd_server.services.sms.outbox import use_sms
+from ussd_server.services.sms.receipts import ReceiptService
+from ussd_server.services.sms.reports import SmsReportService
+from ussd_server.services.sms.sending import SmsSending
+from ussd_server.services.sms.sms import SmsService
 from ussd_server.services.subscribers.history import SubscriberHistoryService
 from ussd_server.services.subscribers.personal_data import PersonalDataService
 from ussd_server.services.transactions.create import TransactionCreator
@@ -173,6 +178,10 @@ class Services:
         self.mails = MailService(runtime)
         self.mail_sender = MailSender(runtime, self.password_links)
         self.mail_reminders = MailReminders(runtime)
+        self.sms = SmsService(runtime)
+        self.receipts = ReceiptService(runtime)
+        self.sms_sending = SmsSending(runtime)
+        self.sms_reports = SmsReportService(runtime)
 
         # Operators, and what keeps the service running.
         self.operators = OperatorService(runtime)
@@ -217,4 +226,5 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
     runtime = build_runtime(settings, clock or Clock())
     use_provider_states(runtime.providers.takes_payments)
     use_mail(settings.smtp_url is not None)
+    use_sms(settings.sms is not None)
     return Services(runtime)

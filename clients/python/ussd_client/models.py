@@ -37,7 +37,7 @@ DeliveryStatus = Literal["waiting", "delivered", "dead", "cancelled"]
 Fault = Literal["payer", "payee", "client", "provider", "service"]
 
 
-HistoryEntryKind = Literal["payment", "refund", "session"]
+HistoryEntryKind = Literal["payment", "refund", "session", "message"]
 
 
 JsonObject = dict[str, Any]
@@ -77,6 +77,12 @@ SessionAction = Literal["continue", "end"]
 
 
 SessionStatus = Literal["active", "completed", "timed_out", "ended_by_user", "ended_by_client", "invalidated", "failed"]
+
+
+SmsProblemCode = Literal["NUMBER_NOT_REACHABLE", "NUMBER_BLOCKED", "NOT_DELIVERED", "SENDER_REFUSED", "SENDER_AWAY"]
+
+
+SmsStatus = Literal["queued", "sent", "delivered", "failed", "unknown"]
 
 
 Source = Literal["submit", "callback", "poll", "operator"]
@@ -164,6 +170,12 @@ class Code(TypedDict):
 class CopyPayoutBody(TypedDict):
     reference: str
     send_at: NotRequired[str | None]
+
+
+class CreateMessageBody(TypedDict):
+    phone_number: str
+    text: str
+    reference: str
 
 
 class CreatePayoutBody(TypedDict):
@@ -355,6 +367,7 @@ class Page(TypedDict):
             | AuditEvent
             | PaymentCode
             | Request
+            | Sms
             | ProviderState
             | Webhook
             | HistoryEntry
@@ -559,6 +572,24 @@ class Session(TypedDict):
     expires_at: str
     ended_at: str | None
     transcript: NotRequired[list[Turn]]
+
+
+class Sms(TypedDict):
+    message_id: str
+    reference: str
+    phone_number: str
+    text: str
+    parts: int
+    status: SmsStatus
+    failure: SmsProblem | None
+    transaction_id: str | None
+    created_at: str
+    completed_at: str | None
+
+
+class SmsProblem(TypedDict):
+    code: SmsProblemCode
+    message: str
 
 
 class StateSum(TypedDict):
