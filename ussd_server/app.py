@@ -21,6 +21,7 @@ from ussd_server.blueprints.callbacks import callbacks
 from ussd_server.blueprints.clients import clients, logins, own_key
 from ussd_server.blueprints.gateways import gateways
 from ussd_server.blueprints.menus import menus
+from ussd_server.blueprints.messages import client_settings, messages
 from ussd_server.blueprints.openapi import openapi
 from ussd_server.blueprints.ops import ops
 from ussd_server.blueprints.payment_codes import payment_codes
@@ -39,8 +40,9 @@ from ussd_server.database.unit_of_work import DATABASE_TROUBLE, close_connection
 from ussd_server.logs import Logger, trace_of
 from ussd_server.metrics import end_request
 from ussd_server.services.request_log.messages import LoggedRequest
+from ussd_server.spans import end_call
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import is_id, kampala_day
+from ussd_server.values import is_id
 
 log = Logger(__name__)
 
@@ -76,8 +78,9 @@ def create_app(services: Services) -> Flask:
     for trouble in DATABASE_TROUBLE:
         app.register_error_handler(trouble, _refuse_without_database)
     app.register_error_handler(Exception, _refuse_after_bug)
-    data_api = (transactions, payment_codes, statements, payouts, ussd, menus, webhooks, search, providers, own_key)
-    for blueprint in (logins, clients, client_payouts, *data_api, gateways, callbacks, ops, openapi, console):
+    data_api = (transactions, payment_codes, statements, payouts, ussd, menus, messages, webhooks, search, providers)
+    management = (logins, clients, client_payouts, client_settings)
+    for blueprint in (*management, *data_api, own_key, gateways, callbacks, ops, openapi, console):
         app.register_blueprint(blueprint)
     if services.settings.trusted_proxies:
         app.wsgi_app = ProxyFix(app.wsgi_app, x_for=services.settings.trusted_proxies, x_proto=1)  # type: ignore[method-assign]
@@ -142,6 +145,8 @@ def _end(response: Response) -> Response:
         request_id=current.request_id,
         took_ms=took_ms,
     )
+    if current.span is not None:
+        end_call(current.span, status=response.status_code, code=current.code, request_id=current.request_id)
     return response
 
 
@@ -153,7 +158,9 @@ def _log_request(current: CurrentRequest, route: EndpointSpec, response: Respons
     method, path = "GET" if given.method == "HEAD" else given.method, template_of(given.url_rule.rule)
     recorder = services().runtime.request_recorder
     if current.key_id is not None:
-        recorder.count(current.key_id, kampala_day(now), f"{method} {path}", status, current.code, route.needs or "")
+        recorder.count(
+            current.key_id, now, f"{method} {path}", status, current.code, route.needs or "", current.address
+        )
     is_refused = status >= HTTPStatus.BAD_REQUEST
     if method == "GET" and not is_refused:
         return

@@ -40,6 +40,7 @@ _COMMANDS = {
     "mail": "ussd_server.cli.service.mail",
     "menu": "ussd_server.cli.phone.menu",
     "migrate": "ussd_server.cli.service.run",
+    "months": "ussd_server.cli.service.months",
     "operators": "ussd_server.cli.service.operators",
     "reconcile": "ussd_server.cli.money.reconcile",
     "payment-codes": "ussd_server.cli.money.payment_codes",

@@ -38,6 +38,7 @@ _GROUPS: Sequence[tuple[str, Sequence[NavigationItem]]] = (
             NavigationItem("Phone", "show_phone", "ussd:write"),
             NavigationItem("Menus", "list_menus", "menus:read"),
             NavigationItem("Sessions", "list_sessions", "ussd:read"),
+            NavigationItem("Messages", "list_messages", "messages:read"),
         ),
     ),
     (

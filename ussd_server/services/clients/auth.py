@@ -24,9 +24,9 @@ _REFUSAL = "Invalid API key or secret"
 CODE_LIFE = timedelta(minutes=10)
 """How long a code of the second factor counts as fresh."""
 
-_VIEWER = frozenset({"service_identifier:read", "payouts:read"})
+_VIEWER = frozenset({"service_identifier:read", "payouts:read", "settings:read"})
 _DEVELOPER = _VIEWER | {"api_keys:list", "api_keys:create", "api_keys:rotate", "payouts:write"}
-_ALL = _DEVELOPER | {"api_keys:delete", "audit_events:read", "payouts:approve"}
+_ALL = _DEVELOPER | {"api_keys:delete", "audit_events:read", "payouts:approve", "settings:write"}
 PERMISSIONS: dict[str, frozenset[str]] = {
     "owner": _ALL,
     "admin": _ALL,
@@ -44,8 +44,8 @@ GIVES_SCOPES: dict[str, frozenset[str]] = {
 """The scopes that each role may give to a key. A key of scopes null holds all but `payouts:approve`."""
 
 _LOOK = frozenset({
-    "balance:read", "collection:read", "menus:read", "payouts:read", "search:read", "statements:read", "team:read",
-    "transactions:read", "ussd:read", "webhooks:read",
+    "balance:read", "collection:read", "menus:read", "messages:read", "payouts:read", "search:read", "statements:read",
+    "team:read", "transactions:read", "ussd:read", "webhooks:read",
 })  # fmt: skip
 _BUILD = _LOOK | {"collection:write", "menus:write", "payouts:write", "ussd:write", "webhooks:write"}
 _DECIDE = _BUILD | {"payouts:approve", "team:write", "transactions:write"}

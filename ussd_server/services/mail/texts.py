@@ -53,6 +53,13 @@ _TEXTS: dict[MailKind, MailText] = {
         "The payout {reference} of {client} waits for approval: {rows} rows, UGX {amount}.\n\n"
         "Look at it and approve it here:\n{page}",
     ),
+    MailKind.NEEDS_MONEY: MailText(
+        "Payout {reference} needs money",
+        "The payout {reference} of {client} is due, and nothing of it was sent: {rows} rows cost UGX {cost} with their "
+        "fees, and that is more than is available, or than the key that approved it may still pay today.\n\n"
+        "It is sent when the money is there within a day. After that it is cancelled.\n\n"
+        "See it here:\n{page}",
+    ),
     MailKind.PAYOUT_COMPLETED: MailText(
         "Payout {reference} is {status}",
         "The payout {reference} of {client} is {status}: {succeeded} rows were paid, {failed} failed.\n\n"
@@ -72,6 +79,13 @@ _TEXTS: dict[MailKind, MailText] = {
         "API key {key} expires on {expires}",
         "The API key {key} of {client} expires on {expires}. Calls with it are refused from then on.\n\n"
         "Make a new key or change its expiry here:\n{page}",
+    ),
+    MailKind.KEY_ADDRESS_REFUSED: MailText(
+        "API key {key} was used from another address",
+        "A call with the API key {key} of {client} and its right secret came from {address}, on {at}. It was refused, "
+        "because the key does not allow this address.\n\n"
+        "If you do not know the address, the secret has leaked: give the key a new one at once. You get this once a "
+        "day for each key:\n{page}",
     ),
     MailKind.BANK_ACCOUNT_CHANGED: MailText(
         "The bank account of {client} was changed",

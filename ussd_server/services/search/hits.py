@@ -9,6 +9,7 @@ from ussd_server.models.clients import AuditEvent, User
 from ussd_server.models.events import Event
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.payouts import Payout, PayoutItem
+from ussd_server.models.sms import Sms
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import Menu, UssdSession
 from ussd_server.models.webhooks import Webhook
@@ -26,6 +27,15 @@ _ENDINGS = {
     "ended_by_client": "was ended by the client",
     "invalidated": "ended because its API key was deleted",
     "failed": "failed",
+}
+
+
+_DELIVERIES = {
+    "queued": "waits to be sent",
+    "sent": "was sent; its delivery was not reported yet",
+    "delivered": "was delivered",
+    "failed": "was not delivered",
+    "unknown": "may have been sent, and is not sent again",
 }
 
 
@@ -64,6 +74,14 @@ def session_hit(row: UssdSession, client: str | None) -> SearchHit:
     paid = f"; it created transaction {row.transaction_id}" if row.transaction_id else ""
     sentence = f"The session {_ENDINGS[row.status]} after {row.turn} entries{paid}."
     return SearchHit("session", row.id, client, title, sentence, row.created_at)
+
+
+def message_hit(row: Sms, client: str | None) -> SearchHit:
+    """A message with its text, and whether it was delivered."""
+    title = f"Message to {row.phone_number}, {row.status}"
+    return SearchHit(
+        "message", row.id, client, title, f"The message {_DELIVERIES[row.status]}: {row.text}", row.created_at
+    )
 
 
 def event_hit(row: Event, client: str | None) -> SearchHit:

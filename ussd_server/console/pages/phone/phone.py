@@ -18,11 +18,13 @@ from ussd_server.console.session import decrypt_field, encrypt_field
 from ussd_server.context import RequestContext
 from ussd_server.services.menus.messages import DrawMenu, MenuSummary, NameMenu
 from ussd_server.services.menus.walk_messages import ActKind, MakeScript
+from ussd_server.services.sms.messages import ListSms, SmsView
 from ussd_server.services.ussd.messages import HandsetView
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import PHONE_NUMBER
 
 _LONGEST_ENTRY = 160
+_NEWEST_MESSAGES = 5
 _WALKED_CODE = "*384*123#"
 _KEYS = ("1 ", "2 abc", "3 def", "4 ghi", "5 jkl", "6 mno", "7 pqrs", "8 tuv", "9 wxyz", "* ", "0 +", "# ")
 
@@ -63,6 +65,13 @@ def use_phone(context: RequestContext) -> Any:
         return _page(replace(call, line="idle", acts=()), context, error=error, entry=dialled)
     sends = after.line == "open" and (call.line == "idle" or after.acts != call.acts)
     return _page(after, context, sends=sends)
+
+
+@console.page("GET", "/phone/messages", needs="messages:read")
+def show_phone_messages(context: RequestContext) -> str:
+    """The live part of the phone: the newest messages of its number."""
+    number = forms.phone_number(request.args.get("phone_number", "")) or Call().phone_number
+    return render_template("console/phone/messages.html", phone_number=number, messages=_messages(number, context))
 
 
 @console.page("POST", "/phone/script", needs="menus:write")
@@ -153,8 +162,14 @@ def _page(
         written=encrypt_field(call.written()),
         is_sandbox=services().settings.is_sandbox,
         may_dial=services().handsets.may_dial(context),
+        phone_number=call.phone_number,
+        messages=_messages(call.phone_number, context) if target and target.code and services().sms.is_on else None,
     )
     return Response(shown, status=error.code.http_status if error and part == "page" else 200)
+
+
+def _messages(number: str, context: RequestContext) -> Sequence[SmsView]:
+    return services().sms.list(ListSms(_NEWEST_MESSAGES, phone_number=number), context).items
 
 
 def _with_screen(
