@@ -24,6 +24,7 @@ from ussd_server.api.requests import current_request, services
 from ussd_server.console import charts, formats, links, navigation, tables
 from ussd_server.console.session import csrf_token, has_csrf_token, is_idle, keep_form
 from ussd_server.context import Caller, CallerKind, RequestContext, SignedInPerson
+from ussd_server.languages import current_language, languages, use_language
 from ussd_server.status import Code, ServiceError
 
 FOLDER = Path(__file__).parent
@@ -226,6 +227,8 @@ def _for_templates() -> dict[str, Any]:
         "public_root": f"{services().settings.public_url}/" if services().settings.public_url else request.url_root,
         "link_to_table": tables.link_to_table,
         "is_redis_away": services().limiter.is_away(),
+        "page_language": current_language(),
+        "page_languages": languages(),
     }
 
 
@@ -254,6 +257,7 @@ def _admit(*, is_public: bool) -> SignedInPerson | None:
         _count_request(person.caller)
         current_request().client_id = person.caller.client_id
         g.person = person
+        use_language(person.language or current_language())
     return person
 
 

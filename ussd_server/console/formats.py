@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 from markupsafe import Markup
 
+from ussd_server.languages import gettext
 from ussd_server.providers.registry import short_name
 from ussd_server.services.reports.messages import HourOfPayments
 from ussd_server.values import KAMPALA, iso_milliseconds, written_amount
@@ -63,7 +64,7 @@ def local_time(value: datetime) -> str:
 def status(word: str) -> Markup:
     """A status as a badge. Its colour repeats what the word says."""
     tone = next((tone for tone, words in _TONES.items() if word.lower() in words), "plain")
-    return Markup('<span class="badge {}">{}</span>').format(tone, word.replace("_", " ").lower())
+    return Markup('<span class="badge {}">{}</span>').format(tone, gettext(word.replace("_", " ").lower()))
 
 
 def provider_name(name: str | None) -> str:
@@ -130,6 +131,7 @@ def hourly(hours: Iterable[HourOfPayments], name: str) -> list[tuple[str, float]
 
 
 FILTERS: dict[str, Callable[..., Any]] = {
+    "translated": gettext,
     "money": money,
     "moment": moment,
     "local_time": local_time,
