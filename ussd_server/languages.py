@@ -13,6 +13,7 @@ from functools import cache
 from gettext import GNUTranslations, NullTranslations
 from io import BytesIO
 from pathlib import Path
+from typing import TypeVar
 
 from babel import Locale
 from babel.messages.mofile import write_mo
@@ -20,6 +21,7 @@ from babel.messages.pofile import read_po
 
 ENGLISH = "en"
 FOLDER = Path(__file__).parent / "translations"
+_Texts = TypeVar("_Texts")
 _language = ContextVar("language", default=ENGLISH)
 
 
@@ -51,7 +53,7 @@ def language_of(code: str | None) -> Iterator[None]:
         _language.set(before)
 
 
-def gettext(text: str, **values: object) -> str:
+def gettext(text: str, /, **values: object) -> str:
     """A text in the present language. `%(name)s` stands for the value of this name."""
     found = _catalog(_language.get()).gettext(text) if text else ""
     return found % values if values else found
@@ -62,9 +64,9 @@ def ngettext(one: str, many: str, count: int) -> str:
     return _catalog(_language.get()).ngettext(one, many, count)
 
 
-def msgid(text: str) -> str:
-    """Mark a text that is translated later, where it is shown."""
-    return text
+def marked(texts: _Texts) -> _Texts:
+    """Mark texts that are translated later, where they are shown."""
+    return texts
 
 
 @cache

@@ -36,6 +36,14 @@ _TONES = {
         "submitted", "waiting", "invited",
     },
 }  # fmt: skip
+STATUS_WORDS = frozenset(word.replace("_", " ") for words in _TONES.values() for word in words) | {
+    "admin", "answered", "api key", "channel", "client", "closed", "collection", "confirmed", "deposit", "developer",
+    "difference", "disbursement", "ended", "ended by client", "ended by user", "event", "importing", "invalidated",
+    "key", "lost", "menu", "operator", "over limit", "owner", "payout", "person", "refund", "removed", "request",
+    "session", "settlement", "similar", "stored", "timed out", "transaction", "transfer", "unknown", "viewer",
+    "webhook",
+}  # fmt: skip
+"""The words of lists that are translated: states, types, kinds and roles."""
 
 
 def money(cents: int | None) -> Markup:
@@ -48,7 +56,7 @@ def money(cents: int | None) -> Markup:
 def moment(value: datetime | str | None, missing: str = "never") -> Markup:
     """A moment in Kampala's time, with UTC where the pointer rests on it."""
     if not value:
-        return Markup('<span class="muted">{}</span>').format(missing)
+        return Markup('<span class="muted">{}</span>').format(gettext(missing))
     at = datetime.fromisoformat(value) if isinstance(value, str) else value
     local = at.astimezone(KAMPALA)
     return Markup('<time datetime="{}" title="{} UTC">{}</time>').format(
@@ -59,6 +67,12 @@ def moment(value: datetime | str | None, missing: str = "never") -> Markup:
 def local_time(value: datetime) -> str:
     """The hour and minute of a moment in Kampala."""
     return value.astimezone(KAMPALA).strftime("%H:%M")
+
+
+def translated(text: str) -> str:
+    """A text in the language of the page. A list's word may begin with a capital that the catalog does not have."""
+    found, word = gettext(text), text.lower()
+    return gettext(word).capitalize() if found == text and gettext(word) != word else found
 
 
 def status(word: str) -> Markup:
@@ -131,7 +145,7 @@ def hourly(hours: Iterable[HourOfPayments], name: str) -> list[tuple[str, float]
 
 
 FILTERS: dict[str, Callable[..., Any]] = {
-    "translated": gettext,
+    "translated": translated,
     "money": money,
     "moment": moment,
     "local_time": local_time,

@@ -7,6 +7,7 @@ from datetime import datetime
 from ussd_server.context import Caller, CallerKind, RequestContext, operator_context
 from ussd_server.database.compiled_queries import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
+from ussd_server.languages import marked
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.operations import WorkerHeartbeat
 from ussd_server.models.providers import ProviderFloat
@@ -153,10 +154,10 @@ def _notify(state: ProviderState, is_away: bool, now: datetime) -> None:
     """Write mails to operators, one of each an hour for a provider that comes and goes."""
     about = {
         "provider": state.name,
-        "state": "does not answer" if is_away else "answers again",
+        "state": marked("does not answer" if is_away else "answers again"),
         "at": written_moment(now),
         "page": "/console/operator/providers",
-        "consequence": "New payments there are refused until it answers." if is_away else "Payments go on.",
+        "consequence": marked("New payments there are refused until it answers." if is_away else "Payments go on."),
     }
     kind = MailKind.PROVIDER_AWAY
     occasion = f"{kind}/{state.provider}/{is_away}/{now:%Y-%m-%dT%H}"
