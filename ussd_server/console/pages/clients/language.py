@@ -6,7 +6,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from flask import current_app, redirect, request, url_for
-from werkzeug.exceptions import HTTPException
 
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
@@ -44,12 +43,9 @@ def choose_language(context: RequestContext) -> Any:
 
 def _page_before() -> str:
     """The page with the form; empty for one without an address of its own, such as a form with a mistake."""
-    address = urlsplit(request.referrer or "")
-    urls = current_app.create_url_adapter(request)
-    try:
-        if urls is None or not OWN_PATH.fullmatch(address.path):
-            return ""
-        urls.match(address.path, "GET")
-    except HTTPException:
+    address, urls = urlsplit(request.referrer or ""), current_app.create_url_adapter(request)
+    if urls is None or not OWN_PATH.fullmatch(address.path):
+        return ""
+    if urls.match(address.path, "GET")[0] == "console.refuse_unknown_page":
         return ""
     return f"{address.path}?{address.query}" if address.query else address.path
