@@ -16,8 +16,9 @@ from ussd_server.console.formats import STATUS_WORDS
 from ussd_server.languages import FOLDER
 
 SOURCE = FOLDER.parent
+Calls = dict[str, tuple[set[int], set[str]]]
 # A call of these names gives texts: the positions and the names of the arguments that hold them.
-CALLS: dict[str, tuple[set[int], set[str]]] = {
+CALLS: Calls = {
     "Column": ({1}, {"missing"}),
     "DataTable": ({0}, {"empty_title", "empty_text"}),
     "FailureKind": ({0}, set()),
@@ -28,6 +29,22 @@ CALLS: dict[str, tuple[set[int], set[str]]] = {
     "gettext": ({0}, set()),
     "marked": ({0}, set()),
 }
+# Constants whose texts are translated where they are shown.
+CONSTANTS = {
+    "console/blueprint.py": {"_ADVICE"},
+    "console/navigation.py": {"_GROUPS", "_OF_OPERATORS"},
+    "console/pages/clients/api_keys.py": {"_GRACE", "_STATES"},
+    "console/pages/clients/people.py": {"ROLES"},
+    "console/pages/clients/webhooks.py": {"_GRACE"},
+    "console/pages/money/reconciliation.py": {"VERDICTS"},
+    "console/pages/phone/replays.py": {"_RESULTS"},
+    "console/pages/phone/sessions.py": {"_WHY"},
+    "console/pages/service/operators.py": {"QUEUES"},
+    "console/timeline.py": {"_SOURCES", "_TITLES"},
+    "services/mail/messages.py": {"CHOICES", "PERSONAL", "TROUBLES"},
+    "services/search/hits.py": {"_ENDINGS"},
+    "services/webhooks/messages.py": {"EVENT_TYPES"},
+}
 IN_THE_CONSOLE = {"ServiceError": ({1}, set[str]())}
 Text = tuple[str | tuple[str, str], str]
 """A text, or the one of a single thing and the one of many; and the file that it stands in."""
@@ -36,10 +53,12 @@ Text = tuple[str | tuple[str, str], str]
 def texts() -> Iterator[Text]:
     """Every text of the source."""
     for path in sorted(SOURCE.rglob("*.py")):
-        name, source = str(path.relative_to(SOURCE.parent)), path.read_text(encoding="utf-8")
+        name, source = str(path.relative_to(SOURCE)), path.read_text(encoding="utf-8")
         calls = CALLS | (IN_THE_CONSOLE if "console" in path.parts else {})
-        if any(f"{call}(" in source for call in calls):
-            yield from ((text, name) for text in _of_python(ast.parse(source), calls))
+        constants = CONSTANTS.get(name, set())
+        if constants or any(f"{call}(" in source for call in calls):
+            for text in _of_python(ast.parse(source), calls, constants):
+                yield text, f"ussd_server/{name}"
     options = {"newstyle_gettext": "true", "silent": "false"}
     for path in sorted((SOURCE / "console" / "templates").rglob("*.html")):
         name = str(path.relative_to(SOURCE.parent))
@@ -49,14 +68,21 @@ def texts() -> Iterator[Text]:
     yield from ((word, "ussd_server/console/formats.py") for word in sorted(STATUS_WORDS))
 
 
-def _of_python(tree: ast.AST, calls: dict[str, tuple[set[int], set[str]]]) -> Iterator[str]:
+def _of_python(tree: ast.Module, calls: Calls, constants: set[str]) -> Iterator[str | tuple[str, str]]:
+    for statement in tree.body:
+        target = statement.targets[0] if isinstance(statement, ast.Assign) else getattr(statement, "target", None)
+        if isinstance(target, ast.Name) and target.id in constants:
+            yield from _strings(statement.value)
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in calls:
-            positions, names = calls[node.func.id]
-            given = [argument for position, argument in enumerate(node.args) if position in positions]
-            given += [keyword.value for keyword in node.keywords if keyword.arg in names]
-            for argument in given:
-                yield from _strings(argument)
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+            continue
+        if node.func.id == "ngettext":
+            one, many = map(ast.literal_eval, node.args[:2])
+            yield one, many
+        positions, names = calls.get(node.func.id, (set(), set()))
+        given = [argument for position, argument in enumerate(node.args) if position in positions]
+        for argument in given + [keyword.value for keyword in node.keywords if keyword.arg in names]:
+            yield from _strings(argument)
 
 
 def _strings(node: ast.AST) -> Iterator[str]:

@@ -24,7 +24,7 @@ from ussd_server.api.requests import current_request, services
 from ussd_server.console import charts, formats, links, navigation, tables
 from ussd_server.console.session import csrf_token, has_csrf_token, is_idle, keep_form
 from ussd_server.context import Caller, CallerKind, RequestContext, SignedInPerson
-from ussd_server.languages import current_language, languages, marked, use_language
+from ussd_server.languages import current_language, marked, use_language
 from ussd_server.status import Code, ServiceError
 
 FOLDER = Path(__file__).parent
@@ -39,20 +39,18 @@ _HEADERS = {
 }
 _MAY_NOT = marked("Your role does not allow this.")
 _NOBODY = Caller(CallerKind.NOBODY)
-_ADVICE = marked(
-    {
-        400: ("This could not be read", "Go back, change what you entered and send it again."),
-        403: ("Not allowed", "If you need this, ask an owner or admin of your team."),
-        404: ("Not found", "It may have been deleted, or its address was copied incompletely."),
-        413: ("Too large", "Send a smaller file."),
-        429: ("Too many requests", "Wait a moment and load the page again."),
-        500: ("Something went wrong", "The fault is ours and is logged. Support finds it by the request id."),
-        503: (
-            "The service is not available",
-            "A part of the service is away. Nothing was lost; load the page again soon.",
-        ),
-    }
-)
+_ADVICE = {
+    400: ("This could not be read", "Go back, change what you entered and send it again."),
+    403: ("Not allowed", "If you need this, ask an owner or admin of your team."),
+    404: ("Not found", "It may have been deleted, or its address was copied incompletely."),
+    413: ("Too large", "Send a smaller file."),
+    429: ("Too many requests", "Wait a moment and load the page again."),
+    500: ("Something went wrong", "The fault is ours and is logged. Support finds it by the request id."),
+    503: (
+        "The service is not available",
+        "A part of the service is away. Nothing was lost; load the page again soon.",
+    ),
+}
 TOO_OLD = ServiceError(Code.INVALID_REQUEST, "This form was too old. Please fill it in again.")
 FRESH_CODE = "fresh_code"
 """The field of a form with a fresh code."""
@@ -232,8 +230,6 @@ def _for_templates() -> dict[str, Any]:
         "public_root": f"{services().settings.public_url}/" if services().settings.public_url else request.url_root,
         "link_to_table": tables.link_to_table,
         "is_redis_away": services().limiter.is_away(),
-        "page_language": current_language(),
-        "page_languages": languages(),
     }
 
 

@@ -37,11 +37,12 @@ _TONES = {
     },
 }  # fmt: skip
 STATUS_WORDS = frozenset(word.replace("_", " ") for words in _TONES.values() for word in words) | {
-    "admin", "answered", "api key", "channel", "client", "closed", "collection", "confirmed", "deposit", "developer",
-    "difference", "disbursement", "ended", "ended by client", "ended by user", "event", "importing", "invalidated",
-    "key", "lost", "menu", "operator", "over limit", "owner", "payout", "person", "refund", "removed", "request",
-    "session", "settlement", "similar", "stored", "timed out", "transaction", "transfer", "unknown", "viewer",
-    "webhook",
+    "address refused", "admin", "answered", "api key", "broken", "channel", "client", "closed", "collection",
+    "confirmed", "deposit", "developer", "difference", "disbursement", "ended", "ended by client", "ended by user",
+    "event", "importing", "invalidated", "key", "lost", "menu", "name not found", "no answer", "no connection",
+    "operator", "over limit", "owner", "payment", "payout", "person", "refund", "removed", "request", "session",
+    "settlement", "similar", "stored", "timed out", "timeout", "too large", "transaction", "transfer", "unknown",
+    "viewer", "webhook",
 }  # fmt: skip
 """The words of lists that are translated: states, types, kinds and roles."""
 

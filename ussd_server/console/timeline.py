@@ -5,28 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ussd_server.console.formats import duration, provider_name
-from ussd_server.languages import gettext, marked
+from ussd_server.languages import gettext
 from ussd_server.services.transactions.messages import Source, TransactionChange, TransactionHistory, TransactionStatus
 
-_TITLES = marked(
-    {
-        TransactionStatus.CREATED: "Recorded here",
-        TransactionStatus.SUBMITTED: "Sent to %(provider)s",
-        TransactionStatus.PENDING: "%(provider)s accepted it and has not finished it",
-        TransactionStatus.AMBIGUOUS: "%(provider)s does not say what became of it",
-        TransactionStatus.SUCCEEDED: "Succeeded",
-        TransactionStatus.FAILED: "Failed",
-        TransactionStatus.REVERSED: "All of it was given back",
-    }
-)
-_SOURCES = marked(
-    {
-        Source.SUBMIT: "the request",
-        Source.CALLBACK: "a callback of %(provider)s, which we checked",
-        Source.POLL: "a status query",
-        Source.OPERATOR: "an operator",
-    }
-)
+_TITLES = {
+    TransactionStatus.CREATED: "Recorded here",
+    TransactionStatus.SUBMITTED: "Sent to %(provider)s",
+    TransactionStatus.PENDING: "%(provider)s accepted it and has not finished it",
+    TransactionStatus.AMBIGUOUS: "%(provider)s does not say what became of it",
+    TransactionStatus.SUCCEEDED: "Succeeded",
+    TransactionStatus.FAILED: "Failed",
+    TransactionStatus.REVERSED: "All of it was given back",
+}
+_SOURCES = {
+    Source.SUBMIT: "the request",
+    Source.CALLBACK: "a callback of %(provider)s, which we checked",
+    Source.POLL: "a status query",
+    Source.OPERATOR: "an operator",
+}
 
 
 @dataclass(frozen=True, slots=True)

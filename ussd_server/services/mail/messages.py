@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from ussd_server.languages import marked
 from ussd_server.outbound.mail_trouble import MailTrouble
 
 _MANAGERS = ("owner", "admin")
@@ -30,28 +29,24 @@ class MailKind(StrEnum):
     FLOAT_LOW = "provider.float_low"
 
 
-CHOICES: dict[MailKind, str] = marked(
-    {
-        MailKind.NEEDS_APPROVAL: "A payout waits for approval",
-        MailKind.PAYOUT_COMPLETED: "A payout is complete",
-        MailKind.WEBHOOK_FAILING: "A webhook fails for an hour",
-        MailKind.WEBHOOK_DISABLED: "A webhook was switched off",
-        MailKind.KEY_EXPIRES: "An API key expires in 7 days, and in 1 day",
-        MailKind.PROVIDER_AWAY: "A provider does not answer, and when it answers again",
-        MailKind.FLOAT_LOW: "The float at a provider is low",
-    }
-)
+CHOICES: dict[MailKind, str] = {
+    MailKind.NEEDS_APPROVAL: "A payout waits for approval",
+    MailKind.PAYOUT_COMPLETED: "A payout is complete",
+    MailKind.WEBHOOK_FAILING: "A webhook fails for an hour",
+    MailKind.WEBHOOK_DISABLED: "A webhook was switched off",
+    MailKind.KEY_EXPIRES: "An API key expires in 7 days, and in 1 day",
+    MailKind.PROVIDER_AWAY: "A provider does not answer, and when it answers again",
+    MailKind.FLOAT_LOW: "The float at a provider is low",
+}
 """The kinds that a person may switch off."""
 
-PERSONAL: dict[MailKind, str] = marked(
-    {
-        MailKind.INVITATION: "Invitation",
-        MailKind.PASSWORD_LINK: "Link for a new password",
-        MailKind.PASSWORD_FORGOTTEN: "Link for a forgotten password",
-        MailKind.SECOND_FACTOR_REMOVED: "Second factor removed",
-        MailKind.BANK_ACCOUNT_CHANGED: "The bank account was changed",
-    }
-)
+PERSONAL: dict[MailKind, str] = {
+    MailKind.INVITATION: "Invitation",
+    MailKind.PASSWORD_LINK: "Link for a new password",
+    MailKind.PASSWORD_FORGOTTEN: "Link for a forgotten password",
+    MailKind.SECOND_FACTOR_REMOVED: "Second factor removed",
+    MailKind.BANK_ACCOUNT_CHANGED: "The bank account was changed",
+}
 """The kinds about a person's own access and the client's bank account, which are always sent."""
 
 ROLES: dict[MailKind, tuple[str, ...]] = {
@@ -76,23 +71,20 @@ class MailStatus(StrEnum):
     FAILED = "failed"
 
 
-TROUBLES: dict[MailTrouble, str] = marked(
-    {
-        MailTrouble.UNREACHABLE: "the mail server accepts no connection",
-        MailTrouble.TIMEOUT: "the mail server did not reply in time",
-        MailTrouble.TLS: "the connection with the mail server is not safe: "
-        "TLS is missing or its certificate is not valid",
-        MailTrouble.LOGIN: "the mail server refused the user or the password",
-        MailTrouble.SENDER: "the mail server refused the sender",
-        MailTrouble.RECIPIENT: "the mail server refused the recipient",
-        MailTrouble.REFUSED: "the mail server refused the mail",
-        MailTrouble.LATER: "the mail server asks to try again later",
-        MailTrouble.INTERNATIONAL: "the mail server takes no addresses with letters beyond ASCII",
-        MailTrouble.MALFORMED: "this is not an address that mail can be sent to",
-        MailTrouble.ENDED: "the link in it was used or has ended",
-        MailTrouble.LATE: "no worker could send it in time",
-    }
-)
+TROUBLES: dict[MailTrouble, str] = {
+    MailTrouble.UNREACHABLE: "the mail server accepts no connection",
+    MailTrouble.TIMEOUT: "the mail server did not reply in time",
+    MailTrouble.TLS: "the connection with the mail server is not safe: TLS is missing or its certificate is not valid",
+    MailTrouble.LOGIN: "the mail server refused the user or the password",
+    MailTrouble.SENDER: "the mail server refused the sender",
+    MailTrouble.RECIPIENT: "the mail server refused the recipient",
+    MailTrouble.REFUSED: "the mail server refused the mail",
+    MailTrouble.LATER: "the mail server asks to try again later",
+    MailTrouble.INTERNATIONAL: "the mail server takes no addresses with letters beyond ASCII",
+    MailTrouble.MALFORMED: "this is not an address that mail can be sent to",
+    MailTrouble.ENDED: "the link in it was used or has ended",
+    MailTrouble.LATE: "no worker could send it in time",
+}
 """Each trouble in words."""
 
 

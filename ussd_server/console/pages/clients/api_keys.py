@@ -55,8 +55,8 @@ _COLUMNS = (
     ),
     Column("id", "Id", "id"),
 )
-_STATES = marked({"active": "Active", "disabled": "Disabled", "expired": "Expired"})
-_GRACE = marked({"86400": "1 day", "3600": "1 hour", "604800": "7 days", "0": "not at all: refuse it now"})
+_STATES = {"active": "Active", "disabled": "Disabled", "expired": "Expired"}
+_GRACE = {"86400": "1 day", "3600": "1 hour", "604800": "7 days", "0": "not at all: refuse it now"}
 
 
 @console.page("GET", "/api-keys", needs="api_keys:list")

@@ -11,7 +11,7 @@ from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
 from ussd_server.console.pages.clients.sign_in import OWN_PATH
 from ussd_server.context import RequestContext
-from ussd_server.languages import ENGLISH, languages, use_language
+from ussd_server.languages import ENGLISH, current_language, languages, use_language
 
 _COOKIE = "language"
 _YEAR_SECONDS = 365 * 24 * 3600
@@ -27,6 +27,11 @@ def _begin() -> None:
 def _end(_: BaseException | None) -> None:
     """Use English again: the next request of this thread may be one of the API."""
     use_language(ENGLISH)
+
+
+@console.context_processor
+def _for_templates() -> dict[str, Any]:
+    return {"page_language": current_language(), "page_languages": languages()}
 
 
 @console.page("POST", "/language", who="public")

@@ -11,18 +11,16 @@ from ussd_server.console.blueprint import TOO_OLD, console
 from ussd_server.console.links import public_address
 from ussd_server.console.tables import Column, DataTable, show_table
 from ussd_server.context import RequestContext
-from ussd_server.languages import gettext, marked
+from ussd_server.languages import gettext
 from ussd_server.services.clients.messages import ChangeRole, InvitePerson, ListPeople, PasswordLink
 from ussd_server.status import Code, ServiceError
 
-ROLES = marked(
-    {
-        "viewer": "sees everything but secrets, changes nothing",
-        "developer": "also works with keys, menus, webhooks and payouts",
-        "admin": "also refunds, approves payouts, deletes keys and manages the team",
-        "owner": "as an admin, and keeps owners",
-    }
-)
+ROLES = {
+    "viewer": "sees everything but secrets, changes nothing",
+    "developer": "also works with keys, menus, webhooks and payouts",
+    "admin": "also refunds, approves payouts, deletes keys and manages the team",
+    "owner": "as an admin, and keeps owners",
+}
 
 _COLUMNS = (
     Column("email", "E-mail", link=lambda person: url_for("console.show_person", user_id=person.user_id)),

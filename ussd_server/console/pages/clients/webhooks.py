@@ -10,7 +10,7 @@ from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
 from ussd_server.console.tables import Column, DataTable, show_table
 from ussd_server.context import RequestContext
-from ussd_server.languages import gettext, marked
+from ussd_server.languages import gettext
 from ussd_server.services.webhooks.messages import (
     EVENT_TYPES,
     WEBHOOK_TEST,
@@ -23,7 +23,7 @@ from ussd_server.services.webhooks.messages import (
 )
 from ussd_server.status import Code, ServiceError
 
-_GRACE = marked({"86400": "1 day", "3600": "1 hour", "604800": "7 days", "0": "not at all: stop signing with it now"})
+_GRACE = {"86400": "1 day", "3600": "1 hour", "604800": "7 days", "0": "not at all: stop signing with it now"}
 
 
 def state_of(webhook: WebhookView) -> str:

@@ -18,7 +18,7 @@ from ussd_server.console.formats import provider_name
 from ussd_server.console.links import link_to
 from ussd_server.console.tables import Column, DataTable, TableFilter, send_csv, show_table
 from ussd_server.context import RequestContext
-from ussd_server.languages import gettext, marked
+from ussd_server.languages import gettext
 from ussd_server.providers.statement_format import LineStatus
 from ussd_server.services.operators.messages import Propose
 from ussd_server.services.reconciliation.messages import (
@@ -42,17 +42,15 @@ _CHUNK_BYTES = 64 * 1024
 _MOST_SHOWN = 50
 _written_line = writer(ComparedLine)
 
-VERDICTS = marked(
-    {
-        Verdict.MATCHED: "Matched",
-        Verdict.AMOUNT_DIFFERS: "Amount differs",
-        Verdict.STATUS_DIFFERS: "Status differs",
-        Verdict.NOT_OURS: "Not ours",
-        Verdict.NOT_THEIRS: "Not theirs",
-        Verdict.REVERSAL: "Reversal",
-        Verdict.FEE: "Fee",
-    }
-)
+VERDICTS = {
+    Verdict.MATCHED: "Matched",
+    Verdict.AMOUNT_DIFFERS: "Amount differs",
+    Verdict.STATUS_DIFFERS: "Status differs",
+    Verdict.NOT_OURS: "Not ours",
+    Verdict.NOT_THEIRS: "Not theirs",
+    Verdict.REVERSAL: "Reversal",
+    Verdict.FEE: "Fee",
+}
 
 _STATEMENT_COLUMNS = (
     Column(

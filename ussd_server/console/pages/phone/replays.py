@@ -13,21 +13,19 @@ from ussd_server.console import forms
 from ussd_server.console.blueprint import console
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
-from ussd_server.languages import gettext, marked
+from ussd_server.languages import gettext
 from ussd_server.services.menus.messages import NameMenu
 from ussd_server.services.menus.walk_messages import ReplayItem, ReplayMenu, ReplayResult
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import KAMPALA
 
 _MOST_EXAMPLES = 5
-_RESULTS = marked(
-    {
-        ReplayResult.SAME: "same screens",
-        ReplayResult.OTHER_SCREEN: "another screen",
-        ReplayResult.DEAD_END: "dead end",
-        ReplayResult.NOT_FOUND: "deleted since",
-    }
-)
+_RESULTS = {
+    ReplayResult.SAME: "same screens",
+    ReplayResult.OTHER_SCREEN: "another screen",
+    ReplayResult.DEAD_END: "dead end",
+    ReplayResult.NOT_FOUND: "deleted since",
+}
 _COLUMNS = (
     Column(
         "session_id", "Session", "id", link=lambda item: url_for("console.show_session", session_id=item.session_id)

@@ -10,7 +10,7 @@ from ussd_server.console.blueprint import console
 from ussd_server.console.links import acting_for, acting_for_owner, link_to
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
-from ussd_server.languages import gettext, marked
+from ussd_server.languages import gettext
 from ussd_server.services.clients.messages import ClientView
 from ussd_server.services.menus.walk_messages import ReplayItem, ReplayMenu
 from ussd_server.services.sessions.messages import EndReason, ListSessions, NameSession, SessionStatus, SessionView
@@ -35,20 +35,18 @@ _COLUMNS = (
     Column("session_id", "Id", "id", where="files"),
 )
 
-_WHY = marked(
-    {
-        EndReason.LAST_SCREEN: "The menu came to its last screen.",
-        EndReason.NOT_DELIVERED: "The gateway could not deliver the last screen to the phone.",
-        EndReason.HUNG_UP: "The subscriber hung up.",
-        EndReason.ABANDONED: "The gateway reported that the subscriber left without an answer.",
-        EndReason.REDIALLED: "The subscriber dialled again, and a new session began.",
-        EndReason.IDLE: "The subscriber did not answer in time.",
-        EndReason.TOO_LONG: "The session reached its longest duration.",
-        EndReason.TOO_MANY_TURNS: "The session reached its largest number of entries.",
-        EndReason.DELETED: "Your program ended it.",
-        EndReason.KEY_DELETED: "The API key that it began with was deleted.",
-    }
-)
+_WHY = {
+    EndReason.LAST_SCREEN: "The menu came to its last screen.",
+    EndReason.NOT_DELIVERED: "The gateway could not deliver the last screen to the phone.",
+    EndReason.HUNG_UP: "The subscriber hung up.",
+    EndReason.ABANDONED: "The gateway reported that the subscriber left without an answer.",
+    EndReason.REDIALLED: "The subscriber dialled again, and a new session began.",
+    EndReason.IDLE: "The subscriber did not answer in time.",
+    EndReason.TOO_LONG: "The session reached its longest duration.",
+    EndReason.TOO_MANY_TURNS: "The session reached its largest number of entries.",
+    EndReason.DELETED: "Your program ended it.",
+    EndReason.KEY_DELETED: "The API key that it began with was deleted.",
+}
 
 
 @console.page("GET", "/sessions", needs="ussd:read")
@@ -130,4 +128,4 @@ def _replayed(seen: SessionView, context: RequestContext) -> ReplayItem:
 def _why(seen: SessionView) -> str:
     if seen.end_reason is None:
         return gettext("It is still open.")
-    return _WHY[EndReason(seen.end_reason)]
+    return gettext(_WHY[EndReason(seen.end_reason)])

@@ -10,7 +10,6 @@ from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
 from ussd_server.console.tables import Column, DataTable, show_table
 from ussd_server.context import RequestContext
-from ussd_server.languages import marked
 from ussd_server.status import Code, ServiceError
 
 _COLUMNS = (
@@ -20,18 +19,16 @@ _COLUMNS = (
     Column("created_at", "Created", "moment"),
     Column("operator_id", "Id", "id"),
 )
-QUEUES = marked(
-    {
-        "ussd_transactions_overdue_seconds": ("The worker is behind with payments by", "s"),
-        "ussd_transactions_oldest_unfinished_seconds": ("Oldest payment without an outcome", "s"),
-        "ussd_events_pending": ("Events that are not relayed yet", ""),
-        "ussd_deliveries_queued": ("Queues of webhooks with deliveries", ""),
-        "ussd_deliveries_overdue_seconds": ("The worker is behind with webhooks by", "s"),
-        "ussd_mails_waiting": ("Mails that are not sent yet", ""),
-        "ussd_mails_overdue_seconds": ("The worker is behind with mails by", "s"),
-        "ussd_sessions_active": ("Open USSD sessions", ""),
-    }
-)
+QUEUES = {
+    "ussd_transactions_overdue_seconds": ("The worker is behind with payments by", "s"),
+    "ussd_transactions_oldest_unfinished_seconds": ("Oldest payment without an outcome", "s"),
+    "ussd_events_pending": ("Events that are not relayed yet", ""),
+    "ussd_deliveries_queued": ("Queues of webhooks with deliveries", ""),
+    "ussd_deliveries_overdue_seconds": ("The worker is behind with webhooks by", "s"),
+    "ussd_mails_waiting": ("Mails that are not sent yet", ""),
+    "ussd_mails_overdue_seconds": ("The worker is behind with mails by", "s"),
+    "ussd_sessions_active": ("Open USSD sessions", ""),
+}
 """What waits: the gauge, what people call it, and its unit."""
 
 
