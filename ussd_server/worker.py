@@ -32,6 +32,7 @@ _DIGESTS_SECONDS = 600.0
 _CALLS_SECONDS = 60.0
 _OUTAGES_SECONDS = 15.0
 _REMINDERS_SECONDS = 60.0
+_REFUSED_ADDRESSES_SECONDS = 10.0
 _SESSIONS_AT_ONCE = 200
 _IMPORT_BATCHES = 20
 # A thread waits for a provider while it looks up names.
@@ -80,6 +81,12 @@ class Worker:
             self._repeated("look at outages", _OUTAGES_SECONDS, self._services.outage_watch.look, stop),
             self._repeated(
                 "write notices of expiry", _REMINDERS_SECONDS, self._services.key_expiry_notices.write, stop
+            ),
+            self._repeated(
+                "write notices of refused addresses",
+                _REFUSED_ADDRESSES_SECONDS,
+                self._services.key_address_notices.write,
+                stop,
             ),
             self._repeated("write reminders", _REMINDERS_SECONDS, self._services.mail_reminders.write, stop),
             self._repeated("write report files", _REPORTS_SECONDS, self._services.report_files.write, stop),

@@ -93,6 +93,11 @@ def _one_of_each(services: Services, clock: MovableClock) -> Iterator[Event]:
     key = services.api_keys.create(expiring, call)
     clock.advance(4 * 86_400)
     services.key_expiry_notices.write()
+    services.runtime.request_recorder.count(
+        key.id, clock.now(), "GET /api/balance", 403, "ADDRESS_NOT_ALLOWED", "balance:read", "198.51.100.7"
+    )
+    services.runtime.request_recorder.write()
+    services.key_address_notices.write()
     services.api_keys.delete(DeleteApiKey(key.id), call)
     with Receiver(lambda _: 410) as receiver:
         webhook = subscribe(services, call, receiver.url)

@@ -231,8 +231,10 @@ def refunds_stay_within(history: History) -> Iterator[str]:
     """The provider gives back at most what it collected, unless it took a failure back after our last enquiry."""
     collected: dict[str, int] = defaultdict(int)
     for line in history.moved:
-        if line["direction"] in ("collection", "refund") and not is_late(line):
-            collected[line["phone"]] += line["cents"] * (1 if line["direction"] == "collection" else -1)
+        if line["direction"] == "collection":
+            collected[line["phone"]] += line["cents"]
+        elif line["direction"] == "refund" and not is_late(line):
+            collected[line["phone"]] -= line["cents"]
     for phone, cents in collected.items():
         if cents < 0:
             yield f"{phone} got back {-cents} too much"

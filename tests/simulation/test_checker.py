@@ -165,6 +165,13 @@ def test_a_refund_whose_failure_was_taken_back_too_late_is_the_providers_mistake
     assert "refunds_stay_within" not in {rule for rule, _ in judge(lines)}
 
 
+def test_a_collection_whose_failure_was_taken_back_too_late_may_be_refunded() -> None:
+    lines = whole()
+    changed("book", failed_at=4, moved_at=5000)(lines)
+    again("book", reference="back", direction="refund", failed_at=None, moved_at=6000)(lines)
+    assert "refunds_stay_within" not in {rule for rule, _ in judge(lines)}
+
+
 def test_the_checker_imports_nothing_of_the_program() -> None:
     tree = ast.parse(Path(checker.__file__).read_text(encoding="utf-8"))
     imported = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]

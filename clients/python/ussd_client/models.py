@@ -46,6 +46,9 @@ JsonObject = dict[str, Any]
 NameMatch = Literal["same", "similar", "different", "unknown"]
 
 
+Origin = Literal["client", "ussd", "payer"]
+
+
 PayoutItemState = Literal["ready", "invalid", "queued", "sent", "succeeded", "failed", "cancelled"]
 
 
@@ -237,7 +240,9 @@ class Event(TypedDict):
     object_id: str
     sequence: int
     created_at: str
-    data: Transaction | Payout | Session | DeletedApiKey | ExpiringApiKey | WebhookDisabled | WebhookTest
+    data: (
+        Transaction | Payout | Session | DeletedApiKey | ExpiringApiKey | RefusedAddress | WebhookDisabled | WebhookTest
+    )
     deliveries: NotRequired[list[Delivery]]
 
 
@@ -346,6 +351,7 @@ class Page(TypedDict):
             | Payout
             | PayoutItem
             | AuditEvent
+            | PaymentCode
             | Request
             | ProviderState
             | Webhook
@@ -361,6 +367,20 @@ class Page(TypedDict):
         | Any
     )
     next_cursor: NotRequired[str | None]
+
+
+class PaymentCode(TypedDict):
+    code: str
+    description: str
+    account: str
+    amount: Amount | None
+    min_amount: Amount | None
+    max_amount: Amount | None
+    expires_at: str | None
+    single_use: bool
+    used_at: str | None
+    created_at: str
+    updated_at: str
 
 
 class Payout(TypedDict):
@@ -413,6 +433,16 @@ class ProviderState(TypedDict):
     message: str
 
 
+class PutPaymentCodeBody(TypedDict):
+    description: str
+    account: NotRequired[str]
+    amount: NotRequired[Amount | str | None]
+    min_amount: NotRequired[Amount | str | None]
+    max_amount: NotRequired[Amount | str | None]
+    expires_at: NotRequired[str | None]
+    single_use: NotRequired[bool]
+
+
 RedeliverEventsBody = TypedDict(
     "RedeliverEventsBody",
     {
@@ -425,6 +455,15 @@ RedeliverEventsBody = TypedDict(
 
 class Redelivery(TypedDict):
     events: int
+
+
+class RefusedAddress(TypedDict):
+    id: str
+    apikey: str
+    name: str | None
+    day: str
+    address: str
+    refused_at: str
 
 
 ReplayBody = TypedDict(
@@ -574,6 +613,7 @@ class Transaction(TypedDict):
     refund_of: str | None
     refunded_amount: Amount
     payout_id: str | None
+    origin: Origin
     explanation: NotRequired[str]
     events: NotRequired[list[TransactionChange]]
 

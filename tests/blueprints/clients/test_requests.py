@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from typing import Any
 
 import orjson
@@ -20,6 +21,7 @@ from ussd_server.services.clients.key_messages import ApiKeyView
 from ussd_server.services.request_log import recorder
 from ussd_server.values import kampala_day
 
+NOON = datetime(2026, 11, 20, 9, tzinfo=UTC)
 PAYMENT = {"type": "collection", "phone_number": PHONE, "amount": 5000, "reference": "R1"}
 
 
@@ -119,6 +121,12 @@ def test_a_wrong_secret_is_in_the_log_of_its_client_and_an_unknown_key_in_none(c
     assert [each["code"] for each in caller.requests()] == ["INVALID_CREDENTIALS"]
 
 
+def test_a_request_id_that_no_request_can_have_is_not_found(caller: Caller) -> None:
+    for request_id in ("%00", "a%00", "%ff", "x" * 65):
+        with pytest.raises(AssertionError, match="Request not found"):
+            caller.look(f"requests/{request_id}")
+
+
 def test_another_clients_requests_and_keys_are_not_found(caller: Caller, services: Services, web: FlaskClient) -> None:
     caller.call("POST", "/api/transactions", PAYMENT, **{"X-Request-Id": "mine"})
     services.runtime.request_recorder.write()
@@ -166,7 +174,7 @@ def test_calls_of_many_threads_are_counted_exactly(caller: Caller, services: Ser
 
     def call(_: int) -> None:
         for number in range(300):
-            recorder.count(caller.key.id, "2026-11-20", "GET /api/balance", 200, "OK", "balance:read")
+            recorder.count(caller.key.id, NOON, "GET /api/balance", 200, "OK", "balance:read", "192.0.2.1")
             if number % 100 == 0:
                 recorder.write()
         release_connection()

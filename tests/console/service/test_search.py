@@ -12,7 +12,7 @@ from tests.support.money import a_client, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.services.payouts.messages import CreatePayout
-from ussd_server.values import KAMPALA
+from ussd_server.values import kampala_day
 
 
 def test_people_find_what_they_know_a_value_of(
@@ -58,7 +58,7 @@ def test_people_find_payments_by_amount_part_of_a_reference_and_payee(
     foreign = create(request(number="+256770000000", reference="inv-2026-0042", shillings=5000), stranger).transaction
     rows = ({"phone_number": "+256770000002", "amount": 10, "reference": "E-1", "name": "Sarah Namubiru"},)
     made = services.payouts.create(CreatePayout("NOV", items=rows), example_client.call()).payout
-    visitor, today = visit("developer"), clock.now().astimezone(KAMPALA).date()
+    visitor, today = visit("developer"), kampala_day(clock.now())
     for text in ("5000 today", "UGX 5,000 today", f"5000 {today}", "2026-0042"):
         assert visitor.get(f"/search?q={quote(text)}").location == f"/console/transactions/{paid.transaction_id}", text
     both = visitor.get("/search?q=5,000&format=json").json["items"]

@@ -15,6 +15,7 @@ from ussd_server.outbound.mail_trouble import MailTrouble
 from ussd_server.runtime import Runtime
 from ussd_server.services.mail.messages import (
     CHOICES,
+    LINKS,
     OF_OPERATORS,
     PERSONAL,
     ROLES,
@@ -76,9 +77,7 @@ class MailService:
     def last_of_person(self, user_id: str, context: RequestContext) -> MailView | None:
         """The last mail with a link that a colleague had sent to a person of the caller's client."""
         context.require("team:read")
-        rows = Mail.select().where(
-            Mail.person_id == user_id, Mail.client_id == context.client_id, Mail.kind.in_(list(PERSONAL))
-        )
+        rows = Mail.select().where(Mail.person_id == user_id, Mail.client_id == context.client_id, Mail.kind.in_(LINKS))
         row = rows.order_by(Mail.id.desc()).first()
         return None if row is None else _view(row)
 

@@ -24,7 +24,7 @@ from ussd_server.outbound.transport import authorities
 from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.leases import end_lease, is_due, still_leased
-from ussd_server.services.mail.messages import TROUBLES, MailKind, MailStatus
+from ussd_server.services.mail.messages import LINKS, TROUBLES, MailKind, MailStatus
 from ussd_server.services.mail.texts import message_of, written_moment
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ log = Logger(__name__)
 THREADS = 2
 _LEASE_SECONDS = 90
 _DELAYS_SECONDS = (60, 300, 900, 1800, 3600)
-_LINKS = (MailKind.INVITATION, MailKind.PASSWORD_LINK)
 _WELCOME = "/console/welcome/"
 _LATE = SmtpResult(MailTrouble.LATE, is_final=True)
 
@@ -119,7 +118,7 @@ class MailSender:
             parameters |= {"link": _WELCOME + found[1], "until": written_moment(row.give_up_at)}
         elif reader is None:
             return None
-        elif kind in _LINKS:
+        elif kind in LINKS:
             expires_at = int(parameters.pop("expires_at"))
             token = self._links.link_to_mail(row.person_id, parameters.pop("digest"), expires_at)
             if token is None:

@@ -74,6 +74,13 @@ _TEXTS: dict[MailKind, MailText] = {
         "The API key {key} of {client} expires on {expires}. Calls with it are refused from then on.\n\n"
         "Make a new key or change its expiry here:\n{page}",
     ),
+    MailKind.KEY_ADDRESS_REFUSED: MailText(
+        "API key {key} was used from another address",
+        "A call with the API key {key} of {client} and its right secret came from {address}, on {at}. It was refused, "
+        "because the key does not allow this address.\n\n"
+        "If you do not know the address, the secret has leaked: give the key a new one at once. You get this once a "
+        "day for each key:\n{page}",
+    ),
     MailKind.BANK_ACCOUNT_CHANGED: MailText(
         "The bank account of {client} was changed",
         "{by} stated another bank account for {client}: {account}.\n\n"
@@ -88,6 +95,11 @@ _TEXTS: dict[MailKind, MailText] = {
         "The float at {provider} is low",
         "The float at {provider} is UGX {amount}; the alert is set to UGX {limit}.\n\n"
         "Top it up, or payments to subscribers of {provider} will fail:\n{page}",
+    ),
+    MailKind.INCOMING_HELD: MailText(
+        "A payment of {amount} is held",
+        "{provider} reported a payment of {amount} that fits nothing: {reason}.\n\n"
+        "Assign it to a payment code, or mark it for return; others of this day are there too:\n{page}",
     ),
 }
 _CHOICE = marked("\n\nYou receive this because of your role. Choose which mails you receive:\n{choices}")

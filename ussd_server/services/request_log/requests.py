@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
 from peewee import fn
 
-from ussd_server.context import RequestContext
+from ussd_server.context import RequestContext, is_request_id
 from ussd_server.models.keys import ApiKey, ApiRequest, KeyUsage
 from ussd_server.runtime import Runtime
 from ussd_server.services.pages import of_period, page_of
@@ -28,6 +29,10 @@ from ussd_server.wire import Page, view_of_row
 _MAY_NOT = "Insufficient permissions"
 _USED_DAYS = 90
 _MOST_GROUPS = 20
+
+
+# Refused before the key counted as used.
+_NO_USE = ("INVALID_CREDENTIALS", "API_KEY_DISABLED", "ADDRESS_NOT_ALLOWED", "RATE_LIMIT_EXCEEDED")
 
 
 class RequestLogService:
@@ -57,7 +62,7 @@ class RequestLogService:
         rows = ApiRequest.select().where(
             ApiRequest.client_id == context.client_id, ApiRequest.request_id == request.request_id
         )
-        row = rows.order_by(ApiRequest.id.desc()).first()
+        row = rows.order_by(ApiRequest.id.desc()).first() if is_request_id(request.request_id) else None
         if row is None:
             raise ServiceError(Code.NOT_FOUND, "Request not found")
         return view_of_row(RequestDetail, row)
@@ -106,6 +111,17 @@ class RequestLogService:
             .tuples()
         )
         return tuple(sorted(scope for (scope,) in rows))
+
+    def last_accepted(self, key_ids: Sequence[str]) -> dict[str, tuple[datetime, str]]:
+        """When and from which address each key was last accepted, yesterday or today; without the last half second."""
+        rows = KeyUsage.select(KeyUsage.key_id, KeyUsage.last_at, KeyUsage.last_address).where(
+            KeyUsage.key_id.in_(list(key_ids)), KeyUsage.day >= self._days_ago(1), KeyUsage.code.not_in(_NO_USE)
+        )
+        found: dict[str, tuple[datetime, str]] = {}
+        for row in rows:
+            seen = (row.last_at, row.last_address)
+            found[row.key_id] = max(seen, found.get(row.key_id, seen))
+        return found
 
     def _days_ago(self, days: int) -> str:
         """The day in Kampala so many days ago."""

@@ -22,6 +22,8 @@ EVENT_TYPES: Mapping[str, str] = {
     "ussd.session.ended": "A USSD session came to its end.",
     "api_key.deleted": "An API key was deleted and is refused from now on.",
     "api_key.expiring": "An API key expires in 7 days, or in 1 day.",
+    "api_key.address_refused": "A call with a key's right secret came from an address that it does not allow, and was "
+    "refused; once a day for each key.",
     "webhook.disabled": "A webhook was switched off because it accepted no deliveries any more.",
     "webhook.test": "A test was requested. It is sent to the webhook under test, whatever its types.",
 }

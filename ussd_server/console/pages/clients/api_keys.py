@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -28,7 +28,7 @@ from ussd_server.services.clients.key_messages import (
     ShowApiKey,
     UpdateApiKey,
 )
-from ussd_server.services.request_log.messages import GetKeyUsage
+from ussd_server.services.request_log.messages import GetKeyUsage, UsageItem
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import kampala_day, shillings
 
@@ -195,6 +195,7 @@ def delete_api_keys(context: RequestContext) -> Any:
 def _key_page(api_key_id: str, context: RequestContext, secret: str | None = None) -> str:
     reader, wanted = services().key_reader, ShowApiKey(api_key_id)
     key: ApiKeySummary = reader.show(wanted, context)
+    usage = services().request_log.usage(GetKeyUsage(key.id, 30), context).items
     return render_template(
         "console/api_keys/key.html",
         key=key,
@@ -202,15 +203,16 @@ def _key_page(api_key_id: str, context: RequestContext, secret: str | None = Non
         calls=reader.calls(wanted, context),
         api_key_id=key.id,
         grace_periods=_GRACE,
-        used=_calls_by_day(key.id, context),
+        used=_by_day(usage),
+        refused_elsewhere=sum(each.count for each in usage if each.code == Code.ADDRESS_NOT_ALLOWED.name),
         is_unused=_is_unused(key),
     )
 
 
-def _calls_by_day(api_key_id: str, context: RequestContext) -> list[Point]:
+def _by_day(usage: Sequence[UsageItem]) -> list[Point]:
     """The calls of each of the last 30 days, the oldest first; empty without a call."""
     counts = Counter[str]()
-    for each in services().request_log.usage(GetKeyUsage(api_key_id, 30), context).items:
+    for each in usage:
         counts[each.date] += each.count
     now = services().clock.now()
     days = [kampala_day(now - timedelta(days=back)) for back in reversed(range(30))]
