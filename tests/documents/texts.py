@@ -43,6 +43,13 @@ CONSTANTS = {
     "console/timeline.py": {"_SOURCES", "_TITLES"},
     "services/mail/messages.py": {"CHOICES", "PERSONAL", "TROUBLES"},
     "services/search/hits.py": {"_ENDINGS"},
+    "services/settlement/outcomes.py": {
+        "REVIEW_ANOTHER",
+        "REVIEW_CONTRADICTION",
+        "REVIEW_LATE",
+        "REVIEW_RETRACTED",
+        "REVIEW_SILENT",
+    },
     "services/webhooks/messages.py": {"EVENT_TYPES"},
 }
 IN_THE_CONSOLE = {"ServiceError": ({1}, set[str]())}
