@@ -2,6 +2,8 @@
 
 The source holds English. `translations/<code>/LC_MESSAGES/messages.po` holds the same texts in another language; a text
 that is missing there is shown in English. `scripts/translate` writes new texts into these files.
+
+Babel is imported when a page needs it: it takes a twentieth of a second, and commands and the API speak English.
 """
 
 from __future__ import annotations
@@ -15,10 +17,6 @@ from io import BytesIO
 from pathlib import Path
 from typing import TypeVar
 
-from babel import Locale
-from babel.messages.mofile import write_mo
-from babel.messages.pofile import read_po
-
 ENGLISH = "en"
 FOLDER = Path(__file__).parent / "translations"
 _Texts = TypeVar("_Texts")
@@ -28,6 +26,8 @@ _language = ContextVar("language", default=ENGLISH)
 @cache
 def languages() -> dict[str, str]:
     """The codes of all languages, each with the language's own name."""
+    from babel import Locale
+
     codes = [ENGLISH, *sorted(path.parts[-3] for path in FOLDER.glob("*/LC_MESSAGES/messages.po"))]
     return {code: Locale.parse(code).get_display_name(code) or code for code in codes}
 
@@ -73,6 +73,9 @@ def marked(texts: _Texts) -> _Texts:
 def _catalog(code: str) -> NullTranslations:
     if code == ENGLISH:
         return NullTranslations()
+    from babel.messages.mofile import write_mo
+    from babel.messages.pofile import read_po
+
     compiled = BytesIO()
     with (FOLDER / code / "LC_MESSAGES" / "messages.po").open("rb") as file:
         write_mo(compiled, read_po(file, locale=code))

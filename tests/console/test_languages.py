@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from html import unescape
+from pathlib import Path
 
 import pytest
 from babel.messages import Catalog
@@ -15,7 +16,7 @@ from tests.support.example_client import ExampleClient
 from tests.support.mail_server import MailServer, mailing
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
-from ussd_server.languages import ENGLISH, current_language, languages
+from ussd_server.languages import ENGLISH, current_language, gettext, language_of, languages
 from ussd_server.models.clients import User
 from ussd_server.services.transactions.messages import CreateDeposit
 from ussd_server.settings import Settings
@@ -90,6 +91,20 @@ def test_every_page_without_variables_is_in_the_language_of_its_person(
         for path, page in seen.items():
             assert '<html lang="lg">' in page, path
             assert [word for word in LANDMARKS if re.search(rf"\b{word}", shown(page))] == [], path
+
+
+def test_a_language_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "sw" / "LC_MESSAGES" / "messages.po"
+    file.parent.mkdir(parents=True)
+    file.write_text('msgid "Save"\nmsgstr "Hifadhi"\n', encoding="utf-8")
+    monkeypatch.setattr("ussd_server.languages.FOLDER", tmp_path)
+    languages.cache_clear()
+    try:
+        with language_of("sw"):
+            assert languages() == {"en": "English", "sw": "Kiswahili"}
+            assert (gettext("Save"), gettext("Sign out"), gettext("")) == ("Hifadhi", "Sign out", "")
+    finally:
+        languages.cache_clear()
 
 
 def test_a_persons_choice_is_theirs_in_every_browser(visit: Visit, app: Flask, example_client: ExampleClient) -> None:
