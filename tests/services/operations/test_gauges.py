@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.conftest import MovableClock
+from tests.services.incoming.till import Till
 from tests.services.webhooks.receivers import happen, subscribe
 from tests.support.money import a_client, request, work
 from tests.support.shop import PHONE, Shop
@@ -67,6 +68,11 @@ def test_a_transaction_that_needs_an_operator_is_counted(services: Services, clo
     found = read(services)
     assert found["ussd_transactions_in_review"] == 1
     assert found["ussd_transactions_longest_review_seconds"] >= 500
+
+
+def test_a_held_payment_is_counted(services: Services) -> None:
+    Till(services).pay("a code that is not known")
+    assert read(services)["ussd_incoming_held"] == 1
 
 
 def test_events_and_deliveries_that_are_not_sent_are_counted(services: Services, clock: MovableClock) -> None:

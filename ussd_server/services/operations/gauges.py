@@ -14,6 +14,7 @@ from peewee import fn
 
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE, close_connections, database_fault
 from ussd_server.models.events import Event, PendingEvent
+from ussd_server.models.incoming import IncomingPayment, waits_for_operators
 from ussd_server.models.keys import KeyUsage
 from ussd_server.models.mail import Mail
 from ussd_server.models.transactions import Transaction
@@ -132,6 +133,8 @@ def _review(now: datetime) -> Iterator[Measure]:
     )
     longest = Transaction.select(fn.MIN(Transaction.review_opened_at)).where(waits).scalar()
     yield Measure("ussd_transactions_longest_review_seconds", "How long the first of them waits.", _since(longest, now))
+    held = _count(IncomingPayment.select(), waits_for_operators())
+    yield Measure("ussd_incoming_held", "Payments that came by themselves and wait for operators.", held)
 
 
 def _outbox(now: datetime) -> Iterator[Measure]:
