@@ -23,6 +23,7 @@ from ussd_server.blueprints.gateways import gateways
 from ussd_server.blueprints.menus import menus
 from ussd_server.blueprints.openapi import openapi
 from ussd_server.blueprints.ops import ops
+from ussd_server.blueprints.payment_codes import payment_codes
 from ussd_server.blueprints.payouts import client_payouts, payouts
 from ussd_server.blueprints.providers import providers
 from ussd_server.blueprints.search import search
@@ -38,6 +39,7 @@ from ussd_server.database.unit_of_work import DATABASE_TROUBLE, close_connection
 from ussd_server.logs import Logger, trace_of
 from ussd_server.metrics import end_request
 from ussd_server.services.request_log.messages import LoggedRequest
+from ussd_server.spans import end_call
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id
 
@@ -75,7 +77,7 @@ def create_app(services: Services) -> Flask:
     for trouble in DATABASE_TROUBLE:
         app.register_error_handler(trouble, _refuse_without_database)
     app.register_error_handler(Exception, _refuse_after_bug)
-    data_api = (transactions, statements, payouts, ussd, menus, webhooks, search, providers, own_key)
+    data_api = (transactions, payment_codes, statements, payouts, ussd, menus, webhooks, search, providers, own_key)
     for blueprint in (logins, clients, client_payouts, *data_api, gateways, callbacks, ops, openapi, console):
         app.register_blueprint(blueprint)
     if services.settings.trusted_proxies:
@@ -141,6 +143,8 @@ def _end(response: Response) -> Response:
         request_id=current.request_id,
         took_ms=took_ms,
     )
+    if current.span is not None:
+        end_call(current.span, status=response.status_code, code=current.code, request_id=current.request_id)
     return response
 
 

@@ -228,6 +228,11 @@ def now_about(*, traceparent: str | None = None, **ids: str | None) -> None:
     _about.set(ids if traceparent is None else {**ids, "trace_id": _trace_id(traceparent)})
 
 
+def continue_trace(traceparent: str | None) -> None:
+    """Use this `traceparent` from now on, as `now_about` does, and keep the ids."""
+    now_about(traceparent=traceparent, **{name: value for name, value in _about.get().items() if name != "trace_id"})
+
+
 def current_traceparent() -> str | None:
     """Return the caller's `traceparent`, for what this thread works on now."""
     return _traceparent.get()

@@ -88,6 +88,7 @@ class Settings:
     hold_money: bool
     may_lose_commits: bool
     operator_addresses: tuple[str, ...]
+    exports_spans: bool
 
     @property
     def is_sandbox(self) -> bool:
@@ -200,6 +201,8 @@ def _read_table(env: Env, data_dir: Path, providers: Mapping[str, ProviderAccess
         reports_dir=env.path("REPORTS_DIR", None),
         statement_headings=env.path("STATEMENT_HEADINGS", None),
         ca_file=env.path("CA_FILE", None),
+        # The name that OpenTelemetry's own libraries read.
+        exports_spans=bool(os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "").strip()),
     )
 
 

@@ -353,6 +353,7 @@ export interface MenuSummary {
   published?: JsonObject | null;
 }
 export type NameMatch = "same" | "similar" | "different" | "unknown";
+export type Origin = "client" | "ussd" | "payer";
 export interface OwnKey {
   /** The identifier of the key, a UUID. */
   key_id: string;
@@ -378,9 +379,33 @@ export interface OwnWindow {
   reset: number;
 }
 export interface Page {
-  items: Array<Transaction | Session | Payout | PayoutItem | AuditEvent | Request | ProviderState | Webhook | HistoryEntry | Event | SearchHit | MenuSummary | ReplayItem | UsageItem | Version | Code> | any;
+  items: Array<Transaction | Session | Payout | PayoutItem | AuditEvent | PaymentCode | Request | ProviderState | Webhook | HistoryEntry | Event | SearchHit | MenuSummary | ReplayItem | UsageItem | Version | Code> | any;
   /** The `cursor` of the next page. */
   next_cursor?: string | null;
+}
+export interface PaymentCode {
+  /** The code: the client's prefix, then 1 to 14 letters and digits, in upper case. */
+  code: string;
+  /** What is paid with it. */
+  description: string;
+  /** The account that is credited: `main`, or a subscriber's phone number. */
+  account: string;
+  /** The only amount that is taken, in shillings; null: any within the bounds. */
+  amount: Amount | null;
+  /** The least amount in shillings; null: none. */
+  min_amount: Amount | null;
+  /** The largest amount in shillings; null: none. */
+  max_amount: Amount | null;
+  /** From when payments with it are held; null: never. */
+  expires_at: string | null;
+  /** Whether only one payment is taken. */
+  single_use: boolean;
+  /** When the first payment with it was booked; null: not yet. */
+  used_at: string | null;
+  /** When it was created. */
+  created_at: string;
+  /** When it last changed. */
+  updated_at: string;
 }
 export interface Payout {
   /** The payout. */
@@ -475,6 +500,22 @@ export interface ProviderState {
 }
 export type ProviderStateStatus = "available" | "degraded" | "unavailable" | "switched_off";
 export type Purpose = "amount" | "fee" | "amount_reserved" | "fee_reserved" | "amount_released" | "fee_released";
+export interface PutPaymentCodeBody {
+  /** What is paid with it; payers read it. */
+  description: string;
+  /** The account that is credited: `main` (default), or a subscriber's phone number. */
+  account?: string;
+  /** The only amount that is taken, in shillings. Default: any within the bounds. */
+  amount?: Amount | number | bigint | null;
+  /** The least amount in shillings. Default: none. */
+  min_amount?: Amount | number | bigint | null;
+  /** The largest amount in shillings. Default: none. */
+  max_amount?: Amount | number | bigint | null;
+  /** From when payments with it are held. Default: never. */
+  expires_at?: string | null;
+  /** Whether only one payment is taken. Default: false. */
+  single_use?: boolean;
+}
 export interface RedeliverEventsBody {
   /** The first moment of the period, inclusive. */
   from: string;
@@ -732,6 +773,8 @@ export interface Transaction {
   refunded_amount: Amount;
   /** The payout that it belongs to; null for none. */
   payout_id: string | null;
+  /** Who began it: `client`, `ussd` for a menu, or `payer` for money that came with a payment code. */
+  origin: Origin;
   /** One sentence: where the money is now, and what happens next. */
   explanation?: string;
   /** The status history, oldest first. */
@@ -868,6 +911,32 @@ export class Operations {
    * Permission: `balance:read`.
    */
   getBalance(query?: { phone_number?: string }): Promise<Balance>;
+  /**
+   * The codes with which payers pay the client by themselves, newest first.
+   *
+   * Permission: `collection:read`.
+   */
+  listPaymentCodes(query?: { limit?: number; cursor?: string }): Promise<{ [name: string]: any }>;
+  /** Iterate over all pages of `listPaymentCodes`. */
+  iteratePaymentCodes(query?: { limit?: number }): AsyncGenerator<PaymentCode, void>;
+  /**
+   * Create a payment code, or replace what it says. It begins with the prefix that the operator gave the client.
+   *
+   * Permission: `collection:write`.
+   */
+  putPaymentCode(code: string, body: PutPaymentCodeBody): Promise<PaymentCode>;
+  /**
+   * One payment code.
+   *
+   * Permission: `collection:read`.
+   */
+  getPaymentCode(code: string): Promise<PaymentCode>;
+  /**
+   * Remove a payment code; what comes with it from now on is held for the operators.
+   *
+   * Permission: `collection:write`.
+   */
+  deletePaymentCode(code: string): Promise<DeletionResult>;
   /**
    * Judge every row of a payout, in JSON or in a file; nothing is sent before it is approved.
    *

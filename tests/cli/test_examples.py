@@ -29,6 +29,8 @@ _SERVING = {"", "run", "worker"}
 _REFUSED = {
     "day close": "No statement",
     "dial": "demo.json",
+    "incoming assign": "not found",
+    "incoming return": "not found",
     "mail test": "USSD_SMTP_URL",
     "menu rollback": "no version before",
     "providers off": "Must be one of: sandbox",
@@ -36,6 +38,7 @@ _REFUSED = {
     "reconcile": "looks like the wrong file",
     "reconcile review conclude": "not found",
     "reconcile review end": "not found",
+    "reconcile review hold": "not found",
     "reconcile undo": "not found",
     "users remove-factor": "no second factor",
 }

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import Any
+
+from standardwebhooks import Webhook
 
 from tests.documents.player import Player
 from ussd_server.security.key_ring import Keyring
@@ -40,6 +43,7 @@ def play(player: Player) -> None:
     """Play everything, from the login to the rate limit."""
     play_key_management(player)
     play_money(player)
+    play_incoming(player)
     play_payouts(player)
     play_conversations(player)
     play_menus(player)
@@ -133,6 +137,28 @@ def play_money(player: Player) -> None:
     player.data("GET", "/api/key")
     player.data("GET", "/api/statements?limit=2")
     player.data("GET", "/api/reports/daily?date=2020-01-01")
+
+
+def play_incoming(player: Player) -> None:
+    """Make a payment code, pay with it at a till, read and delete it."""
+    with closing(sqlite3.connect(player.service.folder / "ussd.db")) as database, database:
+        database.execute("INSERT INTO payment_code_prefixes SELECT id, 'SCH' FROM clients")
+    code = {"description": "School fees of Achieng", "min_amount": 1000, "max_amount": 500_000}
+    player.data("PUT", "/api/payment-codes/SCH1042", code)
+    player.data("GET", "/api/payment-codes/SCH1042")
+    player.data("GET", "/api/payment-codes?limit=1")
+    tokens = Tokens(Keyring(player.service.folder / "secrets.json"))
+    path = tokens.incoming_path("sandbox")
+    player.send("POST", f"{path}/check", {"code": "SCH1042", "amount": 5000})
+    notice = {"provider_transaction_id": "22314599001", "code": "sch 1042", "amount": 5000}
+    notice |= {"phone_number": "+256770000000", "name": "Sarah Achieng", "at": "2026-11-20T08:15:30.000Z"}
+    text, now = json.dumps(notice), datetime.now(UTC)
+    signature = Webhook(tokens.incoming_signing_secrets("sandbox")[-1]).sign("msg_22314599001", now, text)
+    signed = {"webhook-id": "msg_22314599001", "webhook-timestamp": f"{int(now.timestamp())}"}
+    player.send(
+        "POST", f"{path}/notify", text, {"Content-Type": "application/json", **signed, "webhook-signature": signature}
+    )
+    player.data("DELETE", "/api/payment-codes/SCH1042")
 
 
 def play_payouts(player: Player) -> None:

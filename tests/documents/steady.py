@@ -14,6 +14,8 @@ _ALWAYS = (
     (r"\d\d:\d\d:\d\d on \d+ \w+ \d{4} \(Kampala\)", "11:15:30 on 20 November 2026 (Kampala)"),
     (r"\buk[0-9A-Za-z]{20}\b", "uk7Q2mX9fK4sT1bL8vC3dZ"),
     (r"(ussdsk_|whsec_)[^\s\"…]{3,4}…", r"\g<1>Qm4…"),
+    # A refresh token begins with the time of its login.
+    (r"WyIw[0-9A-Za-z]{6}…", "WyIwMWEyMD…"),
     (r"SBX[0-9A-F]{12}", "SBX35AEDF2CAC85"),
     (r'("request_id": ")[0-9a-f]{32}', r"\g<1>9f3c1e7a5b2d48f0a6c4e8d1b3f57092"),
     (r'("next_cursor": ")[^"]+', r"\g<1>IjAxOTAwMDAw…"),

@@ -19,6 +19,7 @@ from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.services.clients.key_messages import SCOPES, CreateApiKey, DeleteApiKey
 from ussd_server.services.clients.messages import CreateUser, LogIn
+from ussd_server.services.incoming.messages import PutPaymentCode, SetPrefix
 
 _CALLS_OF_A_CREDENTIAL = 95
 
@@ -50,6 +51,9 @@ class SeededClient:
         webhook = {"url": "http://127.0.0.1:9999/events"}
         self.ids["webhook_id"] = self._make("/api/webhooks", webhook)["id"]
         self.ids["event_id"] = self.ask("GET", "/api/events").json["data"]["items"][0]["id"]
+        services.payment_codes.set_prefix(SetPrefix(self.client_id, name[:6]), OPERATOR)
+        code = f"{name[:6].upper()}1"
+        self.ids["code"] = services.payment_codes.put(PutPaymentCode(code, "Fees"), self.shop.call).code
         self.ids["api_key_id"] = self._make("/api/clients/api-keys", {})["id"]
         self.ids["request_id"] = f"request-of-{name}"
         self.ask("POST", "/api/clients/api-keys", json={}, headers={"X-Request-Id": self.ids["request_id"]})

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from typing import Any
 
-Line = dict[str, Any]
+from tests.simulation.history import LONGEST_WORK_SECONDS, History, Line, is_late, mark, name_of
+
 SUCCESSFUL = ("succeeded", "reversed")
 FINAL = (*SUCCESSFUL, "failed")
 MAY_FOLLOW = {
@@ -29,51 +29,7 @@ MAY_FOLLOW = {
     "succeeded": set(SUCCESSFUL),
     "reversed": {"reversed"},
 }
-# The program enquires once more so long after a failure (contract: providers report success after failure).
-LAST_ENQUIRY_SECONDS = 600
-LONGEST_WORK_SECONDS = 120
 MOVED_BY_PROVIDERS = ("collection", "disbursement", "refund")
-
-
-class History:
-    """The lines of a history by what they are."""
-
-    def __init__(self, lines: list[Line]) -> None:
-        self.of: dict[str, list[Line]] = defaultdict(list)
-        for line in lines:
-            self.of[line["what"]].append(line)
-        self.calls = {line["call"]: line for line in self.of["invoked"]}
-        self.answers = [(self.calls[line["call"]], line) for line in self.of["answered"]]
-        self.transactions = {line["id"]: line for line in self.of["transaction"]}
-        self.moved = [line for line in self.of["book"] if line["moved_at"] is not None]
-        self.moved_at = {mark(line): line["moved_at"] for line in self.moved}
-
-    def may_be_lost(self, answer: Line) -> bool:
-        """Whether a commit that was made during this call may have been lost."""
-        began_at, ended_at = self.calls[answer["call"]]["at"], answer["at"]
-        return any(began_at <= loss["at"] and loss["since"] <= ended_at for loss in self.of["lost"])
-
-
-def mark(line: Line) -> tuple[str, str, int]:
-    """How a payment is recognised everywhere."""
-    cents = line.get("cents", line.get("amount_cents"))
-    phone = line.get("phone", line.get("phone_number"))
-    return str(line.get("direction") or line.get("kind") or line.get("type")), str(phone), int(cents or 0)
-
-
-def is_late(line: Line) -> bool:
-    """Whether the provider took a failure back after our last enquiry about it."""
-    # A payment that is not kept failed after it had moved.
-    return (
-        line["is_kept"]
-        and line["failed_at"] is not None
-        and line["moved_at"] - line["failed_at"] > LAST_ENQUIRY_SECONDS
-    )
-
-
-def name_of(call: Line) -> tuple[str, str]:
-    """The client and its own reference."""
-    return call["client"], call["name"]
 
 
 def paid_once(history: History) -> Iterator[str]:
@@ -155,7 +111,11 @@ def success_is_in_the_book(history: History) -> Iterator[str]:
 
 
 def failure_is_true(history: History) -> Iterator[str]:
-    """No payment is called failed while the provider has it and has not failed or refused it."""
+    """No payment is called failed while the provider has it and has not failed or refused it.
+
+    After a lost commit the program cannot know that the provider has it. It sends it again under the same name, may
+    find that no attempt left the machine, and learns the truth by its last enquiry.
+    """
     entries = {mark(line): line for line in history.of["book"]}
     refused = {line["reference"] for line in history.of["refused"]}
     answers = [(mark(call), answer) for call, answer in history.answers]
@@ -164,7 +124,8 @@ def failure_is_true(history: History) -> Iterator[str]:
         entry = entries.get(key)
         if line.get("status") != "failed" or entry is None or entry["reference"] in refused:
             continue
-        if entry["began_at"] < line["at"] and (entry["failed_at"] is None or entry["failed_at"] > line["at"]):
+        is_open = entry["failed_at"] is None or entry["failed_at"] > line["at"]
+        if entry["began_at"] < line["at"] and is_open and not history.was_forgotten(entry):
             yield f"{key} was called failed while it was under way"
 
 
@@ -228,11 +189,18 @@ def sums_agree(history: History) -> Iterator[str]:
 
 
 def refunds_stay_within(history: History) -> Iterator[str]:
-    """The provider gives back at most what it collected, unless it took a failure back after our last enquiry."""
+    """The provider gives back at most what it collected, of the refunds that the program could know.
+
+    It could not when the provider took a failure back after our last enquiry, or a lost commit took the refund away.
+    """
+    known = {row["provider_reference"] for row in history.transactions.values()}
     collected: dict[str, int] = defaultdict(int)
     for line in history.moved:
-        if line["direction"] in ("collection", "refund") and not is_late(line):
-            collected[line["phone"]] += line["cents"] * (1 if line["direction"] == "collection" else -1)
+        is_lost = line["reference"] not in known and history.was_forgotten(line)
+        if line["direction"] == "collection":
+            collected[line["phone"]] += line["cents"]
+        elif line["direction"] == "refund" and not is_late(line) and not is_lost:
+            collected[line["phone"]] -= line["cents"]
     for phone, cents in collected.items():
         if cents < 0:
             yield f"{phone} got back {-cents} too much"

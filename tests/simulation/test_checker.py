@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.simulation import checker
+from tests.simulation import checker, history
 from tests.simulation.checker import RULES, judge
 
 Lines = list[dict[str, Any]]
@@ -165,8 +165,28 @@ def test_a_refund_whose_failure_was_taken_back_too_late_is_the_providers_mistake
     assert "refunds_stay_within" not in {rule for rule, _ in judge(lines)}
 
 
+def test_a_collection_whose_failure_was_taken_back_too_late_may_be_refunded() -> None:
+    lines = whole()
+    changed("book", failed_at=4, moved_at=5000)(lines)
+    again("book", reference="back", direction="refund", failed_at=None, moved_at=6000)(lines)
+    assert "refunds_stay_within" not in {rule for rule, _ in judge(lines)}
+
+
+def test_a_lost_commit_that_sent_a_payment_excuses_what_the_program_could_not_know() -> None:
+    lines = whole()
+    changed("received", 1, status="failed")(lines)
+    again("book", reference="forgotten", direction="refund", cents=1000, began_at=6)(lines)
+    again("book", reference="back", direction="refund", cents=1000, began_at=500)(lines)
+    again("transaction", id="u", type="refund", provider_reference="back")(lines)
+    rules = {"failure_is_true", "refunds_stay_within"}
+    assert rules <= {rule for rule, _ in judge(lines)}
+    lines.append({"what": "lost", "at": 7, "since": 2})
+    assert not rules & {rule for rule, _ in judge(lines)}
+
+
 def test_the_checker_imports_nothing_of_the_program() -> None:
-    tree = ast.parse(Path(checker.__file__).read_text(encoding="utf-8"))
-    imported = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-    assert imported == ["__future__", "collections", "collections.abc", "typing"]
-    assert not any(isinstance(node, ast.Import) for node in ast.walk(tree))
+    trees = [ast.parse(Path(module.__file__).read_text(encoding="utf-8")) for module in (checker, history)]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    imported = {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
+    assert imported == {"__future__", "collections", "collections.abc", "typing", history.__name__}
+    assert not any(isinstance(node, ast.Import) for node in nodes)

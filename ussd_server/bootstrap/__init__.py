@@ -25,6 +25,10 @@ from ussd_server.services.clients.logins import LoginService
 from ussd_server.services.clients.password_links import ForgottenPasswordService, PasswordLinkService
 from ussd_server.services.clients.second_factors import SecondFactorService
 from ussd_server.services.clients.team import TeamService
+from ussd_server.services.incoming.booking import IncomingBook
+from ussd_server.services.incoming.codes import PaymentCodeService
+from ussd_server.services.incoming.held import HeldPaymentService
+from ussd_server.services.incoming.notices import NoticeService
 from ussd_server.services.mail.choices import MailService
 from ussd_server.services.mail.outbox import use_mail
 from ussd_server.services.mail.reminders import MailReminders
@@ -128,6 +132,9 @@ class Services:
         self.refunds = RefundService(runtime, creator)
         self.bank_accounts = BankAccountService(runtime)
         self.bank_settlements = BankSettlementService(runtime, creator, self.balances, self.statements)
+        self.payment_codes = PaymentCodeService(runtime)
+        incoming = IncomingBook(runtime, creator)
+        self.notices = NoticeService(runtime, incoming)
         self.payouts = PayoutService(runtime, creator)
         self.payout_sender = PayoutSender(runtime, self.subscriber_names)
         self.settlement = Settlement(runtime)
@@ -139,6 +146,7 @@ class Services:
         self.provider_statements = ProviderStatementService(runtime)
         self.differences = DifferenceService(runtime, self.reviews)
         self.days = DayService(runtime)
+        self.held_payments = HeldPaymentService(runtime, incoming, self.differences)
         self.recovery = RecoveryService(runtime, creator, self.provider_statements)
 
         # What phones show.
@@ -176,6 +184,7 @@ class Services:
                 self.provider_statements,
                 self.bank_settlements,
                 self.balances,
+                self.held_payments,
             ),
         )
         self.history_digests = HistoryDigests(runtime)

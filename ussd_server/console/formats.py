@@ -21,14 +21,14 @@ LANGUAGES = {"en": "English", "lg": "Luganda", "sw": "Swahili", "fr": "French", 
 _TONES = {
     "good": {
         "active", "available", "completed", "delivered", "published", "ready", "succeeded", "up", "enabled", "ok",
-        "same",
+        "same", "booked",
     },
     "bad": {
         "cancelled", "dead", "deleted", "error", "exhausted", "failed", "failing", "invalid", "silent", "unavailable",
     },
     "warn": {
         "ambiguous", "degraded", "different", "disabled", "expired", "low", "needs_review", "partial", "reversed",
-        "review", "switched_off",
+        "review", "switched_off", "held",
     },
     "wait": {
         "accepted", "approved", "created", "draft", "open", "pending", "processing", "queued", "running", "sent",

@@ -21,6 +21,7 @@ _PAGES = {
     "webhook": ("show_webhook", "webhook_id"),
     "person": ("show_person", "user_id"),
     "subscriber": ("show_subscriber", "phone_number"),
+    "payment_code": ("show_payment_code", "code"),
 }
 _PAGES_OF_OPERATORS = {
     "transaction": ("show_any_transaction", "transaction_id"),
@@ -32,6 +33,7 @@ _PAGES_OF_OPERATORS = {
     "channel": ("show_channel", "channel_id"),
     "difference": ("show_difference", "difference_id"),
     "statement": ("show_reconciliation", "statement_id"),
+    "incoming": ("show_incoming", "incoming_id"),
 }
 
 

@@ -26,6 +26,7 @@ _GROUPS: Sequence[tuple[str, Sequence[NavigationItem]]] = (
         (
             NavigationItem("Transactions", "list_transactions", "transactions:read"),
             NavigationItem("Payouts", "list_payouts", "payouts:read"),
+            NavigationItem("Payment codes", "list_payment_codes", "collection:read"),
             NavigationItem("Statements", "show_statement", "statements:read"),
             NavigationItem("Daily report", "show_report", "statements:read"),
             NavigationItem("Bank account", "show_bank_account", "statements:read"),
@@ -64,6 +65,7 @@ _OF_OPERATORS: Sequence[tuple[str, Sequence[NavigationItem]]] = (
         (
             NavigationItem("Reviews", "list_reviews"),
             NavigationItem("Proposals", "list_proposals"),
+            NavigationItem("Held payments", "list_incoming"),
             NavigationItem("Reconciliation", "list_reconciliations"),
             NavigationItem("Differences", "list_differences"),
             NavigationItem("Days", "list_days"),

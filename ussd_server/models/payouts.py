@@ -46,6 +46,7 @@ class Payout(Table):
     draft_digest = TextField(null=True)
     approval_digest = TextField(null=True)
     replaced_by = IdField(null=True)
+    traceparent = TextField(null=True)
 
     class Meta:
         table_name = "payouts"

@@ -10,11 +10,13 @@ import os
 import secrets
 import socket
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any
 
 from peewee import fn
 
 from ussd_server.clock import Clock
+from ussd_server.database.compiled_queries import CompiledQuery, param
 from ussd_server.database.unit_of_work import for_update, skip_locked, unit_of_work
 from ussd_server.models.mail import Mail
 from ussd_server.models.payouts import Payout
@@ -41,9 +43,15 @@ class Leases:
         if not rows.clone().limit(1).exists():
             # Look without a lock first: an idle worker does so often, and each time it would lock SQLite for writing.
             return []
-        lease = {"leased_until": self._clock.now() + timedelta(seconds=seconds), "lease_token": self.new_token()}
+        return self.lease(rows, seconds)
+
+    def lease(self, rows: Any, seconds: float) -> list[Any]:
+        """As `claim`, for a caller that has looked already."""
         with unit_of_work():
             claimed = list(skip_locked(rows))
+            if not claimed:
+                return []
+            lease = {"leased_until": self._clock.now() + timedelta(seconds=seconds), "lease_token": self.new_token()}
             rows.model.update(lease).where(rows.model.id.in_([row.id for row in claimed])).execute()
         for row in claimed:
             row.__data__ |= lease
@@ -69,8 +77,13 @@ def is_due(table: Any, now: datetime) -> Any:
 def still_leased(claimed: Any) -> Any:
     """Return the row, locked until the unit of work ends; None when the lease has ended or the row is gone."""
     table: Any = type(claimed)
-    of_lease = (table.id == claimed.id) & (table.lease_token == claimed.lease_token)
-    return for_update(table.select().where(of_lease)).first()
+    return _of_lease(table).first(table, id=claimed.id, lease_token=claimed.lease_token)
+
+
+@cache
+def _of_lease(table: Any) -> CompiledQuery:
+    of_lease = (table.id == param(table.id)) & (table.lease_token == param(table.lease_token))
+    return CompiledQuery(lambda: for_update(table.select().where(of_lease)))
 
 
 def end_lease(row: Any) -> None:

@@ -46,6 +46,9 @@ JsonObject = dict[str, Any]
 NameMatch = Literal["same", "similar", "different", "unknown"]
 
 
+Origin = Literal["client", "ussd", "payer"]
+
+
 PayoutItemState = Literal["ready", "invalid", "queued", "sent", "succeeded", "failed", "cancelled"]
 
 
@@ -348,6 +351,7 @@ class Page(TypedDict):
             | Payout
             | PayoutItem
             | AuditEvent
+            | PaymentCode
             | Request
             | ProviderState
             | Webhook
@@ -363,6 +367,20 @@ class Page(TypedDict):
         | Any
     )
     next_cursor: NotRequired[str | None]
+
+
+class PaymentCode(TypedDict):
+    code: str
+    description: str
+    account: str
+    amount: Amount | None
+    min_amount: Amount | None
+    max_amount: Amount | None
+    expires_at: str | None
+    single_use: bool
+    used_at: str | None
+    created_at: str
+    updated_at: str
 
 
 class Payout(TypedDict):
@@ -413,6 +431,16 @@ class ProviderState(TypedDict):
     median_seconds: int | Decimal | None
     since: str | None
     message: str
+
+
+class PutPaymentCodeBody(TypedDict):
+    description: str
+    account: NotRequired[str]
+    amount: NotRequired[Amount | str | None]
+    min_amount: NotRequired[Amount | str | None]
+    max_amount: NotRequired[Amount | str | None]
+    expires_at: NotRequired[str | None]
+    single_use: NotRequired[bool]
 
 
 RedeliverEventsBody = TypedDict(
@@ -585,6 +613,7 @@ class Transaction(TypedDict):
     refund_of: str | None
     refunded_amount: Amount
     payout_id: str | None
+    origin: Origin
     explanation: NotRequired[str]
     events: NotRequired[list[TransactionChange]]
 

@@ -27,10 +27,12 @@ from ussd_client.models import (
     MenuDocument,
     MenuSummary,
     OwnKey,
+    PaymentCode,
     Payout,
     PayoutItem,
     PayoutItemState,
     PayoutStatus,
+    PutPaymentCodeBody,
     RedeliverEventsBody,
     Redelivery,
     ReplayBody,
@@ -215,6 +217,39 @@ class Operations(Transport):
         Permission: `balance:read`.
         """
         return cast("Balance", self._call("GET", "/api/balance", query={"phone_number": phone_number}))
+
+    def list_payment_codes(self, *, limit: int | None = None, cursor: str | None = None) -> dict[str, Any]:
+        """The codes with which payers pay the client by themselves, newest first.
+
+        Permission: `collection:read`.
+        """
+        return cast("dict[str, Any]", self._call("GET", "/api/payment-codes", query={"limit": limit, "cursor": cursor}))
+
+    def iterate_payment_codes(self, *, limit: int | None = None) -> Iterator[PaymentCode]:
+        """Iterate over all pages of `list_payment_codes`."""
+        return self._pages(lambda cursor: self.list_payment_codes(cursor=cursor, limit=limit))
+
+    def put_payment_code(self, code: str, body: PutPaymentCodeBody) -> PaymentCode:
+        """Create a payment code, or replace what it says. It begins with the prefix that the operator gave the
+        client.
+
+        Permission: `collection:write`.
+        """
+        return cast("PaymentCode", self._call("PUT", "/api/payment-codes/{}", code, body=body))
+
+    def get_payment_code(self, code: str) -> PaymentCode:
+        """One payment code.
+
+        Permission: `collection:read`.
+        """
+        return cast("PaymentCode", self._call("GET", "/api/payment-codes/{}", code))
+
+    def delete_payment_code(self, code: str) -> DeletionResult:
+        """Remove a payment code; what comes with it from now on is held for the operators.
+
+        Permission: `collection:write`.
+        """
+        return cast("DeletionResult", self._call("DELETE", "/api/payment-codes/{}", code))
 
     def create_payout(
         self,

@@ -12,6 +12,7 @@ from tests.support.money import a_client, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.services.payouts.messages import CreatePayout
+from ussd_server.values import kampala_day
 
 
 def test_people_find_what_they_know_a_value_of(
@@ -57,14 +58,14 @@ def test_people_find_payments_by_amount_part_of_a_reference_and_payee(
     foreign = create(request(number="+256770000000", reference="inv-2026-0042", shillings=5000), stranger).transaction
     rows = ({"phone_number": "+256770000002", "amount": 10, "reference": "E-1", "name": "Sarah Namubiru"},)
     made = services.payouts.create(CreatePayout("NOV", items=rows), example_client.call()).payout
-    visitor = visit("developer")
-    for text in ("5000 today", "UGX 5,000 today", f"5000 {clock.now().date()}", "2026-0042"):
+    visitor, today = visit("developer"), kampala_day(clock.now())
+    for text in ("5000 today", "UGX 5,000 today", f"5000 {today}", "2026-0042"):
         assert visitor.get(f"/search?q={quote(text)}").location == f"/console/transactions/{paid.transaction_id}", text
     both = visitor.get("/search?q=5,000&format=json").json["items"]
     assert [hit["id"] for hit in both] == [paid.transaction_id, old.transaction_id]
     assert visitor.get("/search?q=namubiru").location == f"/console/payouts/{made.payout_id}"
     assert len(visitor.get("/search?q=inv-2026&format=json").json["items"]) == 3
-    of_day = visitor.get(f"/search?q=inv-2026&kind=transaction&day={clock.now().date()}&format=json").json["items"]
+    of_day = visitor.get(f"/search?q=inv-2026&kind=transaction&day={today}&format=json").json["items"]
     assert len(of_day) == 2
     assert visitor.get("/search?q=inv-2026&kind=payout&format=json").json["items"] == []
     for nothing in ("2026-", "inv%2026", "5000 yesterday", "5000 2026-99-99", "0.001 today"):

@@ -128,6 +128,7 @@ def test_an_export_holds_all_rows_and_an_erasure_keeps_the_books(
         "subscriber_languages": 1,
         "subscriber_names": 0,
         "transactions": 1,
+        "incoming_payments": 0,
         "payout_items": 0,
         "audit_events": 0,
         "api_requests": 0,
@@ -142,6 +143,7 @@ def test_an_export_holds_all_rows_and_an_erasure_keeps_the_books(
         "subscriber_languages": 1,
         "subscriber_names": 0,
         "registered_names": 0,
+        "names_of_payers": 0,
         "bodies_of_requests": 0,
     }
     assert erased.kept["transactions"] == 1

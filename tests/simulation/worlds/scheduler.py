@@ -21,6 +21,9 @@ from tests.simulation.worlds.virtual_time import TIME
 _TICK_SECONDS = 0.25
 _MOST_ROUNDS = 16
 _DELIVERIES = "deliveries"
+# Steps whose work is a queue: when something is due, now one of their idle loops looks first, now all at once.
+_QUEUES = ("settlement", "payouts", _DELIVERIES)
+_ALL_AT_ONCE = 0.3
 # While a worker holds a lease, heartbeats go on.
 _MOST_ROUNDS_OF_LEASES = 3
 
@@ -78,6 +81,7 @@ class Scheduler:
         self._horizon: tuple[int, dict[str, float]] = (-1, {})
         # How often a step was woken and found nothing to do since the last write.
         self._rounds: Counter[str] = Counter()
+        self._rng = Random(f"{seed}/waking")
         TIME.now = TIME.database_ahead = 0.0
         TIME.pause = self.pause
 
@@ -242,7 +246,9 @@ class Scheduler:
         most = _MOST_ROUNDS_OF_LEASES if self._horizon[1][""] < float("inf") else _MOST_ROUNDS
         self._rounds[step] = min(self._rounds[step] + 1, most)
         self._horizon = -1, {}
-        for task in self._idle.pop(step):
+        idle = self._idle[step]
+        is_first = step in _QUEUES and self._rng.random() > _ALL_AT_ONCE
+        for task in [self._rng.choice(idle)] if is_first else list(idle):
             self._due(task, at + _TICK_SECONDS * task.rng.random())
 
 

@@ -47,7 +47,7 @@ _LOOK = frozenset({
     "balance:read", "collection:read", "menus:read", "payouts:read", "search:read", "statements:read", "team:read",
     "transactions:read", "ussd:read", "webhooks:read",
 })  # fmt: skip
-_BUILD = _LOOK | {"menus:write", "payouts:write", "ussd:write", "webhooks:write"}
+_BUILD = _LOOK | {"collection:write", "menus:write", "payouts:write", "ussd:write", "webhooks:write"}
 _DECIDE = _BUILD | {"payouts:approve", "team:write", "transactions:write"}
 PAGE_PERMISSIONS: dict[str, frozenset[str]] = {
     "owner": PERMISSIONS["owner"] | _DECIDE,

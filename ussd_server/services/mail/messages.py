@@ -28,6 +28,7 @@ class MailKind(StrEnum):
     BANK_ACCOUNT_CHANGED = "bank_account.changed"
     PROVIDER_AWAY = "provider.away"
     FLOAT_LOW = "provider.float_low"
+    INCOMING_HELD = "incoming.held"
 
 
 CHOICES: dict[MailKind, str] = {
@@ -38,6 +39,7 @@ CHOICES: dict[MailKind, str] = {
     MailKind.KEY_EXPIRES: "An API key expires in 7 days, and in 1 day",
     MailKind.PROVIDER_AWAY: "A provider does not answer, and when it answers again",
     MailKind.FLOAT_LOW: "The float at a provider is low",
+    MailKind.INCOMING_HELD: "A payment that came by itself is held, the first of a day",
 }
 """The kinds that a person may switch off."""
 
@@ -65,7 +67,7 @@ ROLES: dict[MailKind, tuple[str, ...]] = {
 LINKS = (MailKind.INVITATION, MailKind.PASSWORD_LINK)
 """The kinds with a link that a colleague had sent."""
 
-OF_OPERATORS = frozenset({MailKind.PROVIDER_AWAY, MailKind.FLOAT_LOW})
+OF_OPERATORS = frozenset({MailKind.PROVIDER_AWAY, MailKind.FLOAT_LOW, MailKind.INCOMING_HELD})
 """The kinds that operators receive."""
 
 

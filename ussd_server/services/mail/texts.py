@@ -95,6 +95,11 @@ _TEXTS: dict[MailKind, MailText] = {
         "The float at {provider} is UGX {amount}; the alert is set to UGX {limit}.\n\n"
         "Top it up, or payments to subscribers of {provider} will fail:\n{page}",
     ),
+    MailKind.INCOMING_HELD: MailText(
+        "A payment of {amount} is held",
+        "{provider} reported a payment of {amount} that fits nothing: {reason}.\n\n"
+        "Assign it to a payment code, or mark it for return; others of this day are there too:\n{page}",
+    ),
 }
 _CHOICE = "\n\nYou receive this because of your role. Choose which mails you receive:\n{choices}"
 # A parameter that is an address on this server is sent as a path and completed here.

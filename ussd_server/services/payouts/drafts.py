@@ -15,6 +15,7 @@ from ussd_server.context import CallerKind, RequestContext
 from ussd_server.database.columns import insert_rows
 from ussd_server.database.compiled_queries import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
+from ussd_server.logs import current_traceparent
 from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.messages import Direction
@@ -145,6 +146,7 @@ class PayoutDrafts:
             total_fee_cents=sum(row.fee_cents or 0 for row in ready),
             created_by=caller_id(context),
             request_id=context.request_id,
+            traceparent=current_traceparent(),
             people=people_behind(context.client_id, caller_people(context) | frozenset(earlier_people)),
             created_at=now,
             updated_at=now,

@@ -62,7 +62,7 @@ class PayoutSender:
     def advance(self, payout_id: str) -> None:
         """Advance a claimed payout one step."""
         row = find_row(Payout, payout_id)
-        now_about(request_id=row.request_id)
+        now_about(request_id=row.request_id, traceparent=row.traceparent)
         if row.status == PayoutStatus.DRAFT:
             self._match_names(row)
         else:

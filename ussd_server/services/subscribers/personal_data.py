@@ -9,6 +9,7 @@ from typing import Any
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import dialect, unit_of_work
 from ussd_server.models.clients import AuditEvent, Client
+from ussd_server.models.incoming import IncomingPayment
 from ussd_server.models.keys import ApiRequest
 from ussd_server.models.payouts import PayoutItem
 from ussd_server.models.providers import SubscriberName
@@ -41,7 +42,12 @@ _REMOVED: Mapping[str, Any] = {
     "subscriber_languages": SubscriberLanguage,
     "subscriber_names": SubscriberName,
 }
-_KEPT: Mapping[str, Any] = {"transactions": Transaction, "payout_items": PayoutItem, "audit_events": AuditEvent}
+_KEPT: Mapping[str, Any] = {
+    "transactions": Transaction,
+    "incoming_payments": IncomingPayment,
+    "payout_items": PayoutItem,
+    "audit_events": AuditEvent,
+}
 # What only identifies or protects calls says nothing about the person.
 _NOT_EXPORTED = frozenset({"idempotency_key", "request_digest", "lease_token", "working_token", "state"})
 
@@ -90,6 +96,8 @@ class PersonalDataService:
                 removed[name] = table.delete().where(table.phone_number == number).execute()
             named = (PayoutItem.phone_number == number) & PayoutItem.registered_name.is_null(False)
             removed["registered_names"] = PayoutItem.update(registered_name=None).where(named).execute()
+            paid = (IncomingPayment.phone_number == number) & IncomingPayment.name.is_null(False)
+            removed["names_of_payers"] = IncomingPayment.update(name=None).where(paid).execute()
             removed["bodies_of_requests"] = ApiRequest.update(body=None).where(_names_in_body(number)).execute()
             write_audit_event(
                 "subscriber.erased",

@@ -32,6 +32,7 @@ from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.transactions.history import first_rows, view_of, views_of
 from ussd_server.services.transactions.messages import (
     CreatedTransaction,
+    Origin,
     Source,
     TransactionStatus,
     TransactionType,
@@ -65,6 +66,7 @@ class DraftColumns(TypedDict, total=False):
     refund_of: str
     payout_id: str
     key_id: str | None
+    origin: Origin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +159,7 @@ class TransactionCreator:
         now = self._clock.now()
         name = self._references.of_request(identity) if columns.get("provider") else None
         terms = self.fees.find(identity.client_id, identity.type)
+        columns.setdefault("origin", Origin.USSD if identity.session_id else Origin.CLIENT)
         row = Transaction(__no_default__=True)
         row.__data__ |= dict(
             id=new_id(now),

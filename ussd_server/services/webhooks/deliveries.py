@@ -15,6 +15,7 @@ from typing import Any
 
 from peewee import fn
 
+from ussd_server.database.compiled_queries import CompiledQuery, param
 from ussd_server.database.unit_of_work import advisory_lock, for_update, release_connection, unit_of_work
 from ussd_server.logs import Logger, now_about, trace_headers
 from ussd_server.models.events import EVENT_FORMAT, Event
@@ -70,11 +71,7 @@ class DeliveryService:
         does not delay the others.
         """
         now = self._clock.now()
-        due = (Delivery.webhook_id == Webhook.id) & is_due(Delivery, now)
-        waiting = Webhook.select(Webhook.id, Webhook.is_proven).where(
-            Webhook.is_active, fn.EXISTS(Delivery.select(Delivery.id).where(due))
-        )
-        ready = list(waiting)
+        ready = _READY.rows(Webhook, now=now)
         if not ready:
             return []
         random.shuffle(ready)
@@ -88,7 +85,7 @@ class DeliveryService:
                 if not webhook.is_proven:
                     free = min(free, max(1, self._slots // 2) - unproven_under_way)
                 if free > 0:
-                    heads = self._leases.claim(_due_heads(webhook, now, free), self._schedule.lease_seconds)
+                    heads = self._leases.lease(_due_heads(webhook, now, free), self._schedule.lease_seconds)
                     unproven_under_way += 0 if webhook.is_proven else len(heads)
                     chosen += [head.id for head in heads]
         return chosen
@@ -101,7 +98,8 @@ class DeliveryService:
             # Deleted or switched off since it was claimed.
             return
         event = Event.get_by_id(delivery.event_id)
-        now_about(delivery_id=delivery.id, webhook_id=webhook.id, event_id=event.id, **_origin_of(event))
+        ids = {"delivery_id": delivery.id, "webhook_id": webhook.id, "event_id": event.id}
+        now_about(**ids, **_origin_of(event))
         body = event_body(event)
         signature = self._signature(webhook, delivery.event_id)
         headers = {"Content-Type": "application/json", **signature.headers(body), **trace_headers()}
@@ -124,11 +122,7 @@ class DeliveryService:
 
     def _count_under_way(self, now: datetime) -> tuple[Counter[str], int]:
         """How many deliveries each webhook has under way, and how many all unproven webhooks have together."""
-        webhooks: list[Webhook] = list(
-            Webhook.select(Webhook.id, Webhook.is_proven)
-            .join(Delivery, on=(Webhook.id == Delivery.webhook_id))
-            .where(Delivery.lease_token.is_null(False), Delivery.leased_until > now)
-        )
+        webhooks = _UNDER_WAY.rows(Webhook, now=now)
         return Counter(webhook.id for webhook in webhooks), sum(not webhook.is_proven for webhook in webhooks)
 
     def _signature(self, webhook: Webhook, event_id: str) -> Signature:
@@ -174,10 +168,27 @@ class DeliveryService:
         return now + timedelta(seconds=self._schedule.delays[attempts - 1] * random.uniform(0.9, 1.1))  # noqa: S311
 
 
+_NOW = param(Delivery.due_at, "now")
+# Idle workers ask several times a second.
+_READY = CompiledQuery(
+    lambda: Webhook.select(Webhook.id, Webhook.is_proven).where(
+        Webhook.is_active,
+        fn.EXISTS(Delivery.select(Delivery.id).where(Delivery.webhook_id == Webhook.id, is_due(Delivery, _NOW))),
+    )
+)
+_UNDER_WAY = CompiledQuery(
+    lambda: (
+        Webhook.select(Webhook.id, Webhook.is_proven)
+        .join(Delivery, on=(Webhook.id == Delivery.webhook_id))
+        .where(Delivery.lease_token.is_null(False), Delivery.leased_until > _NOW)
+    )
+)
+
+
 def _origin_of(event: Event) -> dict[str, str | None]:
-    """The transaction that an event is about, with id and trace of the call that created it; nothing for others."""
+    """The trace of the call that made what an event is about; for a transaction also its id and that of the call."""
     if not event.type.startswith("transaction."):
-        return {}
+        return {"traceparent": event.traceparent}
     recorded_by = Transaction.select(Transaction.request_id, Transaction.traceparent)
     found = recorded_by.where(Transaction.id == event.object_id).dicts().first()
     return {"transaction_id": event.object_id, **(found or {})}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
+from ussd_server.database.compiled_queries import CompiledQuery
 from ussd_server.database.unit_of_work import advisory_lock, for_update, unit_of_work
 from ussd_server.models.events import Event, PendingEvent
 from ussd_server.models.transactions import Transaction
@@ -17,6 +18,7 @@ from ussd_server.values import new_id
 _LOCK = 7_256_256_166
 _OBJECTS_AT_ONCE = 500
 _ROWS_AT_ONCE = 500
+_ANY = CompiledQuery(lambda: PendingEvent.select(PendingEvent.event_id).limit(1))
 
 
 class Relay:
@@ -28,7 +30,7 @@ class Relay:
 
     def run(self) -> int:
         """Make the deliveries of some pending events, the oldest first; give how many events there were."""
-        if not PendingEvent.select().exists():
+        if not _ANY.tuples():
             return 0
         with unit_of_work():
             advisory_lock(_LOCK)

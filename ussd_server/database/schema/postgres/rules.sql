@@ -43,6 +43,11 @@ CREATE TRIGGER payout_items_keep BEFORE DELETE ON payout_items FOR EACH ROW EXEC
 
 CREATE TRIGGER payout_items_keep_all BEFORE TRUNCATE ON payout_items EXECUTE FUNCTION refuse_change();
 
+CREATE TRIGGER incoming_payments_keep BEFORE DELETE ON incoming_payments
+    FOR EACH ROW EXECUTE FUNCTION refuse_change();
+
+CREATE TRIGGER incoming_payments_keep_all BEFORE TRUNCATE ON incoming_payments EXECUTE FUNCTION refuse_change();
+
 CREATE TRIGGER menu_versions_keep BEFORE UPDATE OR DELETE ON menu_versions
     FOR EACH ROW EXECUTE FUNCTION refuse_change();
 
@@ -83,12 +88,12 @@ BEGIN
         NEW.id, NEW.client_id, NEW.type, NEW.phone_number, NEW.to_phone_number, NEW.amount_cents,
         NEW.fee_cents, NEW.currency, NEW.account, NEW.provider, NEW.provider_reference, NEW.reference,
         NEW.idempotency_key, NEW.request_digest, NEW.session_id, NEW.confirmation, NEW.refund_of,
-        NEW.created_at, NEW.key_id
+        NEW.created_at, NEW.key_id, NEW.origin
     ) IS DISTINCT FROM (
         OLD.id, OLD.client_id, OLD.type, OLD.phone_number, OLD.to_phone_number, OLD.amount_cents,
         OLD.fee_cents, OLD.currency, OLD.account, OLD.provider, OLD.provider_reference, OLD.reference,
         OLD.idempotency_key, OLD.request_digest, OLD.session_id, OLD.confirmation, OLD.refund_of,
-        OLD.created_at, OLD.key_id
+        OLD.created_at, OLD.key_id, OLD.origin
     ) THEN
         RAISE EXCEPTION 'what a transaction promised is never edited' USING ERRCODE = 'integrity_constraint_violation';
     END IF;
@@ -134,6 +139,19 @@ END $$;
 
 CREATE TRIGGER transactions_bind_key AFTER INSERT ON transactions
     FOR EACH ROW WHEN (NEW.idempotency_key IS NOT NULL) EXECUTE FUNCTION bind_idempotency_key();
+
+-- What came in stays as it was reported. A held payment is booked or returned once; both are final.
+CREATE FUNCTION guard_incoming_payment() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'what came in is never edited' USING ERRCODE = 'integrity_constraint_violation';
+END $$;
+
+CREATE TRIGGER incoming_payments_promise BEFORE UPDATE ON incoming_payments
+    FOR EACH ROW WHEN ((NEW.id, NEW.provider, NEW.provider_transaction_id, NEW.amount_cents, NEW.received_at)
+        IS DISTINCT FROM (OLD.id, OLD.provider, OLD.provider_transaction_id, OLD.amount_cents, OLD.received_at)
+        OR (OLD.status <> 'held'
+            AND (NEW.status, NEW.transaction_id) IS DISTINCT FROM (OLD.status, OLD.transaction_id)))
+    EXECUTE FUNCTION guard_incoming_payment();
 
 -- The judged columns of a payout's rows stay as the approver saw them.
 CREATE FUNCTION guard_payout_item() RETURNS trigger LANGUAGE plpgsql AS $$

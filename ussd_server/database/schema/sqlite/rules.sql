@@ -70,6 +70,14 @@ CREATE TRIGGER payout_items_unreplaced BEFORE INSERT ON payout_items
 WHEN EXISTS (SELECT 1 FROM payout_items WHERE payout_id = NEW.payout_id AND line = NEW.line)
 BEGIN SELECT RAISE(ABORT, 'rows of payout_items are never replaced'); END;
 
+CREATE TRIGGER incoming_payments_keep BEFORE DELETE ON incoming_payments
+BEGIN SELECT RAISE(ABORT, 'rows of incoming_payments are never removed'); END;
+
+CREATE TRIGGER incoming_payments_unreplaced BEFORE INSERT ON incoming_payments
+WHEN EXISTS (SELECT 1 FROM incoming_payments WHERE id = NEW.id OR transaction_id = NEW.transaction_id
+    OR (provider = NEW.provider AND provider_transaction_id = NEW.provider_transaction_id))
+BEGIN SELECT RAISE(ABORT, 'rows of incoming_payments are never replaced'); END;
+
 CREATE TRIGGER menu_versions_keep BEFORE DELETE ON menu_versions
 BEGIN SELECT RAISE(ABORT, 'rows of menu_versions are never removed'); END;
 
@@ -104,12 +112,12 @@ WHEN (
         NEW.id, NEW.client_id, NEW.type, NEW.phone_number, NEW.to_phone_number, NEW.amount_cents,
         NEW.fee_cents, NEW.currency, NEW.account, NEW.provider, NEW.provider_reference, NEW.reference,
         NEW.idempotency_key, NEW.request_digest, NEW.session_id, NEW.confirmation, NEW.refund_of,
-        NEW.created_at, NEW.key_id
+        NEW.created_at, NEW.key_id, NEW.origin
     ) IS NOT (
         OLD.id, OLD.client_id, OLD.type, OLD.phone_number, OLD.to_phone_number, OLD.amount_cents,
         OLD.fee_cents, OLD.currency, OLD.account, OLD.provider, OLD.provider_reference, OLD.reference,
         OLD.idempotency_key, OLD.request_digest, OLD.session_id, OLD.confirmation, OLD.refund_of,
-        OLD.created_at, OLD.key_id
+        OLD.created_at, OLD.key_id, OLD.origin
     )
 BEGIN SELECT RAISE(ABORT, 'what a transaction promised is never edited'); END;
 
@@ -133,6 +141,13 @@ BEGIN SELECT RAISE(ABORT, 'a status history has no gaps'); END;
 CREATE TRIGGER transactions_bind_key AFTER INSERT ON transactions WHEN NEW.idempotency_key IS NOT NULL
 BEGIN INSERT INTO idempotency_keys (client_id, key, transaction_id, created_at)
         VALUES (NEW.client_id, NEW.idempotency_key, NEW.id, NEW.created_at); END;
+
+-- What came in stays as it was reported. A held payment is booked or returned once; both are final.
+CREATE TRIGGER incoming_payments_promise BEFORE UPDATE ON incoming_payments
+WHEN (NEW.id, NEW.provider, NEW.provider_transaction_id, NEW.amount_cents, NEW.received_at)
+        IS NOT (OLD.id, OLD.provider, OLD.provider_transaction_id, OLD.amount_cents, OLD.received_at)
+    OR (OLD.status <> 'held' AND (NEW.status, NEW.transaction_id) IS NOT (OLD.status, OLD.transaction_id))
+BEGIN SELECT RAISE(ABORT, 'what came in is never edited'); END;
 
 -- The judged columns of a payout's rows stay as the approver saw them.
 CREATE TRIGGER payout_items_judged BEFORE UPDATE ON payout_items WHEN (

@@ -28,6 +28,7 @@ CREATE TABLE payouts (
     draft_digest text,
     approval_digest text,
     replaced_by uuid REFERENCES payouts (id) DEFERRABLE INITIALLY DEFERRED,
+    traceparent text,
     CHECK (ready_count + invalid_count = item_count),
     CHECK ((approved_by IS NULL) = (approved_at IS NULL)),
     CHECK (approved_by IS NULL OR approved_by <> created_by),

@@ -9,6 +9,7 @@ CREATE TABLE events (
     format integer NOT NULL DEFAULT 1,
     payload text NOT NULL,
     created_at timestamptz NOT NULL,
+    traceparent text,
     UNIQUE (object_id, sequence)
 );
 CREATE INDEX events_newest ON events (client_id, id);

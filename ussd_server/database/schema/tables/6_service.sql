@@ -18,7 +18,7 @@ CREATE TABLE service_clock (
 INSERT INTO service_clock (id, ahead_ms, decided_at) VALUES (1, 0, '2026-01-01T00:00:00.000Z');
 
 CREATE TABLE examinations (
-    kind text PRIMARY KEY CHECK (kind IN ('doctor', 'check')),
+    kind text PRIMARY KEY CHECK (kind IN ('doctor', 'check', 'full_check')),
     ended_at timestamptz NOT NULL,
     machine text NOT NULL,
     operator text,

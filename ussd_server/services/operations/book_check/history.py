@@ -43,7 +43,7 @@ FOLLOWERS: dict[str, set[str]] = {
 # databases.
 _FIXED = (
     "reference", "type", "phone_number", "to_phone_number", "currency", "account", "provider", "provider_reference",
-    "session_id", "description", "created_at", "refund_of", "payout_id",
+    "session_id", "description", "created_at", "refund_of", "payout_id", "origin",
 )  # fmt: skip
 _MOVING = (
     "client_id", "status", "failure_code", "late", "completed_at", "provider_transaction_id", "review_opened_at",
