@@ -28,7 +28,7 @@ _MOST_LINES = 10_000
 _FIELDS = frozenset({
     "event", "level", "at", "logger", "place", "error",
     "request_id", "client_id", "transaction_id", "event_id", "delivery_id", "mail_id", "webhook_id", "channel_id",
-    "endpoint", "status", "code", "took_ms", "provider", "kind", "outcome", "trouble", "work", "why",
+    "message_id", "endpoint", "status", "code", "took_ms", "provider", "kind", "outcome", "trouble", "work", "why",
     "provider_reference", "trace_id",
     "process", "version", "exit_status", "pause_seconds", "worker", "leases", "gap_seconds",
 })  # fmt: skip

@@ -110,12 +110,24 @@ export interface Code {
 export interface CopyPayoutBody {
   /** The client's own name for the payout. The same content again is the same payout. */
   reference: string;
+  /** Nothing is sent before this time, at most a year ahead. Default: once it is approved. */
+  send_at?: string | null;
+}
+export interface CreateMessageBody {
+  /** `+256` and nine digits. */
+  phone_number: string;
+  /** The text, at most five parts long. */
+  text: string;
+  /** The client's own name for the message. The same message again is sent once. */
+  reference: string;
 }
 export interface CreatePayoutBody {
   /** The client's own name for the payout. The same content again is the same payout. */
   reference: string;
   /** A description by the client. */
   description?: string | null;
+  /** Nothing is sent before this time, at most a year ahead. Default: once it is approved. */
+  send_at?: string | null;
   /** The rows: 1 to 5,000. A row that cannot be sent is reported, not refused. */
   items: Array<{ [name: string]: any }>;
 }
@@ -311,7 +323,7 @@ export interface GraphNode {
 export interface HistoryEntry {
   /** What it was. */
   kind: HistoryEntryKind;
-  /** The transaction or session. */
+  /** The transaction, session or message. */
   id: string;
   /** When it began. */
   at: string;
@@ -319,14 +331,14 @@ export interface HistoryEntry {
   title: string;
   /** One sentence about it, which can be told to the subscriber. */
   sentence: string;
-  /** Shillings; null for a session. */
+  /** Shillings; null for a session and a message. */
   amount: Amount | null;
-  /** The status of the transaction or session. */
+  /** The status of the transaction, session or message. */
   status: string;
   /** True for a payment that another of the same type and amount is within ten minutes of. */
   possible_double: boolean;
 }
-export type HistoryEntryKind = "payment" | "refund" | "session";
+export type HistoryEntryKind = "payment" | "refund" | "session" | "message";
 export type JsonObject = { [name: string]: any };
 export interface LedgerEntry {
   /** The account: `main`, a phone number, or one of ours, such as `provider:mtn`. */
@@ -379,7 +391,7 @@ export interface OwnWindow {
   reset: number;
 }
 export interface Page {
-  items: Array<Transaction | Session | Payout | PayoutItem | AuditEvent | PaymentCode | Request | ProviderState | Webhook | HistoryEntry | Event | SearchHit | MenuSummary | ReplayItem | UsageItem | Version | Code> | any;
+  items: Array<Transaction | Session | Payout | PayoutItem | AuditEvent | PaymentCode | Request | Sms | ProviderState | Webhook | HistoryEntry | Event | SearchHit | MenuSummary | ReplayItem | UsageItem | Version | Code> | any;
   /** The `cursor` of the next page. */
   next_cursor?: string | null;
 }
@@ -414,7 +426,7 @@ export interface Payout {
   reference: string;
   /** A description by the client. */
   description: string | null;
-  /** `draft`, `approved` (reserved, nothing sent), `running`, `completed` or `cancelled`. */
+  /** `draft`, `approved` (nothing sent yet), `running`, `completed` or `cancelled`. */
   status: PayoutStatus;
   /** How many rows it has. */
   item_count: number;
@@ -442,6 +454,12 @@ export interface Payout {
   approved_at: string | null;
   /** When every row was final; null before. */
   completed_at: string | null;
+  /** Nothing is sent before this time; null: sent once it is approved. */
+  send_at: string | null;
+  /** When its money was reserved; null before. */
+  reserved_at: string | null;
+  /** When it was due and its money was missing; null otherwise. It is cancelled a day later, unless money comes. */
+  needs_money_at: string | null;
   /** Counts and sums of the rows by their state; a state without rows is left out. */
   states?: { [name: string]: StateSum };
 }
@@ -675,6 +693,36 @@ export interface Session {
 }
 export type SessionAction = "continue" | "end";
 export type SessionStatus = "active" | "completed" | "timed_out" | "ended_by_user" | "ended_by_client" | "invalidated" | "failed";
+export interface Sms {
+  /** The identifier, a UUID. */
+  message_id: string;
+  /** The client's own name for it; `ussd/` or `receipt/` begins those of menus and receipts. */
+  reference: string;
+  /** `+256` and nine digits. */
+  phone_number: string;
+  /** The text. */
+  text: string;
+  /** In how many parts it is sent; each is paid for. */
+  parts: number;
+  /** `queued`: waits to be sent; `sent`: the sender has it; `delivered` and `failed`: its delivery report; `unknown`: the sender's answer was lost, and the message is not sent again. */
+  status: SmsStatus;
+  /** Why it failed; null otherwise. */
+  failure: SmsProblem | null;
+  /** The payment whose receipt it is; null for others. */
+  transaction_id: string | null;
+  /** When it was created. */
+  created_at: string;
+  /** When its status became final; null before. */
+  completed_at: string | null;
+}
+export interface SmsProblem {
+  /** The reason, one of a closed set. */
+  code: SmsProblemCode;
+  /** The reason in words. */
+  message: string;
+}
+export type SmsProblemCode = "NUMBER_NOT_REACHABLE" | "NUMBER_BLOCKED" | "NOT_DELIVERED" | "SENDER_REFUSED" | "SENDER_AWAY";
+export type SmsStatus = "queued" | "sent" | "delivered" | "failed" | "unknown";
 export type Source = "submit" | "callback" | "poll" | "operator";
 export interface StateSum {
   /** How many rows. */
@@ -942,7 +990,7 @@ export class Operations {
    *
    * Permission: `payouts:write`.
    */
-  createPayout(body: CreatePayoutBody | string | Uint8Array, query?: { reference?: string; description?: string; contentType?: string }): Promise<Payout>;
+  createPayout(body: CreatePayoutBody | string | Uint8Array, query?: { reference?: string; description?: string; send_at?: string; contentType?: string }): Promise<Payout>;
   /**
    * The client's payouts, newest first.
    *
@@ -1099,6 +1147,26 @@ export class Operations {
    * Permission: `webhooks:write`.
    */
   redeliverEvents(body: RedeliverEventsBody): Promise<Redelivery>;
+  /**
+   * Send a text to a phone, once for each reference.
+   *
+   * Permission: `messages:write`.
+   */
+  createMessage(body: CreateMessageBody): Promise<Sms>;
+  /**
+   * The client's messages, newest first.
+   *
+   * Permission: `messages:read`.
+   */
+  listMessages(query?: { status?: SmsStatus; phone_number?: string; from?: string; to?: string; limit?: number; cursor?: string }): Promise<{ [name: string]: any }>;
+  /** Iterate over all pages of `listMessages`. */
+  iterateMessages(query?: { status?: SmsStatus; phone_number?: string; from?: string; to?: string; limit?: number }): AsyncGenerator<Sms, void>;
+  /**
+   * One message, and whether it was delivered.
+   *
+   * Permission: `messages:read`.
+   */
+  getMessage(messageId: string): Promise<Sms>;
   /**
    * Dial a service code; returns the first screen.
    *

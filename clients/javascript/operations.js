@@ -193,6 +193,22 @@ export class Operations extends Transport {
     return this._call("POST", "/api/events/redeliver", [], { body });
   }
 
+  createMessage(body) {
+    return this._call("POST", "/api/messages", [], { body });
+  }
+
+  listMessages(query) {
+    return this._call("GET", "/api/messages", [], { query });
+  }
+
+  iterateMessages(query) {
+    return this._pages((cursor) => this.listMessages({ ...query, cursor }));
+  }
+
+  getMessage(messageId) {
+    return this._call("GET", "/api/messages/{}", [messageId]);
+  }
+
   beginSession(body) {
     return this._call("POST", "/api/ussd/sessions", [], { body });
   }

@@ -47,6 +47,7 @@ def play(player: Player) -> None:
     play_payouts(player)
     play_conversations(player)
     play_menus(player)
+    play_messages(player)
     play_webhooks(player)
     play_machines(player)
     play_refusals(player)
@@ -249,6 +250,21 @@ def play_menus(player: Player) -> None:
     player.data("GET", "/api/ussd/codes")
     player.data("PUT", "/api/ussd/menus/broken", {"id": "broken", "start": "nowhere"})
     player.data("POST", "/api/ussd/menus/broken/publish", {})
+
+
+def play_messages(player: Player) -> None:
+    """Send a message, see it delivered, and give payments receipts."""
+    body = {"phone_number": "+256770000000", "text": "Your order 1001 is ready.", "reference": "order-1001-ready"}
+    sent = player.data("POST", "/api/messages", body)
+    player.data("POST", "/api/messages", body)
+    player.until(lambda: player.look(f"/api/messages/{sent['message_id']}")["data"]["completed_at"])
+    player.data("GET", f"/api/messages/{sent['message_id']}")
+    player.data("GET", "/api/messages?status=delivered&limit=1")
+    player.data("POST", "/api/messages", body | {"text": "Your order 1001 is late."})
+    text = "ACME received UGX {{amount|ugx}} for {{reference}}. Thank you."
+    player.manage("PATCH", "/settings", {"receipts": {"collection": {"en": text}}})
+    player.manage("GET", "/settings")
+    player.manage("PATCH", "/settings", {"receipts": {"collection": {"en": "Paid by {{name}}"}}})
 
 
 def play_webhooks(player: Player) -> None:

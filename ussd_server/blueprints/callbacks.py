@@ -1,4 +1,7 @@
-"""Receives what providers send. The path is the credential; a notice of money is signed, too."""
+"""Receives what providers and the sender of messages send.
+
+The path is the credential; a notice of money is signed, too.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +29,15 @@ _write_check, _write_notified = writer(PaymentCheck), writer(NotifiedPayment)
 @callbacks.route("/callbacks/<provider>/<callback_secret>", methods=["PUT", "POST"])
 @speaks("application/json")
 def receive_callback(provider: str, callback_secret: str) -> Response:
-    """A report of MTN or Airtel about a payment. The service queries the provider for the status. 404: unknown path."""
-    services().callbacks.receive(Callback(provider, callback_secret, request.get_data()))
+    """A report of MTN or Airtel about a payment. The service queries the provider for the status. 404: unknown path.
+
+    The sender of messages reports deliveries here.
+    """
+    callback = Callback(provider, callback_secret, request.get_data())
+    if services().sms_reports.come_from(provider):
+        services().sms_reports.receive(callback)
+    else:
+        services().callbacks.receive(callback)
     return Response(b"{}", content_type="application/json")
 
 

@@ -14,6 +14,7 @@ from ussd_server.services.clients.messages import ClientView
 _PAGES = {
     "transaction": ("show_transaction", "transaction_id"),
     "session": ("show_session", "session_id"),
+    "message": ("show_message", "message_id"),
     "event": ("show_event", "event_id"),
     "key": ("show_api_key", "api_key_id"),
     "payout": ("show_payout", "payout_id"),

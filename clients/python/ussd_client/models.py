@@ -37,7 +37,7 @@ DeliveryStatus = Literal["waiting", "delivered", "dead", "cancelled"]
 Fault = Literal["payer", "payee", "client", "provider", "service"]
 
 
-HistoryEntryKind = Literal["payment", "refund", "session"]
+HistoryEntryKind = Literal["payment", "refund", "session", "message"]
 
 
 JsonObject = dict[str, Any]
@@ -77,6 +77,12 @@ SessionAction = Literal["continue", "end"]
 
 
 SessionStatus = Literal["active", "completed", "timed_out", "ended_by_user", "ended_by_client", "invalidated", "failed"]
+
+
+SmsProblemCode = Literal["NUMBER_NOT_REACHABLE", "NUMBER_BLOCKED", "NOT_DELIVERED", "SENDER_REFUSED", "SENDER_AWAY"]
+
+
+SmsStatus = Literal["queued", "sent", "delivered", "failed", "unknown"]
 
 
 Source = Literal["submit", "callback", "poll", "operator"]
@@ -163,11 +169,19 @@ class Code(TypedDict):
 
 class CopyPayoutBody(TypedDict):
     reference: str
+    send_at: NotRequired[str | None]
+
+
+class CreateMessageBody(TypedDict):
+    phone_number: str
+    text: str
+    reference: str
 
 
 class CreatePayoutBody(TypedDict):
     reference: str
     description: NotRequired[str | None]
+    send_at: NotRequired[str | None]
     items: list[dict[str, Any]]
 
 
@@ -347,12 +361,13 @@ class Page(TypedDict):
     items: (
         list[
             Transaction
-            | Session
             | Payout
+            | Session
             | PayoutItem
             | AuditEvent
             | PaymentCode
             | Request
+            | Sms
             | ProviderState
             | Webhook
             | HistoryEntry
@@ -401,6 +416,9 @@ class Payout(TypedDict):
     created_at: str
     approved_at: str | None
     completed_at: str | None
+    send_at: str | None
+    reserved_at: str | None
+    needs_money_at: str | None
     states: NotRequired[dict[str, StateSum]]
 
 
@@ -554,6 +572,24 @@ class Session(TypedDict):
     expires_at: str
     ended_at: str | None
     transcript: NotRequired[list[Turn]]
+
+
+class Sms(TypedDict):
+    message_id: str
+    reference: str
+    phone_number: str
+    text: str
+    parts: int
+    status: SmsStatus
+    failure: SmsProblem | None
+    transaction_id: str | None
+    created_at: str
+    completed_at: str | None
+
+
+class SmsProblem(TypedDict):
+    code: SmsProblemCode
+    message: str
 
 
 class StateSum(TypedDict):

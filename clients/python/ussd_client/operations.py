@@ -13,6 +13,7 @@ from ussd_client.models import (
     CheckReport,
     Code,
     CopyPayoutBody,
+    CreateMessageBody,
     CreatePayoutBody,
     CreateRefundBody,
     CreateTransactionBody,
@@ -41,6 +42,8 @@ from ussd_client.models import (
     RotateSecretBody,
     Session,
     SessionStatus,
+    Sms,
+    SmsStatus,
     Statement,
     StatementLine,
     Subscriber,
@@ -257,6 +260,7 @@ class Operations(Transport):
         *,
         reference: str | None = None,
         description: str | None = None,
+        send_at: str | None = None,
         content_type: str = "application/json",
     ) -> Payout:
         """Judge every row of a payout, in JSON or in a file; nothing is sent before it is approved.
@@ -270,7 +274,7 @@ class Operations(Transport):
                 "/api/payouts",
                 body=body,
                 content_type=content_type,
-                query={"reference": reference, "description": description},
+                query={"reference": reference, "description": description, "send_at": send_at},
             ),
         )
 
@@ -562,6 +566,66 @@ class Operations(Transport):
         Permission: `webhooks:write`.
         """
         return cast("Redelivery", self._call("POST", "/api/events/redeliver", body=body))
+
+    def create_message(self, body: CreateMessageBody) -> Sms:
+        """Send a text to a phone, once for each reference.
+
+        Permission: `messages:write`.
+        """
+        return cast("Sms", self._call("POST", "/api/messages", body=body))
+
+    def list_messages(
+        self,
+        *,
+        status: SmsStatus | None = None,
+        phone_number: str | None = None,
+        from_: str | None = None,
+        to: str | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> dict[str, Any]:
+        """The client's messages, newest first.
+
+        Permission: `messages:read`.
+        """
+        return cast(
+            "dict[str, Any]",
+            self._call(
+                "GET",
+                "/api/messages",
+                query={
+                    "status": status,
+                    "phone_number": phone_number,
+                    "from": from_,
+                    "to": to,
+                    "limit": limit,
+                    "cursor": cursor,
+                },
+            ),
+        )
+
+    def iterate_messages(
+        self,
+        *,
+        status: SmsStatus | None = None,
+        phone_number: str | None = None,
+        from_: str | None = None,
+        to: str | None = None,
+        limit: int | None = None,
+    ) -> Iterator[Sms]:
+        """Iterate over all pages of `list_messages`."""
+        return self._pages(
+            lambda cursor: self.list_messages(
+                cursor=cursor, status=status, phone_number=phone_number, from_=from_, to=to, limit=limit
+            )
+        )
+
+    def get_message(self, message_id: str) -> Sms:
+        """One message, and whether it was delivered.
+
+        Permission: `messages:read`.
+        """
+        return cast("Sms", self._call("GET", "/api/messages/{}", message_id))
 
     def begin_session(self, body: BeginSessionBody) -> Session:
         """Dial a service code; returns the first screen.

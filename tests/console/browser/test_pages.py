@@ -58,6 +58,8 @@ PAGES = (
     "/menus/shop/versions/1",
     "/menus/shop/replay?from=2020-01-01T00:00",
     "/sessions",
+    "/messages",
+    "/messages/receipts",
     "/phone",
     "/phone?target=draft:shop",
 )

@@ -11,7 +11,7 @@ from typing import Annotated, Final
 from ussd_server.limits.networks import read_network, written_network
 from ussd_server.wire import Cents, DeletionResult, WrittenMoment
 
-RESOURCES = ("ussd", "menus", "transactions", "balance", "collection", "webhooks", "payouts", "statements")
+RESOURCES = ("ussd", "menus", "transactions", "balance", "collection", "webhooks", "payouts", "statements", "messages")
 ACTIONS = ("read", "write", "*")
 SCOPES = frozenset(f"{resource}:{action}" for resource in RESOURCES for action in ACTIONS) | {"payouts:approve"}
 HIDDEN_SECRET = "********"  # noqa: S105 - what stands in place of a secret

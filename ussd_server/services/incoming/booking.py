@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from ussd_server.context import RequestContext
-from ussd_server.database.unit_of_work import for_update, unit_of_work
+from ussd_server.database.unit_of_work import for_update
 from ussd_server.models.clients import Client
 from ussd_server.models.incoming import IncomingPayment, PaymentCode
 from ussd_server.models.transactions import Transaction
@@ -14,6 +14,7 @@ from ussd_server.runtime import Runtime
 from ussd_server.services.accounts.ledger import PROVIDER_ACCOUNT, legs_of
 from ussd_server.services.incoming.codes import canonical
 from ussd_server.services.incoming.messages import IncomingStatus
+from ussd_server.services.sms.receipts import with_receipt
 from ussd_server.services.transactions.create import Prepared, TransactionCreator
 from ussd_server.services.transactions.messages import (
     CreatedTransaction,
@@ -133,7 +134,7 @@ class IncomingBook:
             provider = PROVIDER_ACCOUNT.format(row.provider)
             return draft, legs_of(draft.row, "move", provider, code.account, fee_from=code.account)
 
-        return self._creator.create(identity, prepare, source, lambda _: unit_of_work())
+        return self._creator.create(identity, prepare, source, with_receipt)
 
 
 def written_misfit(misfit: Misfit, code: PaymentCode | None) -> str:

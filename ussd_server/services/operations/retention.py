@@ -1,4 +1,4 @@
-"""Retention: removes old sessions, deliveries, mails and requests, and adds months and days to partitioned tables.
+"""Retention: removes old sessions, messages, deliveries, mails and requests, and adds months and days to partitions.
 
 Transactions, their events, the ledger and the audit trail stay.
 """
@@ -11,6 +11,7 @@ from typing import Any
 from ussd_server.database.partitions import add_partitions, ends_of_partitions, keep_days_of_requests
 from ussd_server.models.keys import ApiRequest, KeyUsage
 from ussd_server.models.mail import Mail
+from ussd_server.models.sms import Sms
 from ussd_server.models.ussd import UssdSession
 from ussd_server.models.webhooks import Delivery
 from ussd_server.runtime import Runtime
@@ -42,7 +43,7 @@ class Retention:
         self._next_check_at = datetime.min.replace(tzinfo=UTC)
 
     def clean(self, limit: int = 500) -> int:
-        """Remove up to `limit` deliveries, sessions, mails and requests each that ended long ago; return their number.
+        """Remove up to `limit` old deliveries, sessions, messages, mails and requests each; return their number.
 
         First, once an hour, partitioned tables that end within 120 days get further months, and the request log gets
         the days of the next week and loses old ones. Raises OperationalError when another connection holds a lock for
@@ -56,6 +57,7 @@ class Retention:
         return (
             self._clean_deliveries(limit)
             + self._clean_sessions(limit)
+            + self._clean_messages(limit)
             + self._clean_mails(limit)
             + self._clean_requests(limit)
         )
@@ -80,6 +82,12 @@ class Retention:
         is_old = UssdSession.id < self._floor(self._sessions_days)
         ids = _ids(UssdSession, is_old & (UssdSession.status != "active"), limit)
         return remove_sessions(ids)
+
+    def _clean_messages(self, limit: int) -> int:
+        """Remove messages after the days of sessions, also those that were never sent as the sender was removed."""
+        ids = _ids(Sms, Sms.id < self._floor(self._sessions_days), limit)
+        removed: int = Sms.delete().where(Sms.id.in_(ids)).execute() if ids else 0
+        return removed
 
     def _clean_mails(self, limit: int) -> int:
         """Remove mails after 30 days, also mails that were never sent because the mail server setting was removed."""
