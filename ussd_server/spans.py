@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from ussd_server.logs import Logger, continue_trace, current_traceparent
@@ -14,6 +15,8 @@ from ussd_server.logs import Logger, continue_trace, current_traceparent
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.trace import Span, Tracer
+
+_LAST_SECONDS = 1.0
 
 log = Logger(__name__)
 
@@ -34,16 +37,19 @@ def export_spans(process: str) -> None:
     except ImportError:
         log.warning("no spans are exported: the libraries of the extra `otel` are missing", process=process)
         return
-    _provider = TracerProvider(resource=Resource.create({"service.name": f"ussd-server-{process}"}))
+    resource = Resource.create({"service.name": f"ussd-server-{process}"})
+    _provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     _provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     tracer = _provider.get_tracer("ussd_server")
 
 
 def end_export() -> None:
-    """Export what is left, and no more."""
+    """Export what is left, and no more. A collector that does not answer holds up the process for a second at most."""
     global tracer, _provider
     if _provider is not None:
-        _provider.shutdown()
+        last = Thread(target=_provider.shutdown, daemon=True)
+        last.start()
+        last.join(_LAST_SECONDS)
     tracer = _provider = None
 
 

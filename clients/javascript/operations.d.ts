@@ -110,6 +110,8 @@ export interface Code {
 export interface CopyPayoutBody {
   /** The client's own name for the payout. The same content again is the same payout. */
   reference: string;
+  /** Nothing is sent before this time, at most a year ahead. Default: once it is approved. */
+  send_at?: string | null;
 }
 export interface CreateMessageBody {
   /** `+256` and nine digits. */
@@ -124,6 +126,8 @@ export interface CreatePayoutBody {
   reference: string;
   /** A description by the client. */
   description?: string | null;
+  /** Nothing is sent before this time, at most a year ahead. Default: once it is approved. */
+  send_at?: string | null;
   /** The rows: 1 to 5,000. A row that cannot be sent is reported, not refused. */
   items: Array<{ [name: string]: any }>;
 }
@@ -387,7 +391,7 @@ export interface OwnWindow {
   reset: number;
 }
 export interface Page {
-  items: Array<Transaction | Session | Payout | PayoutItem | AuditEvent | PaymentCode | Request | Sms | ProviderState | Webhook | HistoryEntry | Event | SearchHit | MenuSummary | ReplayItem | UsageItem | Version | Code> | any;
+  items: Array<Transaction | Payout | Session | PayoutItem | AuditEvent | PaymentCode | Request | Sms | ProviderState | Webhook | HistoryEntry | Event | SearchHit | MenuSummary | ReplayItem | UsageItem | Version | Code> | any;
   /** The `cursor` of the next page. */
   next_cursor?: string | null;
 }
@@ -422,7 +426,7 @@ export interface Payout {
   reference: string;
   /** A description by the client. */
   description: string | null;
-  /** `draft`, `approved` (reserved, nothing sent), `running`, `completed` or `cancelled`. */
+  /** `draft`, `approved` (nothing sent yet), `running`, `completed` or `cancelled`. */
   status: PayoutStatus;
   /** How many rows it has. */
   item_count: number;
@@ -450,6 +454,12 @@ export interface Payout {
   approved_at: string | null;
   /** When every row was final; null before. */
   completed_at: string | null;
+  /** Nothing is sent before this time; null: sent once it is approved. */
+  send_at: string | null;
+  /** When its money was reserved; null before. */
+  reserved_at: string | null;
+  /** When it was due and its money was missing; null otherwise. It is cancelled a day later, unless money comes. */
+  needs_money_at: string | null;
   /** Counts and sums of the rows by their state; a state without rows is left out. */
   states?: { [name: string]: StateSum };
 }
@@ -980,7 +990,7 @@ export class Operations {
    *
    * Permission: `payouts:write`.
    */
-  createPayout(body: CreatePayoutBody | string | Uint8Array, query?: { reference?: string; description?: string; contentType?: string }): Promise<Payout>;
+  createPayout(body: CreatePayoutBody | string | Uint8Array, query?: { reference?: string; description?: string; send_at?: string; contentType?: string }): Promise<Payout>;
   /**
    * The client's payouts, newest first.
    *

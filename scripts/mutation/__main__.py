@@ -29,9 +29,13 @@ TARGETS = {
     "transactions": ([f"{_SERVICES}/transactions"], ["tests/services/transactions"]),
     "settlement": (
         [f"{_SERVICES}/settlement"],
-        ["tests/services/settlement", "tests/services/reconciliation/test_statements.py"],
+        [
+            "tests/services/settlement",
+            "tests/services/reconciliation/test_statements.py",
+            "tests/services/transactions/test_explanation.py",
+        ],
     ),
-    "payouts": ([f"{_SERVICES}/payouts"], ["tests/services/payouts"]),
+    "payouts": ([f"{_SERVICES}/payouts"], ["tests/services/payouts", "tests/services/mail/test_notices.py"]),
     "limits": (["ussd_server/limits"], ["tests/limits"]),
     "key_cache": (
         [f"{_SERVICES}/clients/key_cache.py", f"{_SERVICES}/clients/key_reader.py"],

@@ -10,9 +10,12 @@ from mutation.mutants import Mutant
 
 _SAME = "the same result"
 REASONS: dict[str, str] = {
-    "services/payouts/approval.py, _drafted: 0 -> 1": f"pauses at other rows; {_SAME}.",
-    "services/payouts/approval.py, _drafted: place % _ROWS_BEFORE_A_PAUSE == 0 -> "
+    "services/payouts/reservation.py, draft_rows: 0 -> 1": f"pauses at other rows; {_SAME}.",
+    "services/payouts/reservation.py, draft_rows: place % _ROWS_BEFORE_A_PAUSE == 0 -> "
     "(place % _ROWS_BEFORE_A_PAUSE != 0)": f"pauses more often; {_SAME}.",
+    "services/payouts/drafts.py, _judge: place % _ROWS_BEFORE_A_PAUSE == 0 -> "
+    "(place % _ROWS_BEFORE_A_PAUSE != 0)": f"pauses more often; {_SAME}.",
+    "services/settlement/settlement.py, claim: now < until -> (now <= until)": "pauses a millisecond longer.",
     "services/payouts/name_match.py, _distance: 1 -> 2": f"a row of the table is longer; {_SAME}.",
 }
 """Why no test has to notice a mutant, by its name."""

@@ -22,6 +22,7 @@ from ussd_server.services.clients.keys.addresses import KeyAddressNotices
 from ussd_server.services.clients.keys.expiry import KeyExpiryNotices
 from ussd_server.services.clients.keys.records import ApiKeyRecordService
 from ussd_server.services.clients.logins import LoginService
+from ussd_server.services.clients.moves import ClientMoves
 from ussd_server.services.clients.password_links import ForgottenPasswordService, PasswordLinkService
 from ussd_server.services.clients.second_factors import SecondFactorService
 from ussd_server.services.clients.team import TeamService
@@ -137,11 +138,12 @@ class Services:
         self.refunds = RefundService(runtime, creator)
         self.bank_accounts = BankAccountService(runtime)
         self.bank_settlements = BankSettlementService(runtime, creator, self.balances, self.statements)
+        self.client_moves = ClientMoves(runtime)
         self.payment_codes = PaymentCodeService(runtime)
         incoming = IncomingBook(runtime, creator)
         self.notices = NoticeService(runtime, incoming)
         self.payouts = PayoutService(runtime, creator)
-        self.payout_sender = PayoutSender(runtime, self.subscriber_names)
+        self.payout_sender = PayoutSender(runtime, self.subscriber_names, creator)
         self.settlement = Settlement(runtime)
         self.callbacks = CallbackService(runtime, self.settlement)
         self.reviews = ReviewService(runtime)

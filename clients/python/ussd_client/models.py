@@ -169,6 +169,7 @@ class Code(TypedDict):
 
 class CopyPayoutBody(TypedDict):
     reference: str
+    send_at: NotRequired[str | None]
 
 
 class CreateMessageBody(TypedDict):
@@ -180,6 +181,7 @@ class CreateMessageBody(TypedDict):
 class CreatePayoutBody(TypedDict):
     reference: str
     description: NotRequired[str | None]
+    send_at: NotRequired[str | None]
     items: list[dict[str, Any]]
 
 
@@ -359,8 +361,8 @@ class Page(TypedDict):
     items: (
         list[
             Transaction
-            | Session
             | Payout
+            | Session
             | PayoutItem
             | AuditEvent
             | PaymentCode
@@ -414,6 +416,9 @@ class Payout(TypedDict):
     created_at: str
     approved_at: str | None
     completed_at: str | None
+    send_at: str | None
+    reserved_at: str | None
+    needs_money_at: str | None
     states: NotRequired[dict[str, StateSum]]
 
 

@@ -260,6 +260,7 @@ class Operations(Transport):
         *,
         reference: str | None = None,
         description: str | None = None,
+        send_at: str | None = None,
         content_type: str = "application/json",
     ) -> Payout:
         """Judge every row of a payout, in JSON or in a file; nothing is sent before it is approved.
@@ -273,7 +274,7 @@ class Operations(Transport):
                 "/api/payouts",
                 body=body,
                 content_type=content_type,
-                query={"reference": reference, "description": description},
+                query={"reference": reference, "description": description, "send_at": send_at},
             ),
         )
 

@@ -96,6 +96,24 @@ def test_the_end_of_a_payout_is_mailed(services: Services, client: ExampleClient
     ]
 
 
+def test_a_payout_that_needs_money_is_mailed_once(
+    services: Services, client: ExampleClient, clock: MovableClock, mail_server: MailServer, send_mails: Send
+) -> None:
+    rows = ({"phone_number": "+256770000000", "amount": 5000, "reference": "row-1"},)
+    order = CreatePayout("salaries", None, rows, send_at=clock.now() + timedelta(days=2))
+    payout_id = services.payouts.create(order, client.at_console("developer")).payout.payout_id
+    services.payouts.approve(ApprovePayout(payout_id), client.at_console())
+    clock.advance(2 * 86_400)
+    for _ in range(2):
+        for claimed in services.payout_sender.claim(5):
+            services.payout_sender.advance(claimed)
+        clock.advance(60)
+    assert recipients(MailKind.NEEDS_MONEY) == ["admin@acme.example", "developer@acme.example", "owner@acme.example"]
+    send_mails()
+    text = next(mail for _, mail in mail_server.received if mail["Subject"] == "Payout salaries needs money")
+    assert "1 rows cost UGX 5,000 with their fees" in " ".join(text.get_content().split())
+
+
 def test_a_kind_that_a_person_switched_off_is_not_written(services: Services, client: ExampleClient) -> None:
     owner = client.at_console("owner")
     mails = services.mails

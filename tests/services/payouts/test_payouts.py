@@ -253,6 +253,8 @@ def test_names_are_looked_up_once_a_day_after_the_draft_is_kept(
     assert asked == ["+256770000000", "+256770000009"]
     counts = [desk.payouts.name_matches(NamePayout(each.payout_id), desk.maker) for each in (draft, again)]
     assert counts == [{"same": 1, "different": 1, "unknown": 1}, {"same": 1, "unknown": 1}]
+    blind = replace(desk.maker, caller=replace(desk.maker.caller, grants=frozenset({"transactions:*"})))
+    assert code_of(lambda: desk.payouts.name_matches(NamePayout(draft.payout_id), blind)) is Code.INSUFFICIENT_SCOPE
 
 
 def test_a_payout_is_found_by_its_names_by_callers_that_may_read_payouts(desk: PayoutDesk, services: Services) -> None:

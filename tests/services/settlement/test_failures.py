@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.conftest import MovableClock
+from tests.services.payouts.desk import PayoutDesk
 from tests.support.books import check_everything
 from tests.support.desk import (
     FAILURE,
@@ -16,9 +18,13 @@ from tests.support.desk import (
     FakeProvider,
 )
 from tests.support.money import balances
+from tests.support.runtimes import other_runtime
+from ussd_server.bootstrap import Services
+from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
 from ussd_server.providers.messages import ProviderAnswer
 from ussd_server.services.providers.providers import Providers
 from ussd_server.services.settlement.outcomes import REVIEW_LATE, REVIEW_RETRACTED, REVIEW_SILENT
+from ussd_server.services.settlement.settlement import Settlement
 from ussd_server.services.transactions.messages import TransactionStatus
 
 
@@ -193,6 +199,19 @@ def test_a_payment_that_was_never_sent_fails_when_its_provider_is_disabled(desk:
     desk.settlement = desk.another_worker(providers=Providers([]))
     desk.work(70)
     assert (desk.row.status, desk.row.failure_code) == ("failed", "PROVIDER_UNAVAILABLE")
+
+
+def test_an_unsent_row_of_a_payout_returns_to_its_queue_when_its_provider_is_disabled(
+    services: Services, clock: MovableClock
+) -> None:
+    payouts = PayoutDesk(services, clock)
+    payouts.approve(payouts.draft_of(1))
+    payouts.tick()
+    without_provider = Settlement(other_runtime(services, providers=Providers([])))
+    (released,) = without_provider.claim(9)
+    without_provider.advance(released)
+    row = Transaction.get_by_id(released.id)
+    assert (row.status, row.due_at, row.lease_token) == ("created", QUEUED_UNTIL, None)
 
 
 def test_what_another_worker_has_just_called_off_is_not_sent(desk: Desk, provider: FakeProvider) -> None:

@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -36,6 +37,7 @@ from ussd_server.services.transactions.create import Batch, write_batch
 from ussd_server.services.transactions.messages import CreatedTransaction, TransactionType
 from ussd_server.settings import Settings
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import new_id
 
 PAYER = "+256770000060"
 
@@ -47,6 +49,23 @@ def test_fifty_calls_with_one_reference_make_one_transaction(services: Services)
     assert len({answer.transaction.transaction_id for answer in answers}) == 1
     assert Transaction.select().count() == 1
     assert check_everything() == []
+
+
+def test_a_confirmation_is_the_name_of_one_payment_within_its_conversation(services: Services) -> None:
+    call = a_client()
+
+    def confirm(session: str, confirmation: str, reference: str) -> CreatedTransaction:
+        given = request(reference=reference, session_id=session, confirmation=confirmation)
+        return services.transactions.create(given, call)
+
+    one, other = new_id(datetime.now(UTC)), new_id(datetime.now(UTC))
+    first = confirm(one, "1", "a")
+    assert not confirm(other, "1", "b").replayed, "in another conversation"
+    assert not confirm(one, "2", "c").replayed, "in the same one"
+    with pytest.raises(
+        ServiceError, match=f"used for a different request: of transaction {first.transaction.transaction_id}"
+    ):
+        confirm(one, "1", "d")
 
 
 def test_a_refused_request_does_not_harm_others_in_the_same_batch(services: Services) -> None:

@@ -23,7 +23,7 @@ from ussd_server.server.embedded_redis import StartError, embedded_redis
 from ussd_server.server.processes import NeverStartedError
 from ussd_server.server.running import announced
 from ussd_server.settings import quieten_terminal, read_settings
-from ussd_server.spans import export_spans
+from ussd_server.spans import end_export, export_spans
 from ussd_server.worker import Worker
 
 # The sandbox's payer who accepts at once.
@@ -123,6 +123,7 @@ def worker(as_json: bool) -> None:
             export_spans("worker")
         services.runtime.references.verify()
         Worker(services).run(stop)
+        end_export()
     if as_json:
         show({"stopped": True}, "", as_json=as_json)
 

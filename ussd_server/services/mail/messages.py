@@ -20,6 +20,7 @@ class MailKind(StrEnum):
     PASSWORD_FORGOTTEN = "person.password_forgotten"  # noqa: S105 - the name of a kind
     SECOND_FACTOR_REMOVED = "person.second_factor_removed"
     NEEDS_APPROVAL = "payout.needs_approval"
+    NEEDS_MONEY = "payout.needs_money"
     PAYOUT_COMPLETED = "payout.completed"
     WEBHOOK_FAILING = "webhook.failing"
     WEBHOOK_DISABLED = "webhook.disabled"
@@ -33,6 +34,7 @@ class MailKind(StrEnum):
 
 CHOICES: dict[MailKind, str] = {
     MailKind.NEEDS_APPROVAL: "A payout waits for approval",
+    MailKind.NEEDS_MONEY: "A payout is due and its money is missing",
     MailKind.PAYOUT_COMPLETED: "A payout is complete",
     MailKind.WEBHOOK_FAILING: "A webhook fails for an hour",
     MailKind.WEBHOOK_DISABLED: "A webhook was switched off",
@@ -55,6 +57,7 @@ PERSONAL: dict[MailKind, str] = {
 
 ROLES: dict[MailKind, tuple[str, ...]] = {
     MailKind.NEEDS_APPROVAL: _MANAGERS,
+    MailKind.NEEDS_MONEY: _BUILDERS,
     MailKind.PAYOUT_COMPLETED: _BUILDERS,
     MailKind.WEBHOOK_FAILING: _BUILDERS,
     MailKind.WEBHOOK_DISABLED: _BUILDERS,

@@ -53,6 +53,13 @@ _TEXTS: dict[MailKind, MailText] = {
         "The payout {reference} of {client} waits for approval: {rows} rows, UGX {amount}.\n\n"
         "Look at it and approve it here:\n{page}",
     ),
+    MailKind.NEEDS_MONEY: MailText(
+        "Payout {reference} needs money",
+        "The payout {reference} of {client} is due, and nothing of it was sent: {rows} rows cost UGX {cost} with their "
+        "fees, and that is more than is available, or than the key that approved it may still pay today.\n\n"
+        "It is sent when the money is there within a day. After that it is cancelled.\n\n"
+        "See it here:\n{page}",
+    ),
     MailKind.PAYOUT_COMPLETED: MailText(
         "Payout {reference} is {status}",
         "The payout {reference} of {client} is {status}: {succeeded} rows were paid, {failed} failed.\n\n"

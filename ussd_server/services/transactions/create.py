@@ -15,6 +15,7 @@ from peewee import IntegrityError
 from ussd_server.database.columns import values_of
 from ussd_server.database.unit_of_work import GroupCommit, database, dialect
 from ussd_server.logs import current_traceparent
+from ussd_server.models.clients import Client
 from ussd_server.models.events import Event
 from ussd_server.models.transactions import StatusChange, Transaction
 from ussd_server.runtime import Runtime
@@ -118,6 +119,8 @@ class TransactionCreator:
         try:
             if source is not Source.OPERATOR:
                 self.require_open()
+            elif Client.select().where(Client.id == identity.client_id, Client.moved_at.is_null(False)).exists():
+                raise ServiceError(Code.INVALID_REQUEST, "The client was moved to another installation")
             view = self.fees.with_agreed_fee(
                 identity.client_id, identity.type, lambda: self._insert(*prepare(identity), source, within)
             )

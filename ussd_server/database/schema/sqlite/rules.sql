@@ -164,19 +164,22 @@ BEGIN SELECT RAISE(ABORT, 'what was judged of a payout is never edited'); END;
 CREATE TRIGGER payouts_judged BEFORE UPDATE ON payouts WHEN (
         NEW.id, NEW.client_id, NEW.reference, NEW.description, NEW.request_digest, NEW.item_count,
         NEW.ready_count, NEW.invalid_count, NEW.total_amount_cents, NEW.created_by, NEW.people,
-        NEW.created_at
+        NEW.created_at, NEW.send_at
     ) IS NOT (
         OLD.id, OLD.client_id, OLD.reference, OLD.description, OLD.request_digest, OLD.item_count,
         OLD.ready_count, OLD.invalid_count, OLD.total_amount_cents, OLD.created_by, OLD.people,
-        OLD.created_at
+        OLD.created_at, OLD.send_at
     )
     OR (OLD.items_digest IS NOT NULL AND NEW.items_digest IS NOT OLD.items_digest)
     OR (OLD.approved_by IS NOT NULL AND NEW.approved_by IS NOT OLD.approved_by)
-    OR (OLD.approved_at IS NOT NULL AND NEW.approved_at IS NOT OLD.approved_at)
+    OR (OLD.approved_at IS NOT NULL AND (NEW.approved_at, NEW.key_id) IS NOT (OLD.approved_at, OLD.key_id))
+    OR (OLD.reserved_at IS NOT NULL AND NEW.reserved_at IS NOT OLD.reserved_at)
+    OR (OLD.needs_money_at IS NOT NULL AND NEW.needs_money_at IS NOT OLD.needs_money_at)
     OR (OLD.cancelled_at IS NOT NULL AND NEW.cancelled_at IS NOT OLD.cancelled_at)
     OR (OLD.completed_at IS NOT NULL AND NEW.completed_at IS NOT OLD.completed_at)
     OR (OLD.status <> 'draft' AND NEW.replaced_by IS NOT OLD.replaced_by)
-    OR (OLD.status <> 'draft' AND NEW.total_fee_cents <> OLD.total_fee_cents)
+    OR ((OLD.reserved_at IS NOT NULL OR OLD.status NOT IN ('draft', 'approved'))
+        AND NEW.total_fee_cents <> OLD.total_fee_cents)
 BEGIN SELECT RAISE(ABORT, 'what was judged of a payout is never edited'); END;
 
 CREATE TRIGGER payouts_status BEFORE UPDATE OF status ON payouts WHEN NEW.status <> OLD.status AND NOT (

@@ -7,7 +7,10 @@ CREATE TABLE clients (
     created_at timestamptz NOT NULL,
     updated_at timestamptz NOT NULL,
     requires_second_factor boolean,
-    counts_readers boolean NOT NULL DEFAULT false
+    counts_readers boolean NOT NULL DEFAULT false,
+    moved_at timestamptz,
+    imported_at timestamptz,
+    CHECK (moved_at IS NULL OR NOT is_active)
 );
 
 CREATE TABLE users (

@@ -49,7 +49,9 @@ _MOVING = (
     "client_id", "status", "failure_code", "late", "completed_at", "provider_transaction_id", "review_opened_at",
     "amount_cents", "fee_cents", "metadata",
 )  # fmt: skip
-_MOMENTS = ("created_at", "completed_at", "review_opened_at", "review_closed_at", "approved_at")
+_MOMENTS = (
+    "created_at", "completed_at", "review_opened_at", "review_closed_at", "approved_at", "send_at", "needs_money_at",
+)  # fmt: skip
 _NUMBERS = (
     "sequence", "late", "amount_cents", "fee_cents", "item_count", "ready_count", "invalid_count",
     "total_amount_cents", "total_fee_cents",
