@@ -37,6 +37,7 @@ from ussd_server.console.blueprint import error_page
 from ussd_server.console.pages import console
 from ussd_server.console.session import ConsoleSessions
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE, close_connections
+from ussd_server.languages import gettext, ngettext
 from ussd_server.logs import Logger, trace_of
 from ussd_server.metrics import end_request
 from ussd_server.services.request_log.messages import LoggedRequest
@@ -70,6 +71,8 @@ def create_app(services: Services) -> Flask:
     app.config.update(PROPAGATE_EXCEPTIONS=True, PROVIDE_AUTOMATIC_OPTIONS=False)
     app.url_map.merge_slashes = False
     app.session_interface = ConsoleSessions()
+    app.jinja_env.add_extension("jinja2.ext.i18n")
+    app.jinja_env.install_gettext_callables(gettext, ngettext, newstyle=True)  # type: ignore[attr-defined]
     app.extensions[EXTENSION] = services
     app.before_request(_begin)
     app.after_request(_end)

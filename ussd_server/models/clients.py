@@ -33,7 +33,8 @@ class User(Table):
     """A person of a client. `role` is owner, admin, developer or viewer; `password_hash` is argon2id.
 
     `link_seen_by` and `password_seen_by` are ids of the people who could have opened the present password link, and the
-    link that set the present password; null for a link by mail and for a password that an operator set.
+    link that set the present password; null for a link by mail and for a password that an operator set. The
+    person chose `language` for pages and mails.
     """
 
     id = IdField(primary_key=True)
@@ -46,6 +47,7 @@ class User(Table):
     updated_at = MomentField()
     link_seen_by = PeopleField(null=True)
     password_seen_by = PeopleField(null=True)
+    language = TextField(null=True)
 
     class Meta:
         table_name = "users"

@@ -82,7 +82,7 @@ def _signed_in(*columns: Any) -> CompiledQuery:
 
 
 _SIGNED_IN = _signed_in()
-_SIGNED_IN_PERSON = _signed_in(User.email, Client.name, Login.code_accepted_at)
+_SIGNED_IN_PERSON = _signed_in(User.email, User.language, Client.name, Login.code_accepted_at)
 
 
 class AuthenticatedKey(NamedTuple):
@@ -155,7 +155,8 @@ class AuthService:
         found = _SIGNED_IN_PERSON.tuples(login_id=login_id, now=now)
         if not found:
             raise ServiceError(Code.INVALID_CREDENTIALS, "Please sign in again")
-        ((user_id, role, client_id, requires_factor, factor_id, email, client_name, code_accepted_at),) = found
+        ((user_id, role, client_id, requires_factor, factor_id, *shown),) = found
+        email, language, client_name, code_accepted_at = shown
         caller = Caller(
             CallerKind.TOKEN, client_id=client_id, user_id=user_id, login_id=login_id, grants=PAGE_PERMISSIONS[role]
         )
@@ -168,6 +169,7 @@ class AuthService:
             client_name,
             needs_factor=bool(requires_factor) and factor_id is None,
             needs_fresh_code=factor_id is not None and not is_fresh,
+            language=language,
         )
 
     def _check(self, found: FoundKey, secret: str, address: str) -> AuthenticatedKey | None:

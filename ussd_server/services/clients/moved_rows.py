@@ -12,7 +12,7 @@ from peewee import BlobField, BooleanField
 
 from ussd_server.database.columns import insert_rows
 from ussd_server.database.unit_of_work import run_query
-from ussd_server.models import clients, events, incoming, keys, ledger, mail, payouts, transactions, ussd, webhooks
+from ussd_server.models import clients, events, incoming, keys, ledger, mail, payouts, sms, transactions, ussd, webhooks
 from ussd_server.values import iso_milliseconds
 
 _ROWS_AT_ONCE = 500
@@ -54,6 +54,8 @@ TABLES: Mapping[Any, tuple[str, str]] = {
         "account_id IN (SELECT id FROM ledger_accounts WHERE client_id = :client_id)",
         "account_id, posted_us",
     ),
+    sms.Receipt: (_OWN, "type"),
+    sms.Sms: (_OWN, "id"),
     payouts.Payout: (_OWN, "id"),
     payouts.PayoutItem: ("payout_id IN (SELECT id FROM payouts WHERE client_id = :client_id)", "payout_id, line"),
 }

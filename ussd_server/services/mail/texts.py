@@ -9,6 +9,7 @@ from email.policy import SMTP
 from email.utils import format_datetime, parseaddr
 from typing import Any, NamedTuple
 
+from ussd_server.languages import gettext, marked
 from ussd_server.services.mail.messages import CHOICES, OF_OPERATORS, MailKind
 from ussd_server.values import KAMPALA
 
@@ -108,9 +109,11 @@ _TEXTS: dict[MailKind, MailText] = {
         "Assign it to a payment code, or mark it for return; others of this day are there too:\n{page}",
     ),
 }
-_CHOICE = "\n\nYou receive this because of your role. Choose which mails you receive:\n{choices}"
+_CHOICE = marked("\n\nYou receive this because of your role. Choose which mails you receive:\n{choices}")
 # A parameter that is an address on this server is sent as a path and completed here.
 _PATHS = ("link", "page")
+# Parameters that are words of ours.
+_WORDS = ("consequence", "reason", "state", "status")
 
 
 def message_of(
@@ -122,11 +125,14 @@ def message_of(
     mail_id: str,
     created_at: datetime,
 ) -> EmailMessage:
-    """The mail without its recipient. Its Message-ID is that of the row, so that a second copy can be recognised."""
+    """The mail without its recipient, in the present language.
+
+    Its Message-ID is that of the row, so that a second copy can be recognised.
+    """
     values = {name: _shown(name, value, public_url) for name, value in parameters.items()}
-    text = _TEXTS[kind]
+    text = MailText(*map(gettext, _TEXTS[kind]))
     choices = "/console/operator/notifications" if kind in OF_OPERATORS else "/console/notifications"
-    ending = _CHOICE.format(choices=public_url + choices) if kind in CHOICES else ""
+    ending = gettext(_CHOICE).format(choices=public_url + choices) if kind in CHOICES else ""
     message = EmailMessage(policy=SMTP)
     message["From"] = sender
     # The library decodes an encoded word in a header, and with it line breaks that begin another header.
@@ -153,5 +159,7 @@ def _shown(name: str, value: Any, public_url: str) -> str:
     """A parameter on one line, without characters that are not printed, and not too long."""
     if name in _PATHS:
         return f"{public_url}{value}"
+    if name in _WORDS:
+        value = gettext(str(value))
     line = " ".join(str(value).split())
     return "".join(letter for letter in line if letter.isprintable())[:_LONGEST_VALUE]

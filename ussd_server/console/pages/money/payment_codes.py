@@ -12,6 +12,7 @@ from ussd_server.console import forms
 from ussd_server.console.blueprint import console
 from ussd_server.console.tables import Column, DataTable, show_table
 from ussd_server.context import RequestContext
+from ussd_server.languages import gettext
 from ussd_server.services.incoming.messages import (
     ListPaymentCodes,
     NamePaymentCode,
@@ -27,8 +28,12 @@ def amounts_of(code: PaymentCodeView) -> str:
     if code.amount_cents is not None:
         return written_amount(code.amount_cents)
     least, most = code.min_amount_cents, code.max_amount_cents
-    bounds = [f"at least {written_amount(least)}" if least else "", f"at most {written_amount(most)}" if most else ""]
-    return ", ".join(filter(None, bounds)) or "any amount"
+    bounds = []
+    if least:
+        bounds.append(gettext("at least %(amount)s", amount=written_amount(least)))
+    if most:
+        bounds.append(gettext("at most %(amount)s", amount=written_amount(most)))
+    return ", ".join(bounds) or gettext("any amount")
 
 
 def state_of(code: PaymentCodeView) -> str:
@@ -61,7 +66,7 @@ def list_payment_codes(context: RequestContext) -> Response:
         page.items,
         page.next_cursor,
         empty_title="No payment code yet",
-        empty_text=f"Codes begin with {prefix}. Payers type one as the reason of a payment."
+        empty_text=gettext("Codes begin with %(prefix)s. Payers type one as the reason of a payment.", prefix=prefix)
         if prefix
         else "The operator first gives your codes the letters with which they begin.",
     )

@@ -14,6 +14,7 @@ from ussd_server.console.blueprint import console
 from ussd_server.console.links import link_to
 from ussd_server.console.tables import Column, DataTable, TableFilter, send_csv, show_table
 from ussd_server.context import RequestContext
+from ussd_server.languages import gettext
 from ussd_server.services.accounts.messages import GetBalance
 from ussd_server.services.clients.messages import ClientView
 from ussd_server.services.payouts.messages import (
@@ -221,9 +222,8 @@ def payout_page(
     chosen = ListPayoutItems(payout_id, cursor=cursor, state=_state(), name_match=_name_match())
     page = reader.items(chosen, context)
     filters = (state, names)
-    table = DataTable(
-        f"Rows of {payout.reference}", _ITEM_COLUMNS, page.items, page.next_cursor, filters, has_filter_form=False
-    )
+    title = gettext("Rows of %(reference)s", reference=payout.reference)
+    table = DataTable(title, _ITEM_COLUMNS, page.items, page.next_cursor, filters, has_filter_form=False)
     main = services().balances.get(GetBalance(), context)
     return show_table(
         "console/payouts/payout.html",

@@ -16,6 +16,7 @@ from ussd_server.console.calls import Call
 from ussd_server.console.formats import LANGUAGES, NETWORKS
 from ussd_server.console.session import decrypt_field, encrypt_field
 from ussd_server.context import RequestContext
+from ussd_server.languages import gettext
 from ussd_server.services.menus.messages import DrawMenu, MenuSummary, NameMenu
 from ussd_server.services.menus.walk_messages import ActKind, MakeScript
 from ussd_server.services.sms.messages import ListSms, SmsView
@@ -85,7 +86,7 @@ def save_walk(context: RequestContext) -> Any:
     name = request.form.get("name", "").strip() or "a walk from the console"
     walk = call.as_walk(target.menu_id, target.version, target.code or _WALKED_CODE)
     script = services().walks.make_script(MakeScript(walk, name[:60], save=True), context)
-    flash(f"Saved as a script of the draft of {target.menu_id}.", "good")
+    flash(gettext("Saved as a script of the draft of %(menu_id)s.", menu_id=target.menu_id), "good")
     if script.left_out:
         flash("What you typed into secret entries was left out. Fill in made-up ones before you publish.", "warn")
         return redirect(url_for("console.edit_menu", menu_id=target.menu_id), 303)

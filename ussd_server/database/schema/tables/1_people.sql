@@ -23,7 +23,8 @@ CREATE TABLE users (
     created_at timestamptz NOT NULL,
     updated_at timestamptz NOT NULL,
     link_seen_by text,
-    password_seen_by text
+    password_seen_by text,
+    language text
 );
 CREATE INDEX users_client ON users (client_id);
 
@@ -105,7 +106,8 @@ CREATE TABLE operators (
     last_step bigint NOT NULL,
     is_active boolean NOT NULL,
     created_at timestamptz NOT NULL,
-    updated_at timestamptz NOT NULL
+    updated_at timestamptz NOT NULL,
+    language text
 );
 
 CREATE TABLE recovery_codes (
