@@ -45,6 +45,8 @@ TABLES: Mapping[Any, tuple[str, str]] = {
     incoming.PaymentCodePrefix: (_OWN, "client_id"),
     incoming.PaymentCode: (_OWN, "id"),
     incoming.IncomingPayment: (_PAYMENT, "id"),
+    sms.Receipt: (_OWN, "type"),
+    sms.Sms: (_OWN, "id"),
     ussd.ShownOutcome: (_PAYMENT, "transaction_id"),
     keys.KeySpending: ("key_id IN (SELECT key_id FROM transactions WHERE client_id = :client_id)", "key_id, day"),
     ledger.BankAccount: (_OWN, "client_id"),
@@ -54,8 +56,6 @@ TABLES: Mapping[Any, tuple[str, str]] = {
         "account_id IN (SELECT id FROM ledger_accounts WHERE client_id = :client_id)",
         "account_id, posted_us",
     ),
-    sms.Receipt: (_OWN, "type"),
-    sms.Sms: (_OWN, "id"),
     payouts.Payout: (_OWN, "id"),
     payouts.PayoutItem: ("payout_id IN (SELECT id FROM payouts WHERE client_id = :client_id)", "payout_id, line"),
 }
