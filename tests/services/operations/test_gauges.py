@@ -14,12 +14,14 @@ from tests.support.shop import PHONE, Shop
 from ussd_server.bootstrap import Services, build_services
 from ussd_server.database.unit_of_work import close_connections
 from ussd_server.models.operations import WorkerHeartbeat
+from ussd_server.models.sms import Sms
 from ussd_server.models.ussd import UssdSession
 from ussd_server.providers.messages import Outcome, ProviderAnswer
 from ussd_server.services.menus.drop_offs import MOST_PLACES, DropOffs
 from ussd_server.services.operations.book_check.examinations import keep_check
 from ussd_server.services.operations.messages import BoundedCheck
 from ussd_server.services.sessions.messages import BeginSession
+from ussd_server.services.sms.outbox import queue_sms
 from ussd_server.worker import Worker
 
 
@@ -162,3 +164,16 @@ def test_without_a_database_only_that_gauge_is_returned(services: Services) -> N
     assert read(lost) == {"ussd_database_up": 0, "ussd_database_read_only": 0}
     lost.close()
     close_connections()
+
+
+def test_messages_that_wait_and_that_the_sender_refused_are_counted(services: Services, clock: MovableClock) -> None:
+    client_id = a_client().client_id
+    for reference in ("first", "second", "refused"):
+        queue_sms(client_id, PHONE, "Your order is ready", reference, clock.now())
+    Sms.update(status="failed", failure_code="SENDER_REFUSED", due_at=None, completed_at=clock.now()).where(
+        Sms.reference == "refused"
+    ).execute()
+    clock.advance(400)
+    found = read(services)
+    assert (found["ussd_messages_queued"], found["ussd_messages_refused_recent"]) == (2, 1)
+    assert 400 <= found["ussd_messages_oldest_seconds"] < 420
