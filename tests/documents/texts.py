@@ -37,10 +37,12 @@ CONSTANTS = {
     "console/pages/clients/people.py": {"ROLES"},
     "console/pages/clients/webhooks.py": {"_GRACE"},
     "console/pages/money/reconciliation.py": {"VERDICTS"},
+    "console/pages/phone/messages.py": {"_RECEIPTS"},
     "console/pages/phone/replays.py": {"_RESULTS"},
     "console/pages/phone/sessions.py": {"_WHY"},
     "console/pages/service/operators.py": {"QUEUES"},
     "console/timeline.py": {"_SOURCES", "_TITLES"},
+    "senders/messages.py": {"SMS_FAILURES"},
     "services/mail/messages.py": {"CHOICES", "PERSONAL", "TROUBLES"},
     "services/search/hits.py": {"_ENDINGS"},
     "services/settlement/outcomes.py": {

@@ -163,7 +163,8 @@ def approve_payout(context: RequestContext, payout_id: str) -> Any:
     except ServiceError as error:
         return _refused(payout_id, error, context, None)
     is_later = approved.send_at and approved.approved_at and approved.send_at > approved.approved_at
-    flash(f"The payout is approved. {'It waits for its date.' if is_later else 'Its rows are being sent.'}", "good")
+    text = gettext("It waits for its date." if is_later else "Its rows are being sent.")
+    flash(f"{gettext('The payout is approved.')} {text}", "good")
     return redirect(url_for("console.show_payout", payout_id=payout_id), 303)
 
 
