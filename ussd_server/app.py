@@ -93,9 +93,14 @@ def create_app(services: Services) -> Flask:
 def _begin() -> None:
     """Begin the call, and read its body. Each request is refused by its size first, also one for an unknown path."""
     current = begin_request()
-    is_path = _PATH.match(current.request.environ["PATH_INFO"])
+    path = current.request.environ["PATH_INFO"]
+    is_path = _PATH.match(path)
     if not is_path:
         current.request.url_rule = None
+    if "\0" in path:
+        # PostgreSQL takes no NUL. Like a byte that is no UTF-8, it becomes a character that no name has.
+        variables = current.request.view_args or {}
+        current.request.view_args = {name: str(value).replace("\0", "\ufffd") for name, value in variables.items()}
     if has_body(current.request):
         _read_body(current.request)
     if not is_path:

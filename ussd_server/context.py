@@ -113,9 +113,4 @@ def new_request_id() -> str:
 
 def request_id_from(given: str | None) -> str:
     """The caller's own request id when it is 1 to 64 of `A-Za-z0-9._-`, a fresh one otherwise."""
-    return given if given and is_request_id(given) else new_request_id()
-
-
-def is_request_id(text: str) -> bool:
-    """Whether `text` may be the id of a request."""
-    return bool(_REQUEST_ID.fullmatch(text))
+    return given if given and _REQUEST_ID.fullmatch(given) else new_request_id()

@@ -391,7 +391,7 @@ export interface OwnWindow {
   reset: number;
 }
 export interface Page {
-  items: Array<Transaction | Session | Payout | PayoutItem | AuditEvent | PaymentCode | Request | Sms | ProviderState | Webhook | HistoryEntry | Event | SearchHit | MenuSummary | ReplayItem | UsageItem | Version | Code> | any;
+  items: Array<Transaction | Payout | Session | PayoutItem | AuditEvent | PaymentCode | Request | Sms | ProviderState | Webhook | HistoryEntry | Event | SearchHit | MenuSummary | ReplayItem | UsageItem | Version | Code> | any;
   /** The `cursor` of the next page. */
   next_cursor?: string | null;
 }

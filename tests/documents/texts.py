@@ -44,7 +44,7 @@ CONSTANTS = {
     "console/timeline.py": {"_SOURCES", "_TITLES"},
     "senders/messages.py": {"SMS_FAILURES"},
     "services/mail/messages.py": {"CHOICES", "PERSONAL", "TROUBLES"},
-    "services/search/hits.py": {"_ENDINGS"},
+    "services/search/hits.py": {"_DELIVERIES", "_ENDINGS"},
     "services/settlement/outcomes.py": {
         "REVIEW_ANOTHER",
         "REVIEW_CONTRADICTION",

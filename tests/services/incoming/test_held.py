@@ -6,11 +6,12 @@ import io
 
 import pytest
 
+from tests.conftest import MovableClock
 from tests.services.incoming.till import BY, PAYER, SECOND, Till
 from tests.services.reconciliation.statement_files import MTN, csv_file
 from tests.support.books import check_everything
 from tests.support.example_client import ExampleClient
-from tests.support.money import balances, operator
+from tests.support.money import balances, operator, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.models.incoming import IncomingPayment
@@ -142,3 +143,18 @@ def test_a_payment_without_a_number_is_not_refunded_by_guess(
     booked = assign(services, held(services)[0], "SCH1042")
     with pytest.raises(ServiceError, match="number is not known"):
         services.refunds.create(CreateRefund(booked.transaction_id or "", "back"), operator_context(school.id))
+
+
+def test_a_notice_before_the_success_of_a_payment_that_was_asked_for_leaves_the_list_with_it(
+    services: Services, school: ExampleClient, till: Till, clock: MovableClock
+) -> None:
+    made = services.transactions.create(request(), operator_context(school.id)).transaction
+    till.pay("", receipt="early")
+    (payment,) = held(services)
+    work(services, clock, 2)
+    Transaction.update(provider_transaction_id="early").where(Transaction.id == made.transaction_id).execute()
+    assert held(services) == ()
+    for act in (lambda: assign(services, payment, "SCH1042"), lambda: return_(services, payment)):
+        with pytest.raises(ServiceError, match="was asked for has this receipt"):
+            act()
+    assert till.pay("", receipt="early").transaction_id == made.transaction_id

@@ -10,6 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+# A connection that broke, and a step of a phone whose process was frozen while it waited for another step, are logged.
+_NO_MISTAKES = ("OperationalError at _strike", "TimeoutError at _answer")
+
 
 @dataclass
 class Outcome:
@@ -38,7 +41,6 @@ class Mistakes(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         line = json.loads(record.getMessage())
         line.pop("at")
-        if str(line.get("error", "")).startswith("OperationalError at _strike"):
-            # A connection that broke is logged, and is no mistake.
+        if str(line.get("error", "")).startswith(_NO_MISTAKES):
             return
         self._note("mistake", error=str(line), step="log")

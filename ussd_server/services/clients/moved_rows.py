@@ -12,7 +12,7 @@ from peewee import BlobField, BooleanField
 
 from ussd_server.database.columns import insert_rows
 from ussd_server.database.unit_of_work import run_query
-from ussd_server.models import clients, events, incoming, keys, ledger, mail, payouts, transactions, ussd, webhooks
+from ussd_server.models import clients, events, incoming, keys, ledger, mail, payouts, sms, transactions, ussd, webhooks
 from ussd_server.values import iso_milliseconds
 
 _ROWS_AT_ONCE = 500
@@ -45,6 +45,8 @@ TABLES: Mapping[Any, tuple[str, str]] = {
     incoming.PaymentCodePrefix: (_OWN, "client_id"),
     incoming.PaymentCode: (_OWN, "id"),
     incoming.IncomingPayment: (_PAYMENT, "id"),
+    sms.Receipt: (_OWN, "type"),
+    sms.Sms: (_OWN, "id"),
     ussd.ShownOutcome: (_PAYMENT, "transaction_id"),
     keys.KeySpending: ("key_id IN (SELECT key_id FROM transactions WHERE client_id = :client_id)", "key_id, day"),
     ledger.BankAccount: (_OWN, "client_id"),
@@ -54,6 +56,8 @@ TABLES: Mapping[Any, tuple[str, str]] = {
         "account_id IN (SELECT id FROM ledger_accounts WHERE client_id = :client_id)",
         "account_id, posted_us",
     ),
+    sms.Receipt: (_OWN, "type"),
+    sms.Sms: (_OWN, "id"),
     payouts.Payout: (_OWN, "id"),
     payouts.PayoutItem: ("payout_id IN (SELECT id FROM payouts WHERE client_id = :client_id)", "payout_id, line"),
 }

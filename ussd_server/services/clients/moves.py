@@ -42,6 +42,7 @@ _UNDER_WAY = {
     "a payout is not complete": "payouts WHERE client_id = :client_id AND approved_at IS NOT NULL "
     "AND completed_at IS NULL",
     "a session is open": "ussd_sessions WHERE client_id = :client_id AND status = 'active'",
+    "a message was not sent yet": "messages WHERE client_id = :client_id AND status = 'queued'",
     "an event was not sent yet": "deliveries WHERE client_id = :client_id AND status = 'waiting'",
     "an event has no deliveries yet": "pending_events JOIN events ON id = event_id WHERE client_id = :client_id",
 }

@@ -66,13 +66,16 @@ def takes_amount(code: PaymentCode, amount_cents: int) -> bool:
     return (code.min_amount_cents or 0) <= amount_cents <= (code.max_amount_cents or amount_cents)
 
 
-def has_receipt(row: IncomingPayment) -> Transaction | None:
+def collection_of(row: IncomingPayment) -> Transaction | None:
     """The collection that has the receipt of an incoming payment; None if there is none."""
-    is_same = (Transaction.provider_transaction_id == row.provider_transaction_id) & (
-        Transaction.provider == row.provider
-    )
     found: Transaction | None = (
-        Transaction.select().where(is_same, Transaction.type == TransactionType.COLLECTION).first()
+        Transaction.select()
+        .where(
+            Transaction.provider_transaction_id == row.provider_transaction_id,
+            Transaction.provider == row.provider,
+            Transaction.type == TransactionType.COLLECTION,
+        )
+        .first()
     )
     return found
 

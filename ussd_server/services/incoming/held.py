@@ -5,12 +5,15 @@ from __future__ import annotations
 import string
 from collections.abc import Iterator
 
+from peewee import SQL, fn
+
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.incoming import IncomingPayment, PaymentCode
+from ussd_server.models.transactions import Transaction
 from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.incoming.booking import IncomingBook, Misfit, find_code, has_receipt, takes_amount
+from ussd_server.services.incoming.booking import IncomingBook, Misfit, collection_of, find_code, takes_amount
 from ussd_server.services.incoming.codes import canonical
 from ussd_server.services.incoming.messages import (
     AssignIncoming,
@@ -26,7 +29,7 @@ from ussd_server.services.pages import page_of
 from ussd_server.services.reconciliation.cell_values import phone_number_in
 from ussd_server.services.reconciliation.differences import DifferenceService
 from ussd_server.services.reconciliation.messages import DifferenceView, EndDifference, Verdict
-from ussd_server.services.transactions.messages import Source
+from ussd_server.services.transactions.messages import SUCCESSFUL, Source, TransactionType
 from ussd_server.services.transactions.operators import require_two_people
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id, new_id
@@ -48,9 +51,19 @@ class HeldPaymentService:
         self._tokens = runtime.tokens
 
     def list(self, request: ListIncoming, context: RequestContext) -> Page[IncomingView]:
-        """A page of held payments, newest first. INVALID_REQUEST for a cursor of another list."""
+        """A page of held payments, newest first. INVALID_REQUEST for a cursor of another list.
+
+        A payment that we requested, and whose success came after its notice, is left out.
+        """
         context.require_operator()
-        rows = IncomingPayment.select().where(IncomingPayment.status == IncomingStatus.HELD)
+        requested = Transaction.select(SQL("1")).where(
+            Transaction.provider_transaction_id == IncomingPayment.provider_transaction_id,
+            Transaction.provider == IncomingPayment.provider,
+            Transaction.type == TransactionType.COLLECTION,
+            Transaction.status.in_(SUCCESSFUL),
+        )
+        is_held = IncomingPayment.status == IncomingStatus.HELD
+        rows = IncomingPayment.select().where(is_held, ~fn.EXISTS(requested))
         found, cursor = page_of(rows, IncomingPayment, request.cursor, request.limit, self._tokens, may_lag=False)
         return Page(tuple(map(_view, found)), cursor)
 
@@ -95,8 +108,8 @@ class HeldPaymentService:
     def mark_returned(self, request: ReturnIncoming, context: RequestContext) -> IncomingView:
         """Mark a held payment for return: the operator gives it back at the provider, outside of this service.
 
-        NOT_FOUND, and INVALID_REQUEST for a payment that is not held and unless two different people are named with a
-        reason.
+        NOT_FOUND, and INVALID_REQUEST for a payment that is not held, for a receipt that a payment of ours has, and
+        unless two different people are named with a reason.
         """
         context.require_operator()
         names = require_two_people(request.by, request.second, request.reason)
@@ -177,6 +190,8 @@ def _held(incoming_id: str) -> IncomingPayment:
     row = _found(incoming_id, locked=True)
     if row.status != IncomingStatus.HELD:
         raise ServiceError(Code.INVALID_REQUEST, f"The payment is {row.status}, no longer held")
+    if (ours := collection_of(row)) is not None:
+        raise ServiceError(Code.INVALID_REQUEST, f"{Misfit.OWN_RECEIPT}: transaction {ours.id}")
     return row
 
 
@@ -185,8 +200,6 @@ def _assignable(incoming_id: str, typed: str) -> tuple[IncomingPayment, PaymentC
     code = find_code(typed, locked=True)
     if code is None:
         raise ServiceError(Code.NOT_FOUND, "Payment code not found")
-    if (ours := has_receipt(row)) is not None:
-        raise ServiceError(Code.INVALID_REQUEST, f"{Misfit.OWN_RECEIPT}: transaction {ours.id}")
     return row, code
 
 

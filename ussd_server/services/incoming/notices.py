@@ -15,8 +15,8 @@ from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.incoming.booking import (
     IncomingBook,
     Misfit,
+    collection_of,
     find_code,
-    has_receipt,
     misfit_of,
     written_misfit,
 )
@@ -91,7 +91,7 @@ class NoticeService:
 
     def _decide(self, row: IncomingPayment, request: NotifyPayment, context: RequestContext, now: datetime) -> None:
         """Book the payment if it fits, else say why it is held."""
-        ours = has_receipt(row)
+        ours = collection_of(row)
         if row.amount_cents != request.amount_cents:
             why: str = Misfit.OTHER_NOTICE
         elif ours is not None and ours.status in SUCCESSFUL and ours.amount_cents == row.amount_cents:

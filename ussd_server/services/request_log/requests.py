@@ -8,7 +8,7 @@ from typing import Any
 
 from peewee import fn
 
-from ussd_server.context import RequestContext, is_request_id
+from ussd_server.context import RequestContext
 from ussd_server.models.keys import ApiKey, ApiRequest, KeyUsage
 from ussd_server.runtime import Runtime
 from ussd_server.services.pages import of_period, page_of
@@ -62,7 +62,7 @@ class RequestLogService:
         rows = ApiRequest.select().where(
             ApiRequest.client_id == context.client_id, ApiRequest.request_id == request.request_id
         )
-        row = rows.order_by(ApiRequest.id.desc()).first() if is_request_id(request.request_id) else None
+        row = rows.order_by(ApiRequest.id.desc()).first()
         if row is None:
             raise ServiceError(Code.NOT_FOUND, "Request not found")
         return view_of_row(RequestDetail, row)

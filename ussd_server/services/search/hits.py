@@ -32,11 +32,11 @@ _ENDINGS = {
 
 
 _DELIVERIES = {
-    "queued": "waits to be sent",
-    "sent": "was sent; its delivery was not reported yet",
-    "delivered": "was delivered",
-    "failed": "was not delivered",
-    "unknown": "may have been sent, and is not sent again",
+    "queued": "The message waits to be sent",
+    "sent": "The message was sent; its delivery was not reported yet",
+    "delivered": "The message was delivered",
+    "failed": "The message was not delivered",
+    "unknown": "The message may have been sent, and is not sent again",
 }
 
 
@@ -88,10 +88,9 @@ def session_hit(row: UssdSession, client: str | None) -> SearchHit:
 
 def message_hit(row: Sms, client: str | None) -> SearchHit:
     """A message with its text, and whether it was delivered."""
-    title = f"Message to {row.phone_number}, {row.status}"
-    return SearchHit(
-        "message", row.id, client, title, f"The message {_DELIVERIES[row.status]}: {row.text}", row.created_at
-    )
+    title = f"{gettext('Message to %(number)s', number=row.phone_number)}, {gettext(row.status)}"
+    sentence = f"{gettext(_DELIVERIES[row.status])}: {row.text}"
+    return SearchHit("message", row.id, client, title, sentence, row.created_at)
 
 
 def event_hit(row: Event, client: str | None) -> SearchHit:

@@ -9,7 +9,7 @@ from typing import Any
 
 from peewee import Expression, fn
 
-from ussd_server.context import CallerKind, RequestContext, is_request_id
+from ussd_server.context import CallerKind, RequestContext
 from ussd_server.models.clients import AuditEvent, Client, User
 from ussd_server.models.events import Event
 from ussd_server.models.keys import ApiKey
@@ -35,6 +35,7 @@ from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id, new_id_floor, phone_number
 
 _MOST_CHANGES = 500
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +177,7 @@ class SearchService:
 
 def _changes(text: str, which: Expression) -> list[AuditEvent]:
     """What a request of this id did, newest first."""
-    if not is_request_id(text):
+    if not _REQUEST_ID.fullmatch(text):
         return []
     events = AuditEvent.select().where(AuditEvent.request_id == text, which)
     return list(events.order_by(AuditEvent.id.desc()).limit(_MOST_CHANGES))

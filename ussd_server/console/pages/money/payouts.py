@@ -162,9 +162,10 @@ def approve_payout(context: RequestContext, payout_id: str) -> Any:
         approved = services().payouts.approve(ApprovePayout(payout_id, **shown), context)
     except ServiceError as error:
         return _refused(payout_id, error, context, None)
-    is_later = approved.send_at and approved.approved_at and approved.send_at > approved.approved_at
-    text = gettext("It waits for its date." if is_later else "Its rows are being sent.")
-    flash(f"{gettext('The payout is approved.')} {text}", "good")
+    if approved.send_at and approved.approved_at and approved.send_at > approved.approved_at:
+        flash("The payout is approved. It waits for its date.", "good")
+    else:
+        flash("The payout is approved. Its rows are being sent.", "good")
     return redirect(url_for("console.show_payout", payout_id=payout_id), 303)
 
 

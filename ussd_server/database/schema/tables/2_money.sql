@@ -252,4 +252,5 @@ CREATE TABLE incoming_payments (
     UNIQUE (provider, provider_transaction_id)
 ); -- by key
 CREATE INDEX incoming_payments_held ON incoming_payments (id) WHERE status = 'held';
+CREATE INDEX incoming_payments_paid ON incoming_payments (provider, paid_at);
 CREATE INDEX incoming_payments_of_phone ON incoming_payments (phone_number) WHERE phone_number IS NOT NULL;
