@@ -56,8 +56,6 @@ TABLES: Mapping[Any, tuple[str, str]] = {
         "account_id IN (SELECT id FROM ledger_accounts WHERE client_id = :client_id)",
         "account_id, posted_us",
     ),
-    sms.Receipt: (_OWN, "type"),
-    sms.Sms: (_OWN, "id"),
     payouts.Payout: (_OWN, "id"),
     payouts.PayoutItem: ("payout_id IN (SELECT id FROM payouts WHERE client_id = :client_id)", "payout_id, line"),
 }
