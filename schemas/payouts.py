@@ -7,7 +7,7 @@ from typing import Any
 from marshmallow import ValidationError, fields, validate
 
 from schemas.envelopes import Body, Query
-from schemas.fields import FeeSum, Text
+from schemas.fields import FeeSum, Text, Timestamp
 from schemas.shared import PAGE_CURSOR, PAGE_LIMIT, PERIOD_BEGIN, PERIOD_END
 
 _MOST_ITEMS = 5000
@@ -16,6 +16,15 @@ _STATUSES = ("draft", "approved", "running", "completed", "cancelled")
 _STATES = ("ready", "invalid", "queued", "sent", "succeeded", "failed", "cancelled")
 _MATCHES = ("same", "similar", "different", "unknown")
 _LONGEST_NAME_SHOWN = 64
+
+
+def _send_at(**kwargs: Any) -> Timestamp:
+    return Timestamp(
+        metadata={
+            "description": "Nothing is sent before this time, at most a year ahead. Default: once it is approved."
+        },
+        **kwargs,
+    )
 
 
 class PayoutItems(fields.Field[tuple[dict[str, Any], ...]]):
@@ -61,6 +70,7 @@ class CreatePayoutBody(Body):
         metadata={"description": "The client's own name for the payout. The same content again is the same payout."},
     )
     description = Text(longest=200, allow_none=True, metadata={"description": "A description by the client."})
+    send_at = _send_at(allow_none=True)
     items = PayoutItems(
         required=True,
         metadata={"description": "The rows: 1 to 5,000. A row that cannot be sent is reported, not refused."},
@@ -74,6 +84,7 @@ class CreatePayoutQuery(Query):
         longest=64, metadata={"description": "Required with a file: the client's own name for the payout."}
     )
     description = Text(longest=200, metadata={"description": "A description by the client."})
+    send_at = _send_at()
 
 
 class ApprovePayoutBody(Body):
@@ -107,10 +118,11 @@ class ListPayoutItemsQuery(Query):
 
 
 class CopyPayoutBody(Body):
-    """The name of a copy."""
+    """The name and the date of a copy."""
 
     reference = Text(
         required=True,
         longest=64,
         metadata={"description": "The client's own name for the payout. The same content again is the same payout."},
     )
+    send_at = _send_at(allow_none=True)

@@ -136,6 +136,7 @@ def test_every_setting_stands_in_the_example_and_nothing_else_does(
     # Settings of a provider are read only when it is switched on; missing ones are refused after all were read.
     monkeypatch.setenv("USSD_MTN_BASE_URL", "https://mtn.example")
     monkeypatch.setenv("USSD_AIRTEL_BASE_URL", "https://airtel.example")
+    monkeypatch.setenv("USSD_SMS_ADAPTER", "africastalking")
     monkeypatch.setattr("ussd_server.settings.Env", Noting)
     with pytest.raises(SettingsError):
         read_settings()

@@ -21,8 +21,10 @@ from ussd_server.blueprints.callbacks import callbacks
 from ussd_server.blueprints.clients import clients, logins, own_key
 from ussd_server.blueprints.gateways import gateways
 from ussd_server.blueprints.menus import menus
+from ussd_server.blueprints.messages import client_settings, messages
 from ussd_server.blueprints.openapi import openapi
 from ussd_server.blueprints.ops import ops
+from ussd_server.blueprints.payment_codes import payment_codes
 from ussd_server.blueprints.payouts import client_payouts, payouts
 from ussd_server.blueprints.providers import providers
 from ussd_server.blueprints.search import search
@@ -35,11 +37,13 @@ from ussd_server.console.blueprint import error_page
 from ussd_server.console.pages import console
 from ussd_server.console.session import ConsoleSessions
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE, close_connections
+from ussd_server.languages import gettext, ngettext
 from ussd_server.logs import Logger, trace_of
 from ussd_server.metrics import end_request
 from ussd_server.services.request_log.messages import LoggedRequest
+from ussd_server.spans import end_call
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import is_id, kampala_day
+from ussd_server.values import is_id
 
 log = Logger(__name__)
 
@@ -67,6 +71,8 @@ def create_app(services: Services) -> Flask:
     app.config.update(PROPAGATE_EXCEPTIONS=True, PROVIDE_AUTOMATIC_OPTIONS=False)
     app.url_map.merge_slashes = False
     app.session_interface = ConsoleSessions()
+    app.jinja_env.add_extension("jinja2.ext.i18n")
+    app.jinja_env.install_gettext_callables(gettext, ngettext, newstyle=True)  # type: ignore[attr-defined]
     app.extensions[EXTENSION] = services
     app.before_request(_begin)
     app.after_request(_end)
@@ -75,8 +81,9 @@ def create_app(services: Services) -> Flask:
     for trouble in DATABASE_TROUBLE:
         app.register_error_handler(trouble, _refuse_without_database)
     app.register_error_handler(Exception, _refuse_after_bug)
-    data_api = (transactions, statements, payouts, ussd, menus, webhooks, search, providers, own_key)
-    for blueprint in (logins, clients, client_payouts, *data_api, gateways, callbacks, ops, openapi, console):
+    data_api = (transactions, payment_codes, statements, payouts, ussd, menus, messages, webhooks, search, providers)
+    management = (logins, clients, client_payouts, client_settings)
+    for blueprint in (*management, *data_api, own_key, gateways, callbacks, ops, openapi, console):
         app.register_blueprint(blueprint)
     if services.settings.trusted_proxies:
         app.wsgi_app = ProxyFix(app.wsgi_app, x_for=services.settings.trusted_proxies, x_proto=1)  # type: ignore[method-assign]
@@ -86,9 +93,14 @@ def create_app(services: Services) -> Flask:
 def _begin() -> None:
     """Begin the call, and read its body. Each request is refused by its size first, also one for an unknown path."""
     current = begin_request()
-    is_path = _PATH.match(current.request.environ["PATH_INFO"])
+    path = current.request.environ["PATH_INFO"]
+    is_path = _PATH.match(path)
     if not is_path:
         current.request.url_rule = None
+    if "\0" in path:
+        # PostgreSQL takes no NUL. Like a byte that is no UTF-8, it becomes a character that no name has.
+        variables = current.request.view_args or {}
+        current.request.view_args = {name: str(value).replace("\0", "\ufffd") for name, value in variables.items()}
     if has_body(current.request):
         _read_body(current.request)
     if not is_path:
@@ -141,6 +153,8 @@ def _end(response: Response) -> Response:
         request_id=current.request_id,
         took_ms=took_ms,
     )
+    if current.span is not None:
+        end_call(current.span, status=response.status_code, code=current.code, request_id=current.request_id)
     return response
 
 
@@ -152,7 +166,9 @@ def _log_request(current: CurrentRequest, route: EndpointSpec, response: Respons
     method, path = "GET" if given.method == "HEAD" else given.method, template_of(given.url_rule.rule)
     recorder = services().runtime.request_recorder
     if current.key_id is not None:
-        recorder.count(current.key_id, kampala_day(now), f"{method} {path}", status, current.code, route.needs or "")
+        recorder.count(
+            current.key_id, now, f"{method} {path}", status, current.code, route.needs or "", current.address
+        )
     is_refused = status >= HTTPStatus.BAD_REQUEST
     if method == "GET" and not is_refused:
         return

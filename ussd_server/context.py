@@ -50,6 +50,7 @@ class SignedInPerson:
 
     `role` is a role of a client's people, or `operator`. `needs_factor`: the client requires a second factor, which the
     person has to add before anything else. `needs_fresh_code`: the person has one, and gave no code for ten minutes.
+    `language` is the one that the person chose.
     """
 
     caller: Caller
@@ -58,6 +59,7 @@ class SignedInPerson:
     client_name: str
     needs_factor: bool = False
     needs_fresh_code: bool = False
+    language: str | None = None
 
     @property
     def is_operator(self) -> bool:

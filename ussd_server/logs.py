@@ -28,7 +28,7 @@ _MOST_LINES = 10_000
 _FIELDS = frozenset({
     "event", "level", "at", "logger", "place", "error",
     "request_id", "client_id", "transaction_id", "event_id", "delivery_id", "mail_id", "webhook_id", "channel_id",
-    "endpoint", "status", "code", "took_ms", "provider", "kind", "outcome", "trouble", "work", "why",
+    "message_id", "endpoint", "status", "code", "took_ms", "provider", "kind", "outcome", "trouble", "work", "why",
     "provider_reference", "trace_id",
     "process", "version", "exit_status", "pause_seconds", "worker", "leases", "gap_seconds",
 })  # fmt: skip
@@ -226,6 +226,11 @@ def now_about(*, traceparent: str | None = None, **ids: str | None) -> None:
         traceparent = None
     _traceparent.set(traceparent)
     _about.set(ids if traceparent is None else {**ids, "trace_id": _trace_id(traceparent)})
+
+
+def continue_trace(traceparent: str | None) -> None:
+    """Use this `traceparent` from now on, as `now_about` does, and keep the ids."""
+    now_about(traceparent=traceparent, **{name: value for name, value in _about.get().items() if name != "trace_id"})
 
 
 def current_traceparent() -> str | None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ussd_server.security.credentials import Vault
     from ussd_server.security.key_ring import Keyring
     from ussd_server.security.tokens import Tokens
+    from ussd_server.senders.messages import Sender
     from ussd_server.services.clients.key_cache import KeyCache
     from ussd_server.services.clients.last_uses import LastUses
     from ussd_server.services.leases import Leases
@@ -29,8 +30,9 @@ if TYPE_CHECKING:
 class Runtime:
     """The clock, the keys, the connections and the shared state of a process. The database is open.
 
-    `within_pace` counts one more call of a provider, and returns False when its rate is used up. `at_kill_point` is
-    called with the name of every point at which fault tests may end the process.
+    `sms_sender` is None where no messages are sent. `within_pace` counts one more call of a provider, and returns False
+    when its rate is used up. `at_kill_point` is called with the name of every point at which fault tests may end the
+    process.
     """
 
     settings: Settings
@@ -48,6 +50,7 @@ class Runtime:
     outages: ProviderOutages
     switches: ProviderSwitches
     providers: Providers
+    sms_sender: Sender | None
     drop_offs: DropOffs
     leases: Leases
     heartbeat: Heartbeat
@@ -62,3 +65,5 @@ class Runtime:
         self.wake_up.close()
         self.outages.close()
         self.providers.close()
+        if self.sms_sender is not None:
+            self.sms_sender.close()

@@ -22,6 +22,7 @@ from ussd_server.providers.settings import problems_of_address
 from ussd_server.providers.statement_format import problem_of_additions
 from ussd_server.redis.client import hosts_of, is_address
 from ussd_server.security.private_file import is_private
+from ussd_server.senders.settings import SmsAccess, read_sms_settings
 
 _POOLERS = ("session", "transaction")
 _ENVIRONMENTS = ("sandbox", "production")
@@ -71,6 +72,7 @@ class Settings:
     public_url: str | None
     smtp_url: str | None = field(repr=False)
     mail_from: str | None
+    sms: SmsAccess | None
     replica_url: str | None
     replica_lag_seconds: int
     kill_point: str | None
@@ -83,11 +85,13 @@ class Settings:
     statement_headings: Path | None
     log_file: Path | None
     machines: int
+    cell: str
     console_idle_seconds: int
     console_phone_pays: bool
     hold_money: bool
     may_lose_commits: bool
     operator_addresses: tuple[str, ...]
+    exports_spans: bool
 
     @property
     def is_sandbox(self) -> bool:
@@ -138,22 +142,28 @@ def read_settings(*, find_data: bool = False) -> Settings:
     given = {name.removeprefix("USSD_") for name in os.environ if name.startswith("USSD_")}
     in_production = os.environ.get("USSD_ENV") == "production"
     providers, problems_of_providers = read_provider_settings(env, given, in_production=in_production)
+    sms, problems_of_sms = read_sms_settings(env, given, in_production=in_production)
     data_dir = Path(env.str("DATA_DIR", "./var") or "./var").absolute()
     if find_data and not is_data_dir_given():
         data_dir = next((place for place in _places_of_data() if (place / "secrets.json").exists()), data_dir)
-    settings = _read_table(env, data_dir, providers)
+    settings = _read_table(env, data_dir, providers, sms)
     try:
         env.seal()
     except EnvValidationError as error:
         said: Any = error.error_messages
         raise SettingsError("\n".join(f"{name}: {' '.join(map(str, lines))}" for name, lines in said.items())) from None
-    problems = [*_malformed(settings), *problems_of_providers, *(() if settings.is_sandbox else _unsafe(settings))]
+    problems = [
+        *_malformed(settings),
+        *problems_of_providers,
+        *problems_of_sms,
+        *(() if settings.is_sandbox else _unsafe(settings)),
+    ]
     if problems:
         raise SettingsError("\n".join(problems))
     return settings
 
 
-def _read_table(env: Env, data_dir: Path, providers: Mapping[str, ProviderAccess]) -> Settings:
+def _read_table(env: Env, data_dir: Path, providers: Mapping[str, ProviderAccess], sms: SmsAccess | None) -> Settings:
     """Read every setting with its default and its bounds; `env` collects the problems."""
     return Settings(
         data_dir=data_dir,
@@ -164,6 +174,7 @@ def _read_table(env: Env, data_dir: Path, providers: Mapping[str, ProviderAccess
         environment=env.str("ENV", "sandbox", validate=validate.OneOf(_ENVIRONMENTS)),
         workers=env.int("WORKERS", 2, validate=validate.Range(1, 256)),
         machines=env.int("MACHINES", 1, validate=validate.Range(1, 64)),
+        cell=env.str("CELL", "", validate=validate.Regexp(r"[A-Z]?\Z", error="Must be one capital letter.")),
         threads=env.int("THREADS", 16, validate=validate.Range(2, 256)),
         worker_threads=env.int("WORKER_THREADS", 8, validate=validate.Range(1, 64)),
         secrets_file=env.path("SECRETS_FILE", data_dir / "secrets.json"),
@@ -177,7 +188,7 @@ def _read_table(env: Env, data_dir: Path, providers: Mapping[str, ProviderAccess
         given_to_providers={
             name: value
             for name, value in os.environ.items()
-            if any(name.startswith(f"USSD_{provider.upper()}_") for provider in providers)
+            if any(name.startswith(f"USSD_{provider.upper()}_") for provider in (*providers, "sms"))
         },
         # Less than half of the lease under which a worker asks.
         provider_timeout_seconds=env.int("PROVIDER_TIMEOUT_SECONDS", 20, validate=validate.Range(1, 25)),
@@ -185,6 +196,7 @@ def _read_table(env: Env, data_dir: Path, providers: Mapping[str, ProviderAccess
         public_url=(env.str("PUBLIC_URL", "") or "").rstrip("/") or None,
         smtp_url=env.str("SMTP_URL", None),
         mail_from=env.str("MAIL_FROM", None),
+        sms=sms,
         replica_url=env.str("REPLICA_URL", None),
         replica_lag_seconds=env.int("REPLICA_LAG_SECONDS", 5, validate=validate.Range(1, 60)),
         kill_point=env.str("KILL_POINT", None),
@@ -200,6 +212,8 @@ def _read_table(env: Env, data_dir: Path, providers: Mapping[str, ProviderAccess
         reports_dir=env.path("REPORTS_DIR", None),
         statement_headings=env.path("STATEMENT_HEADINGS", None),
         ca_file=env.path("CA_FILE", None),
+        # The name that OpenTelemetry's own libraries read.
+        exports_spans=bool(os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "").strip()),
     )
 
 

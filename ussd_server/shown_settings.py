@@ -8,7 +8,7 @@ from ussd_server.settings import Settings
 
 # A setting that is not named here is not shown.
 _SHOWN = (
-    "environment", "machines", "workers", "threads", "worker_threads", "bind", "public_url", "trusted_proxies",
+    "environment", "cell", "machines", "workers", "threads", "worker_threads", "bind", "public_url", "trusted_proxies",
     "mail_from", "operator_addresses", "console_idle_seconds", "console_phone_pays", "session_idle_seconds",
     "hold_money", "may_lose_commits", "session_life_seconds", "channel_limit_per_minute", "provider_timeout_seconds",
     "float_alert_shillings", "keep_sessions_days", "keep_deliveries_days", "keep_requests_days", "replica_lag_seconds",
@@ -17,8 +17,8 @@ _SHOWN = (
 )  # fmt: skip
 _NAMES = {"environment": "USSD_ENV"}
 _ADDRESSES = ("database_url", "replica_url", "redis_url", "smtp_url")
-# Of the settings of providers, all others are secrets or may be.
-_SHOWN_OF_PROVIDERS = ("_BASE_URL", "_ENVIRONMENT", "_COUNTRY", "_CURRENCY", "_VERSION", "_ENQUIRY_SECONDS")
+# Of the settings of providers and of the sender of messages, all others are secrets or may be.
+_SHOWN_OF_PROVIDERS = ("_BASE_URL", "_ENVIRONMENT", "_COUNTRY", "_CURRENCY", "_VERSION", "_ENQUIRY_SECONDS", "_ADAPTER")
 
 
 def shown_settings(settings: Settings) -> dict[str, str]:

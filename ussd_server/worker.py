@@ -16,6 +16,7 @@ from ussd_server.database.unit_of_work import DATABASE_TROUBLE, close_connection
 from ussd_server.logs import Logger, now_about, trace_of
 from ussd_server.services.mail.sending import THREADS as MAIL_THREADS
 from ussd_server.services.operations.heartbeat import BEAT_SECONDS
+from ussd_server.services.sms.sending import THREADS as SMS_THREADS
 
 Work = TypeVar("Work")
 
@@ -32,6 +33,7 @@ _DIGESTS_SECONDS = 600.0
 _CALLS_SECONDS = 60.0
 _OUTAGES_SECONDS = 15.0
 _REMINDERS_SECONDS = 60.0
+_REFUSED_ADDRESSES_SECONDS = 10.0
 _SESSIONS_AT_ONCE = 200
 _IMPORT_BATCHES = 20
 # A thread waits for a provider while it looks up names.
@@ -54,7 +56,7 @@ class WorkKind:
 
 
 class Worker:
-    """Settles transactions, and sends payouts, mails and events. Any number of worker processes may run."""
+    """Settles transactions, and sends payouts, mails, messages and events. Any number of worker processes may run."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -81,12 +83,18 @@ class Worker:
             self._repeated(
                 "write notices of expiry", _REMINDERS_SECONDS, self._services.key_expiry_notices.write, stop
             ),
+            self._repeated(
+                "write notices of refused addresses",
+                _REFUSED_ADDRESSES_SECONDS,
+                self._services.key_address_notices.write,
+                stop,
+            ),
             self._repeated("write reminders", _REMINDERS_SECONDS, self._services.mail_reminders.write, stop),
             self._repeated("write report files", _REPORTS_SECONDS, self._services.report_files.write, stop),
         ]
         others = [
             Thread(target=self._serve, args=(kind, stop), name=kind.name)
-            for kind in (self._deliveries(stop), self._payouts(stop), self._mails(stop))
+            for kind in (self._deliveries(stop), self._payouts(stop), self._mails(stop), self._sms(stop))
         ]
         for thread in [*beside, *others]:
             thread.start()
@@ -159,6 +167,10 @@ class Worker:
     def _mails(self, stop: Event) -> WorkKind:
         sender = self._services.mail_sender
         return WorkKind("mails", MAIL_THREADS, sender.claim, sender.send, lambda _: stop.wait(_TICK_SECONDS))
+
+    def _sms(self, stop: Event) -> WorkKind:
+        sending = self._services.sms_sending
+        return WorkKind("messages", SMS_THREADS, sending.claim, sending.send, lambda _: stop.wait(_TICK_SECONDS))
 
     def _serve(self, kind: WorkKind, stop: Event, meanwhile: Callable[[], None] = lambda: None) -> None:
         with ThreadPoolExecutor(kind.threads, kind.name) as pool:

@@ -110,12 +110,24 @@ export interface Code {
 export interface CopyPayoutBody {
   /** The client's own name for the payout. The same content again is the same payout. */
   reference: string;
+  /** Nothing is sent before this time, at most a year ahead. Default: once it is approved. */
+  send_at?: string | null;
+}
+export interface CreateMessageBody {
+  /** `+256` and nine digits. */
+  phone_number: string;
+  /** The text, at most five parts long. */
+  text: string;
+  /** The client's own name for the message. The same message again is sent once. */
+  reference: string;
 }
 export interface CreatePayoutBody {
   /** The client's own name for the payout. The same content again is the same payout. */
   reference: string;
   /** A description by the client. */
   description?: string | null;
+  /** Nothing is sent before this time, at most a year ahead. Default: once it is approved. */
+  send_at?: string | null;
   /** The rows: 1 to 5,000. A row that cannot be sent is reported, not refused. */
   items: Array<{ [name: string]: any }>;
 }
@@ -227,7 +239,7 @@ export interface Event {
   /** When it was created. */
   created_at: string;
   /** The content of the event; its webhooks receive the same. */
-  data: Transaction | Payout | Session | DeletedApiKey | ExpiringApiKey | WebhookDisabled | WebhookTest;
+  data: Transaction | Payout | Session | DeletedApiKey | ExpiringApiKey | RefusedAddress | WebhookDisabled | WebhookTest;
   /** The deliveries of the event, one for each URL. */
   deliveries?: Array<Delivery>;
 }
@@ -311,7 +323,7 @@ export interface GraphNode {
 export interface HistoryEntry {
   /** What it was. */
   kind: HistoryEntryKind;
-  /** The transaction or session. */
+  /** The transaction, session or message. */
   id: string;
   /** When it began. */
   at: string;
@@ -319,14 +331,14 @@ export interface HistoryEntry {
   title: string;
   /** One sentence about it, which can be told to the subscriber. */
   sentence: string;
-  /** Shillings; null for a session. */
+  /** Shillings; null for a session and a message. */
   amount: Amount | null;
-  /** The status of the transaction or session. */
+  /** The status of the transaction, session or message. */
   status: string;
   /** True for a payment that another of the same type and amount is within ten minutes of. */
   possible_double: boolean;
 }
-export type HistoryEntryKind = "payment" | "refund" | "session";
+export type HistoryEntryKind = "payment" | "refund" | "session" | "message";
 export type JsonObject = { [name: string]: any };
 export interface LedgerEntry {
   /** The account: `main`, a phone number, or one of ours, such as `provider:mtn`. */
@@ -353,6 +365,7 @@ export interface MenuSummary {
   published?: JsonObject | null;
 }
 export type NameMatch = "same" | "similar" | "different" | "unknown";
+export type Origin = "client" | "ussd" | "payer";
 export interface OwnKey {
   /** The identifier of the key, a UUID. */
   key_id: string;
@@ -378,9 +391,33 @@ export interface OwnWindow {
   reset: number;
 }
 export interface Page {
-  items: Array<Transaction | Session | Payout | PayoutItem | AuditEvent | Request | ProviderState | Webhook | HistoryEntry | Event | SearchHit | MenuSummary | ReplayItem | UsageItem | Version | Code> | any;
+  items: Array<Transaction | Payout | Session | PayoutItem | AuditEvent | PaymentCode | Request | Sms | ProviderState | Webhook | HistoryEntry | Event | SearchHit | MenuSummary | ReplayItem | UsageItem | Version | Code> | any;
   /** The `cursor` of the next page. */
   next_cursor?: string | null;
+}
+export interface PaymentCode {
+  /** The code: the client's prefix, then 1 to 14 letters and digits, in upper case. */
+  code: string;
+  /** What is paid with it. */
+  description: string;
+  /** The account that is credited: `main`, or a subscriber's phone number. */
+  account: string;
+  /** The only amount that is taken, in shillings; null: any within the bounds. */
+  amount: Amount | null;
+  /** The least amount in shillings; null: none. */
+  min_amount: Amount | null;
+  /** The largest amount in shillings; null: none. */
+  max_amount: Amount | null;
+  /** From when payments with it are held; null: never. */
+  expires_at: string | null;
+  /** Whether only one payment is taken. */
+  single_use: boolean;
+  /** When the first payment with it was booked; null: not yet. */
+  used_at: string | null;
+  /** When it was created. */
+  created_at: string;
+  /** When it last changed. */
+  updated_at: string;
 }
 export interface Payout {
   /** The payout. */
@@ -389,7 +426,7 @@ export interface Payout {
   reference: string;
   /** A description by the client. */
   description: string | null;
-  /** `draft`, `approved` (reserved, nothing sent), `running`, `completed` or `cancelled`. */
+  /** `draft`, `approved` (nothing sent yet), `running`, `completed` or `cancelled`. */
   status: PayoutStatus;
   /** How many rows it has. */
   item_count: number;
@@ -417,6 +454,12 @@ export interface Payout {
   approved_at: string | null;
   /** When every row was final; null before. */
   completed_at: string | null;
+  /** Nothing is sent before this time; null: sent once it is approved. */
+  send_at: string | null;
+  /** When its money was reserved; null before. */
+  reserved_at: string | null;
+  /** When it was due and its money was missing; null otherwise. It is cancelled a day later, unless money comes. */
+  needs_money_at: string | null;
   /** Counts and sums of the rows by their state; a state without rows is left out. */
   states?: { [name: string]: StateSum };
 }
@@ -475,6 +518,22 @@ export interface ProviderState {
 }
 export type ProviderStateStatus = "available" | "degraded" | "unavailable" | "switched_off";
 export type Purpose = "amount" | "fee" | "amount_reserved" | "fee_reserved" | "amount_released" | "fee_released";
+export interface PutPaymentCodeBody {
+  /** What is paid with it; payers read it. */
+  description: string;
+  /** The account that is credited: `main` (default), or a subscriber's phone number. */
+  account?: string;
+  /** The only amount that is taken, in shillings. Default: any within the bounds. */
+  amount?: Amount | number | bigint | null;
+  /** The least amount in shillings. Default: none. */
+  min_amount?: Amount | number | bigint | null;
+  /** The largest amount in shillings. Default: none. */
+  max_amount?: Amount | number | bigint | null;
+  /** From when payments with it are held. Default: never. */
+  expires_at?: string | null;
+  /** Whether only one payment is taken. Default: false. */
+  single_use?: boolean;
+}
 export interface RedeliverEventsBody {
   /** The first moment of the period, inclusive. */
   from: string;
@@ -486,6 +545,20 @@ export interface RedeliverEventsBody {
 export interface Redelivery {
   /** How many events are sent again. */
   events: number;
+}
+export interface RefusedAddress {
+  /** The identifier, a UUID. */
+  id: string;
+  /** The value for the header `x-api-key`. */
+  apikey: string;
+  /** What people call it. */
+  name: string | null;
+  /** The day in Kampala; there is one event for each key and day. */
+  day: string;
+  /** The address of the last such call before the event. */
+  address: string;
+  /** When that call was refused. */
+  refused_at: string;
 }
 export interface ReplayBody {
   /** The sessions to replay, 1 to 500. */
@@ -620,6 +693,36 @@ export interface Session {
 }
 export type SessionAction = "continue" | "end";
 export type SessionStatus = "active" | "completed" | "timed_out" | "ended_by_user" | "ended_by_client" | "invalidated" | "failed";
+export interface Sms {
+  /** The identifier, a UUID. */
+  message_id: string;
+  /** The client's own name for it; `ussd/` or `receipt/` begins those of menus and receipts. */
+  reference: string;
+  /** `+256` and nine digits. */
+  phone_number: string;
+  /** The text. */
+  text: string;
+  /** In how many parts it is sent; each is paid for. */
+  parts: number;
+  /** `queued`: waits to be sent; `sent`: the sender has it; `delivered` and `failed`: its delivery report; `unknown`: the sender's answer was lost, and the message is not sent again. */
+  status: SmsStatus;
+  /** Why it failed; null otherwise. */
+  failure: SmsProblem | null;
+  /** The payment whose receipt it is; null for others. */
+  transaction_id: string | null;
+  /** When it was created. */
+  created_at: string;
+  /** When its status became final; null before. */
+  completed_at: string | null;
+}
+export interface SmsProblem {
+  /** The reason, one of a closed set. */
+  code: SmsProblemCode;
+  /** The reason in words. */
+  message: string;
+}
+export type SmsProblemCode = "NUMBER_NOT_REACHABLE" | "NUMBER_BLOCKED" | "NOT_DELIVERED" | "SENDER_REFUSED" | "SENDER_AWAY";
+export type SmsStatus = "queued" | "sent" | "delivered" | "failed" | "unknown";
 export type Source = "submit" | "callback" | "poll" | "operator";
 export interface StateSum {
   /** How many rows. */
@@ -718,6 +821,8 @@ export interface Transaction {
   refunded_amount: Amount;
   /** The payout that it belongs to; null for none. */
   payout_id: string | null;
+  /** Who began it: `client`, `ussd` for a menu, or `payer` for money that came with a payment code. */
+  origin: Origin;
   /** One sentence: where the money is now, and what happens next. */
   explanation?: string;
   /** The status history, oldest first. */
@@ -855,11 +960,37 @@ export class Operations {
    */
   getBalance(query?: { phone_number?: string }): Promise<Balance>;
   /**
+   * The codes with which payers pay the client by themselves, newest first.
+   *
+   * Permission: `collection:read`.
+   */
+  listPaymentCodes(query?: { limit?: number; cursor?: string }): Promise<{ [name: string]: any }>;
+  /** Iterate over all pages of `listPaymentCodes`. */
+  iteratePaymentCodes(query?: { limit?: number }): AsyncGenerator<PaymentCode, void>;
+  /**
+   * Create a payment code, or replace what it says. It begins with the prefix that the operator gave the client.
+   *
+   * Permission: `collection:write`.
+   */
+  putPaymentCode(code: string, body: PutPaymentCodeBody): Promise<PaymentCode>;
+  /**
+   * One payment code.
+   *
+   * Permission: `collection:read`.
+   */
+  getPaymentCode(code: string): Promise<PaymentCode>;
+  /**
+   * Remove a payment code; what comes with it from now on is held for the operators.
+   *
+   * Permission: `collection:write`.
+   */
+  deletePaymentCode(code: string): Promise<DeletionResult>;
+  /**
    * Judge every row of a payout, in JSON or in a file; nothing is sent before it is approved.
    *
    * Permission: `payouts:write`.
    */
-  createPayout(body: CreatePayoutBody | string | Uint8Array, query?: { reference?: string; description?: string; contentType?: string }): Promise<Payout>;
+  createPayout(body: CreatePayoutBody | string | Uint8Array, query?: { reference?: string; description?: string; send_at?: string; contentType?: string }): Promise<Payout>;
   /**
    * The client's payouts, newest first.
    *
@@ -1016,6 +1147,26 @@ export class Operations {
    * Permission: `webhooks:write`.
    */
   redeliverEvents(body: RedeliverEventsBody): Promise<Redelivery>;
+  /**
+   * Send a text to a phone, once for each reference.
+   *
+   * Permission: `messages:write`.
+   */
+  createMessage(body: CreateMessageBody): Promise<Sms>;
+  /**
+   * The client's messages, newest first.
+   *
+   * Permission: `messages:read`.
+   */
+  listMessages(query?: { status?: SmsStatus; phone_number?: string; from?: string; to?: string; limit?: number; cursor?: string }): Promise<{ [name: string]: any }>;
+  /** Iterate over all pages of `listMessages`. */
+  iterateMessages(query?: { status?: SmsStatus; phone_number?: string; from?: string; to?: string; limit?: number }): AsyncGenerator<Sms, void>;
+  /**
+   * One message, and whether it was delivered.
+   *
+   * Permission: `messages:read`.
+   */
+  getMessage(messageId: string): Promise<Sms>;
   /**
    * Dial a service code; returns the first screen.
    *

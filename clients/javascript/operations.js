@@ -41,6 +41,26 @@ export class Operations extends Transport {
     return this._call("GET", "/api/balance", [], { query });
   }
 
+  listPaymentCodes(query) {
+    return this._call("GET", "/api/payment-codes", [], { query });
+  }
+
+  iteratePaymentCodes(query) {
+    return this._pages((cursor) => this.listPaymentCodes({ ...query, cursor }));
+  }
+
+  putPaymentCode(code, body) {
+    return this._call("PUT", "/api/payment-codes/{}", [code], { body });
+  }
+
+  getPaymentCode(code) {
+    return this._call("GET", "/api/payment-codes/{}", [code]);
+  }
+
+  deletePaymentCode(code) {
+    return this._call("DELETE", "/api/payment-codes/{}", [code]);
+  }
+
   createPayout(body, { contentType, ...query } = {}) {
     return this._call("POST", "/api/payouts", [], { body, contentType, query });
   }
@@ -171,6 +191,22 @@ export class Operations extends Transport {
 
   redeliverEvents(body) {
     return this._call("POST", "/api/events/redeliver", [], { body });
+  }
+
+  createMessage(body) {
+    return this._call("POST", "/api/messages", [], { body });
+  }
+
+  listMessages(query) {
+    return this._call("GET", "/api/messages", [], { query });
+  }
+
+  iterateMessages(query) {
+    return this._pages((cursor) => this.listMessages({ ...query, cursor }));
+  }
+
+  getMessage(messageId) {
+    return this._call("GET", "/api/messages/{}", [messageId]);
   }
 
   beginSession(body) {

@@ -27,8 +27,13 @@ _BEFORE = ("users create", "menu publish", "accounts credit", "keys create", "ch
 _LAST = [name for name in EXAMPLES if name.startswith(("operators", "secrets"))]
 _SERVING = {"", "run", "worker"}
 _REFUSED = {
+    "clients export": "Disable the client first",
+    "clients import": "is not one that",
+    "clients take-back": "was not exported",
     "day close": "No statement",
     "dial": "demo.json",
+    "incoming assign": "not found",
+    "incoming return": "not found",
     "mail test": "USSD_SMTP_URL",
     "menu rollback": "no version before",
     "providers off": "Must be one of: sandbox",
@@ -36,6 +41,7 @@ _REFUSED = {
     "reconcile": "looks like the wrong file",
     "reconcile review conclude": "not found",
     "reconcile review end": "not found",
+    "reconcile review hold": "not found",
     "reconcile undo": "not found",
     "users remove-factor": "no second factor",
 }
@@ -83,6 +89,7 @@ def folder(tmp_path: Path, migrated_sqlite: Path, redis_url: str, monkeypatch: p
         "salaries.csv": "phone_number,amount,reference\n0770000000,1000,a\n",
         "statement.csv": f"{_HEADINGS}\n{_PAYMENT}\n",
         "due.csv": f"{_DUE}\n",
+        "acme.jsonl": "\n",
     }.items():
         (tmp_path / name).write_text(content)
     (tmp_path / "ussd-server").mkdir()

@@ -137,7 +137,7 @@ def test_a_review_is_listed_settled_and_gone(silent: str) -> None:
     assert output_of("transactions", "review") == {"items": []}
     shown = output_of("transactions", "show", silent)
     assert (shown["transaction"]["status"], shown["transaction"]["events"][-1]["source"]) == ("failed", "operator")
-    assert output_of("check")["ok"]
+    assert output_of("check", "--full")["ok"]
 
 
 @pytest.mark.parametrize(

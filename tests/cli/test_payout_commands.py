@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from tests.cli.test_money import client_id, output_of, run
@@ -59,6 +60,10 @@ def test_operators_make_a_payout_of_a_file_and_two_of_them_approve_it(client_id:
     file = tmp_path / "salaries.csv"
     file.write_text("phone_number,amount,reference\n0770000000,1000,a\n0770000000,x,b\n")
     create = ("payouts", "create", file, "--client", "ACME", "--reference", "Pay 2")
+    later = datetime.now(UTC) + timedelta(days=9)
+    dated = (*create[:-1], "Pay 3", "--by", "Ann", "--send-at", f"{later:%Y-%m-%dT%H:%M:%SZ}")
+    assert output_of(*dated)["send_at"] == f"{later:%Y-%m-%dT%H:%M:%S}.000Z"
+    assert f"sent from {later:%Y-%m-%d %H:%M} UTC" in run(*dated).output
     drafted = output_of(*create, "--by", "Ann")
     assert (drafted["status"], drafted["ready_count"], drafted["total_amount"]) == ("draft", 1, 1000)
     assert "Row 3: amount: " in run(*create, "--by", "Ann").output

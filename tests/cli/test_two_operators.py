@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from tests.services.incoming.till import Till
 from tests.support.money import request
 from ussd_server.cli import main, open_services
 from ussd_server.context import Caller, CallerKind, RequestContext, operator_context
 from ussd_server.services.clients.messages import CreateClient
+from ussd_server.services.incoming.messages import PutPaymentCode
 from ussd_server.services.operators.messages import CreateOperator
 
 NAMES = ("--by", "Jane", "--and", "Mary")
@@ -83,3 +85,24 @@ def test_names_on_the_command_line_are_those_of_operators_with_accounts(paid: st
         assert run(*refund, "--by", by, "--and", second).exit_code == 1
     made = output_of(*refund, "--by", "Ann@ops.example", "--and", "bob@ops.example")["transaction"]
     assert made["metadata"]["refunded_by"] == ["ann@ops.example", "bob@ops.example"]
+
+
+def test_held_payments_are_listed_assigned_and_returned_and_a_till_gets_its_path_and_secret(paid: str) -> None:
+    with open_services() as services:
+        client_id = services.clients.list(operator_context())[0].client_id
+    assert output_of("payment-codes", "prefix", client_id, "sch")["prefix"] == "SCH"
+    assert output_of("callbacks") == {"items": []}
+    (till,) = output_of("callbacks", "--show-secrets")["items"]
+    assert till["incoming_path"].startswith("/callbacks/sandbox/incoming/")
+    assert till["incoming_secret"].startswith("whsec_")
+    with open_services() as services:
+        services.payment_codes.put(PutPaymentCode("SCH1", "Fees"), operator_context(client_id))
+        for receipt in ("R1", "R2"):
+            Till(services).pay("SCH2", receipt=receipt)
+    second, first = output_of("incoming", "list")["items"]
+    assert (first["provider_transaction_id"], first["amount"], first["suggestions"]) == ("R1", 5000, ["SCH1"])
+    assert run("incoming", "assign", first["incoming_id"], "SCH1", "--by", "Jane", "--and", "Jane").exit_code == 1
+    assert output_of("incoming", "assign", first["incoming_id"], "SCH1", *NAMES)["status"] == "booked"
+    returned = output_of("incoming", "return", second["incoming_id"], "--reason", "asked for it", *NAMES)
+    assert (returned["status"], returned["decided_by"]) == ("returned", "Jane, Mary")
+    assert output_of("incoming", "list") == {"items": []}

@@ -12,7 +12,7 @@ from testbed.postgres import binaries
 _FILE = Path(__file__).parents[2] / "deploy" / "partitions.sql"
 _MONTHS = """
 SELECT inhparent::regclass::text, inhrelid::regclass::text FROM pg_inherits JOIN pg_class ON oid = inhparent
-WHERE relkind = 'p' AND inhrelid::regclass::text NOT LIKE '%_first'
+WHERE relkind = 'p' AND relname <> 'api_requests' AND inhrelid::regclass::text NOT LIKE '%_first'
 """
 
 

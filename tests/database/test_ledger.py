@@ -250,7 +250,7 @@ ON_SQLITE: list[tuple[str, str]] = [
     (event("waiting", 1, verb="INSERT OR REPLACE"), "replaced"),
     ("INSERT OR REPLACE INTO events SELECT * FROM events", "replaced"),
     ("INSERT OR REPLACE INTO events SELECT '{one_main}', client_id, type, object_id, sequence, format, payload, "
-     "created_at FROM events LIMIT 1", "replaced"),
+     "created_at, traceparent FROM events LIMIT 1", "replaced"),
     ("UPDATE OR IGNORE ledger_accounts SET balance_cents = 99999999", "only a transfer"),
     ("UPDATE OR REPLACE ledger_accounts SET name = 'main', kind = 'main' WHERE name = 'deposits'", "only a transfer"),
     ("UPDATE OR REPLACE transactions SET reference = 'paid' WHERE id = '{new}'", _KEPT),

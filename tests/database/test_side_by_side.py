@@ -255,6 +255,7 @@ def report(transaction: dict[str, Any], status: str, sequence: int) -> str:
             "updated_at": NOW,
             "completed_at": NOW if status == "succeeded" else None,
             "next_check_at": None,
+            "origin": "client",
         }
     )
     insert(

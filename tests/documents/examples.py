@@ -29,7 +29,9 @@ def played_examples() -> _Json:
     with tempfile.TemporaryDirectory() as folder:
         # A provider is switched on for the callbacks; the scenario sends it nothing.
         provider = airtel_settings("http://127.0.0.1:1")
-        service = Service(Path(folder) / "data", USSD_ALLOW_PRIVATE_ADDRESSES="1", **provider)
+        service = Service(
+            Path(folder) / "data", USSD_ALLOW_PRIVATE_ADDRESSES="1", USSD_SMS_ADAPTER="sandbox", **provider
+        )
         try:
             player = Player(service)
             play(player)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import Any
+
+from standardwebhooks import Webhook
 
 from tests.documents.player import Player
 from ussd_server.security.key_ring import Keyring
@@ -40,9 +43,11 @@ def play(player: Player) -> None:
     """Play everything, from the login to the rate limit."""
     play_key_management(player)
     play_money(player)
+    play_incoming(player)
     play_payouts(player)
     play_conversations(player)
     play_menus(player)
+    play_messages(player)
     play_webhooks(player)
     play_machines(player)
     play_refusals(player)
@@ -135,6 +140,28 @@ def play_money(player: Player) -> None:
     player.data("GET", "/api/reports/daily?date=2020-01-01")
 
 
+def play_incoming(player: Player) -> None:
+    """Make a payment code, pay with it at a till, read and delete it."""
+    with closing(sqlite3.connect(player.service.folder / "ussd.db")) as database, database:
+        database.execute("INSERT INTO payment_code_prefixes SELECT id, 'SCH' FROM clients")
+    code = {"description": "School fees of Achieng", "min_amount": 1000, "max_amount": 500_000}
+    player.data("PUT", "/api/payment-codes/SCH1042", code)
+    player.data("GET", "/api/payment-codes/SCH1042")
+    player.data("GET", "/api/payment-codes?limit=1")
+    tokens = Tokens(Keyring(player.service.folder / "secrets.json"))
+    path = tokens.incoming_path("sandbox")
+    player.send("POST", f"{path}/check", {"code": "SCH1042", "amount": 5000})
+    notice = {"provider_transaction_id": "22314599001", "code": "sch 1042", "amount": 5000}
+    notice |= {"phone_number": "+256770000000", "name": "Sarah Achieng", "at": "2026-11-20T08:15:30.000Z"}
+    text, now = json.dumps(notice), datetime.now(UTC)
+    signature = Webhook(tokens.incoming_signing_secrets("sandbox")[-1]).sign("msg_22314599001", now, text)
+    signed = {"webhook-id": "msg_22314599001", "webhook-timestamp": f"{int(now.timestamp())}"}
+    player.send(
+        "POST", f"{path}/notify", text, {"Content-Type": "application/json", **signed, "webhook-signature": signature}
+    )
+    player.data("DELETE", "/api/payment-codes/SCH1042")
+
+
 def play_payouts(player: Player) -> None:
     """Draft, approve, cancel and read payouts, as a program and as people."""
     rows = [
@@ -223,6 +250,21 @@ def play_menus(player: Player) -> None:
     player.data("GET", "/api/ussd/codes")
     player.data("PUT", "/api/ussd/menus/broken", {"id": "broken", "start": "nowhere"})
     player.data("POST", "/api/ussd/menus/broken/publish", {})
+
+
+def play_messages(player: Player) -> None:
+    """Send a message, see it delivered, and give payments receipts."""
+    body = {"phone_number": "+256770000000", "text": "Your order 1001 is ready.", "reference": "order-1001-ready"}
+    sent = player.data("POST", "/api/messages", body)
+    player.data("POST", "/api/messages", body)
+    player.until(lambda: player.look(f"/api/messages/{sent['message_id']}")["data"]["completed_at"])
+    player.data("GET", f"/api/messages/{sent['message_id']}")
+    player.data("GET", "/api/messages?status=delivered&limit=1")
+    player.data("POST", "/api/messages", body | {"text": "Your order 1001 is late."})
+    text = "ACME received UGX {{amount|ugx}} for {{reference}}. Thank you."
+    player.manage("PATCH", "/settings", {"receipts": {"collection": {"en": text}}})
+    player.manage("GET", "/settings")
+    player.manage("PATCH", "/settings", {"receipts": {"collection": {"en": "Paid by {{name}}"}}})
 
 
 def play_webhooks(player: Player) -> None:

@@ -87,12 +87,24 @@ def _one_of_each(services: Services, clock: MovableClock) -> Iterator[Event]:
         for payout_id in services.payout_sender.claim(1):
             services.payout_sender.advance(payout_id)
         work(services, clock, 1)
+    large = ({"phone_number": "+256770000000", "amount": 900_000, "reference": "E-18"},)
+    order = CreatePayout("wages-48", items=large, send_at=clock.now() + timedelta(days=2))
+    later = services.payouts.create(order, maker).payout
+    services.payouts.approve(ApprovePayout(later.payout_id), approver)
+    clock.advance(2 * 86_400)
+    for payout_id in services.payout_sender.claim(1):
+        services.payout_sender.advance(payout_id)
     session = services.api_sessions.begin(BeginSession(PHONE, shop.code), call)
     services.api_sessions.end(NameSession(session.session_id), call)
     expiring = CreateApiKey(expires_at=clock.now() + timedelta(days=10), name="Till 4")
     key = services.api_keys.create(expiring, call)
     clock.advance(4 * 86_400)
     services.key_expiry_notices.write()
+    services.runtime.request_recorder.count(
+        key.id, clock.now(), "GET /api/balance", 403, "ADDRESS_NOT_ALLOWED", "balance:read", "198.51.100.7"
+    )
+    services.runtime.request_recorder.write()
+    services.key_address_notices.write()
     services.api_keys.delete(DeleteApiKey(key.id), call)
     with Receiver(lambda _: 410) as receiver:
         webhook = subscribe(services, call, receiver.url)

@@ -19,12 +19,14 @@ from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.services.clients.key_messages import SCOPES, CreateApiKey, DeleteApiKey
 from ussd_server.services.clients.messages import CreateUser, LogIn
+from ussd_server.services.incoming.messages import PutPaymentCode, SetPrefix
+from ussd_server.services.sms.outbox import queue_sms
 
 _CALLS_OF_A_CREDENTIAL = 95
 
 
 class SeededClient:
-    """A client with money, a menu on a code, a session, a succeeded payment, a webhook and its events.
+    """A client with money, a menu on a code, a session, a succeeded payment, a message, a webhook and its events.
 
     `ids` has a name of the client's own for every variable that a path can hold; `key` and `token` are the headers that
     are sent at present, `secrets` what must never come back.
@@ -50,6 +52,10 @@ class SeededClient:
         webhook = {"url": "http://127.0.0.1:9999/events"}
         self.ids["webhook_id"] = self._make("/api/webhooks", webhook)["id"]
         self.ids["event_id"] = self.ask("GET", "/api/events").json["data"]["items"][0]["id"]
+        services.payment_codes.set_prefix(SetPrefix(self.client_id, name[:6]), OPERATOR)
+        code = f"{name[:6].upper()}1"
+        self.ids["code"] = services.payment_codes.put(PutPaymentCode(code, "Fees"), self.shop.call).code
+        self.ids["message_id"] = queue_sms(self.client_id, PHONE, "Ready", f"message-{name}", clock.now())
         self.ids["api_key_id"] = self._make("/api/clients/api-keys", {})["id"]
         self.ids["request_id"] = f"request-of-{name}"
         self.ask("POST", "/api/clients/api-keys", json={}, headers={"X-Request-Id": self.ids["request_id"]})

@@ -196,7 +196,8 @@ def test_a_strange_name_in_a_path_is_refused_everywhere(
 ) -> None:
     chance = random.Random(SEED)
     for rule in stated_rules(app):
-        names = chance.sample(STRANGE_NAMES, TRIES)
+        # PostgreSQL takes no NUL, whatever the others do.
+        names = ["%00", *chance.sample(STRANGE_NAMES[1:], TRIES - 1)]
         for variable, method, name in itertools.product(rule.arguments, methods_of(rule), names):
             path = rule.rule.replace(f"<{variable}>", name if "%" in name else quote(name))
             takes = route_of(app, rule).takes

@@ -115,6 +115,6 @@ def test_no_failover_loses_or_doubles_a_payment(operated: Operated, tmp_path: Pa
     assert {len(transactions) for transactions in crowd.paid.values()} == {1}
     assert {(reference, *transactions) for reference, transactions in crowd.paid.items()} == {row[:2] for row in rows}
     assert sorted(operated.provider.paid()) == sorted(row[2] for row in rows)
-    assert installed.deployment.ask("check")["ok"]
+    assert installed.deployment.ask("check", "--full")["ok"]
     for row in table:
         print(f"| {row.kind} | {row.closed_seconds:.1f} | {row.refused} | 0 | 0 |")

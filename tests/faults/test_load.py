@@ -101,4 +101,4 @@ def kill(service: Service, program: str) -> None:
 
 def is_sound(service: Service) -> bool:
     """What `ussd-server check` says of the service's books."""
-    return bool(json.loads(run_command("check", "--json", env=environment(service.folder)).stdout)["ok"])
+    return bool(json.loads(run_command("check", "--full", "--json", env=environment(service.folder)).stdout)["ok"])

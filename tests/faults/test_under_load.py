@@ -81,7 +81,7 @@ def test_a_web_process_that_is_killed_takes_only_its_own_calls_along(
         "one for each hand that was being served"
     )
     assert_paid_once(crowd, postgres)
-    assert installed.deployment.ask("check")["ok"]
+    assert installed.deployment.ask("check", "--full")["ok"]
 
 
 def test_reloads_and_a_rolling_restart_refuse_no_caller(
@@ -99,7 +99,7 @@ def test_reloads_and_a_rolling_restart_refuse_no_caller(
             served(crowd)
     assert crowd.statuses() == {201}
     assert_paid_once(crowd, postgres)
-    assert installed.deployment.ask("check")["ok"]
+    assert installed.deployment.ask("check", "--full")["ok"]
 
 
 def test_a_database_that_is_away_loses_nothing_and_needs_no_restart(
@@ -117,4 +117,4 @@ def test_a_database_that_is_away_loses_nothing_and_needs_no_restart(
     assert {answer.retry_after for answer in crowd.answers if answer.status == 503} <= {"1", "2"}
     assert [serving(installed, machine) for machine in range(2)] == processes
     assert_paid_once(crowd, postgres)
-    assert installed.deployment.ask("check")["ok"]
+    assert installed.deployment.ask("check", "--full")["ok"]

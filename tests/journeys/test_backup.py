@@ -50,7 +50,7 @@ def rows(connection: Any) -> dict[str, list[str]]:
 def check(url: str, folder: Path) -> str:
     """What `ussd-server check` says of a database."""
     settings = {"USSD_DATABASE_URL": url, "USSD_SECRETS_FILE": str(folder / "secrets.json")}
-    return run_command("check", env=environment(folder, **settings)).stdout
+    return run_command("check", "--full", env=environment(folder, **settings)).stdout
 
 
 @pytest.mark.parametrize("database_url", ["postgres"], indirect=True)

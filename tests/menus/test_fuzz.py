@@ -254,6 +254,7 @@ class Author:
                     "on_error": self.branch(),
                 },
                 {"type": "lookup_name", "of": "vars.p", "var": "t", "goto": "GOTO"},
+                {"type": "sms", "to": "vars.p", "text": self.text(), "goto": "GOTO"},
                 {
                     "type": "http",
                     "method": "POST",

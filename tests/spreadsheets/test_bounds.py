@@ -46,6 +46,10 @@ def test_a_number_format_is_judged_once_for_all_its_cell_styles(monkeypatch: pyt
     assert judged == ["yyyy-mm-dd"]
 
 
+def test_more_cell_styles_than_any_workbook_has_are_refused_before_they_fill_the_memory() -> None:
+    assert refusal(styled(["yyyy-mm-dd"], cell_styles=70_000)) == DAMAGED
+
+
 @pytest.mark.parametrize("compression", [ZIP_BZIP2, ZIP_LZMA])
 def test_a_part_in_a_compression_that_no_spreadsheet_program_uses_is_refused(compression: int) -> None:
     assert refusal(raw_workbook(b"<row><c><v>1</v></c></row>", compression=compression)) == DAMAGED

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flask import Request, current_app, g, request
 
 from schemas.envelopes import is_management
+from ussd_server import spans
 from ussd_server.context import request_id_from
 from ussd_server.logs import now_about
 
@@ -23,13 +24,15 @@ EXTENSION = "ussd_server"
 class CurrentRequest:
     """One call: its request, and what its response and its log line need. Authentication and refusals add to it.
 
-    `is_management`: the path is one of the key-management endpoints. `began` is a reading of the monotonic clock.
+    `is_management`: the path is one of the key-management endpoints. `began` is a reading of the monotonic clock;
+    `span` is None while no spans are exported.
     """
 
     request: Request
     request_id: str
     is_management: bool
     began: float = field(default_factory=time.perf_counter)
+    span: Any = None
     client_id: str | None = None
     key_id: str | None = None
     code: str = "OK"
@@ -49,6 +52,9 @@ def begin_request() -> CurrentRequest:
     request_id = request_id_from(given.headers.get("X-Request-Id"))
     now_about(request_id=request_id, traceparent=given.headers.get("traceparent"))
     current = g.current_request = CurrentRequest(given, request_id, is_management(given.environ["PATH_INFO"]))
+    # Probes and measurements come all the time and belong to nothing.
+    if spans.tracer is not None and given.blueprint != "ops":
+        current.span = spans.begin_call(given.endpoint or "unknown")
     return current
 
 

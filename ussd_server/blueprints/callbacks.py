@@ -1,19 +1,73 @@
-"""Receives the callbacks of providers. The path is the credential; every callback gets the same reply at once."""
+"""Receives what providers and the sender of messages send.
+
+The path is the credential; a notice of money is signed, too.
+"""
 
 from __future__ import annotations
 
+from typing import Any
+
+import orjson
 from flask import Blueprint, Response, request
 
+from schemas.envelopes import Body, success_envelope
+from schemas.incoming import CheckPaymentBody, NotifyPaymentBody
+from ussd_server.api.bodies import load, parse_object
 from ussd_server.api.endpoints import speaks
-from ussd_server.api.requests import services
+from ussd_server.api.requests import current_request, services
+from ussd_server.context import Caller, CallerKind, RequestContext
+from ussd_server.services.incoming.messages import CheckPayment, NotifiedPayment, NotifyPayment, PaymentCheck
 from ussd_server.services.settlement.messages import Callback
+from ussd_server.wire import writer
 
 callbacks = Blueprint("callbacks", __name__)
+
+_CHECK, _NOTICE = CheckPaymentBody(), NotifyPaymentBody()
+_write_check, _write_notified = writer(PaymentCheck), writer(NotifiedPayment)
 
 
 @callbacks.route("/callbacks/<provider>/<callback_secret>", methods=["PUT", "POST"])
 @speaks("application/json")
 def receive_callback(provider: str, callback_secret: str) -> Response:
-    """A report of MTN or Airtel about a payment. The service queries the provider for the status. 404: unknown path."""
-    services().callbacks.receive(Callback(provider, callback_secret, request.get_data()))
+    """A report of MTN or Airtel about a payment. The service queries the provider for the status. 404: unknown path.
+
+    The sender of messages reports deliveries here.
+    """
+    callback = Callback(provider, callback_secret, request.get_data())
+    if services().sms_reports.come_from(provider):
+        services().sms_reports.receive(callback)
+    else:
+        services().callbacks.receive(callback)
     return Response(b"{}", content_type="application/json")
+
+
+@callbacks.route("/callbacks/<provider>/incoming/<secret>/check", methods=["POST"])
+@speaks("application/json")
+def check_payment(provider: str, secret: str) -> Response:
+    """A provider asks whether a payment code takes a payment, before the payer pays. 404: unknown path."""
+    services().notices.require_path(provider, secret)
+    answer = services().notices.check(CheckPayment(**_parts(_CHECK)))
+    return _reply(answer.message, _write_check(answer))
+
+
+@callbacks.route("/callbacks/<provider>/incoming/<secret>/notify", methods=["POST"])
+@speaks("application/json")
+def notify_payment(provider: str, secret: str) -> Response:
+    """A provider reports a payment with a payment code, signed by Standard Webhooks. It is booked once, or held."""
+    notices = services().notices
+    notices.require_path(provider, secret)
+    headers = {name.lower(): value for name, value in request.headers}
+    notices.require_signature(provider, headers, request.get_data())
+    current = current_request()
+    context = RequestContext(Caller(CallerKind.NOBODY), current.request_id, current.address)
+    answer = notices.notify(NotifyPayment(provider=provider, **_parts(_NOTICE)), context)
+    return _reply(f"The payment is {answer.status}", _write_notified(answer))
+
+
+def _parts(schema: Body) -> dict[str, Any]:
+    parts: dict[str, Any] = load(schema, parse_object(request, request.get_data()))
+    return parts
+
+
+def _reply(message: str, data: Any) -> Response:
+    return Response(orjson.dumps(success_envelope(message, data)), content_type="application/json")

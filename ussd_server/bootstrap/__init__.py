@@ -18,12 +18,18 @@ from ussd_server.services.clients.api_keys import ApiKeyService
 from ussd_server.services.clients.auth import AuthService
 from ussd_server.services.clients.clients import ClientService
 from ussd_server.services.clients.key_reader import ApiKeyReader, KeyExplanationService
+from ussd_server.services.clients.keys.addresses import KeyAddressNotices
 from ussd_server.services.clients.keys.expiry import KeyExpiryNotices
 from ussd_server.services.clients.keys.records import ApiKeyRecordService
 from ussd_server.services.clients.logins import LoginService
+from ussd_server.services.clients.moves import ClientMoves
 from ussd_server.services.clients.password_links import ForgottenPasswordService, PasswordLinkService
 from ussd_server.services.clients.second_factors import SecondFactorService
 from ussd_server.services.clients.team import TeamService
+from ussd_server.services.incoming.booking import IncomingBook
+from ussd_server.services.incoming.codes import PaymentCodeService
+from ussd_server.services.incoming.held import HeldPaymentService
+from ussd_server.services.incoming.notices import NoticeService
 from ussd_server.services.mail.choices import MailService
 from ussd_server.services.mail.outbox import use_mail
 from ussd_server.services.mail.reminders import MailReminders
@@ -62,6 +68,11 @@ from ussd_server.services.sessions.sessions import Sessions
 from ussd_server.services.settlement.provider_callbacks import CallbackService
 from ussd_server.services.settlement.review import ReviewService
 from ussd_server.services.settlement.settlement import Settlement
+from ussd_server.services.sms.outbox import use_sms
+from ussd_server.services.sms.receipts import ReceiptService
+from ussd_server.services.sms.reports import SmsReportService
+from ussd_server.services.sms.sending import SmsSending
+from ussd_server.services.sms.sms import SmsService
 from ussd_server.services.subscribers.history import SubscriberHistoryService
 from ussd_server.services.subscribers.personal_data import PersonalDataService
 from ussd_server.services.transactions.create import TransactionCreator
@@ -96,10 +107,11 @@ class Services:
         self.auth = AuthService(runtime)
         self.clients = ClientService(runtime)
         self.api_keys = ApiKeyService(runtime)
-        self.key_reader = ApiKeyReader(runtime)
         self.request_log = RequestLogService(runtime)
+        self.key_reader = ApiKeyReader(runtime, self.request_log)
         self.key_records = ApiKeyRecordService(runtime, self.key_reader, self.request_log)
         self.key_expiry_notices = KeyExpiryNotices(runtime)
+        self.key_address_notices = KeyAddressNotices(runtime)
         self.key_explanations = KeyExplanationService(runtime)
         self.team = TeamService(runtime)
         self.logins = LoginService(runtime)
@@ -126,8 +138,12 @@ class Services:
         self.refunds = RefundService(runtime, creator)
         self.bank_accounts = BankAccountService(runtime)
         self.bank_settlements = BankSettlementService(runtime, creator, self.balances, self.statements)
+        self.client_moves = ClientMoves(runtime)
+        self.payment_codes = PaymentCodeService(runtime)
+        incoming = IncomingBook(runtime, creator)
+        self.notices = NoticeService(runtime, incoming)
         self.payouts = PayoutService(runtime, creator)
-        self.payout_sender = PayoutSender(runtime, self.subscriber_names)
+        self.payout_sender = PayoutSender(runtime, self.subscriber_names, creator)
         self.settlement = Settlement(runtime)
         self.callbacks = CallbackService(runtime, self.settlement)
         self.reviews = ReviewService(runtime)
@@ -137,6 +153,7 @@ class Services:
         self.provider_statements = ProviderStatementService(runtime)
         self.differences = DifferenceService(runtime, self.reviews)
         self.days = DayService(runtime)
+        self.held_payments = HeldPaymentService(runtime, incoming, self.differences)
         self.recovery = RecoveryService(runtime, creator, self.provider_statements)
 
         # What phones show.
@@ -161,6 +178,10 @@ class Services:
         self.mails = MailService(runtime)
         self.mail_sender = MailSender(runtime, self.password_links)
         self.mail_reminders = MailReminders(runtime)
+        self.sms = SmsService(runtime)
+        self.receipts = ReceiptService(runtime)
+        self.sms_sending = SmsSending(runtime)
+        self.sms_reports = SmsReportService(runtime)
 
         # Operators, and what keeps the service running.
         self.operators = OperatorService(runtime)
@@ -174,6 +195,7 @@ class Services:
                 self.provider_statements,
                 self.bank_settlements,
                 self.balances,
+                self.held_payments,
             ),
         )
         self.history_digests = HistoryDigests(runtime)
@@ -204,4 +226,5 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
     runtime = build_runtime(settings, clock or Clock())
     use_provider_states(runtime.providers.takes_payments)
     use_mail(settings.smtp_url is not None)
+    use_sms(settings.sms is not None)
     return Services(runtime)

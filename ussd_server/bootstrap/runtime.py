@@ -27,6 +27,7 @@ from ussd_server.runtime import Runtime
 from ussd_server.security.credentials import Vault
 from ussd_server.security.key_ring import Keyring
 from ussd_server.security.tokens import Tokens
+from ussd_server.senders.registry import build_sender
 from ussd_server.services.clients.key_cache import KeyCache
 from ussd_server.services.clients.last_uses import LastUses
 from ussd_server.services.leases import Leases
@@ -90,6 +91,7 @@ def build_runtime(settings: Settings, clock: Clock) -> Runtime:
         outages=outages,
         switches=switches,
         providers=providers,
+        sms_sender=build_sender(settings),
         drop_offs=drop_offs,
         leases=leases,
         heartbeat=Heartbeat(leases, providers, drop_offs, clock),

@@ -35,12 +35,15 @@ _COMMANDS = {
     "doctor": "ussd_server.cli.service.doctor",
     "fees": "ussd_server.cli.money.fees",
     "find": "ussd_server.cli.service.find",
+    "incoming": "ussd_server.cli.money.incoming",
     "keys": "ussd_server.cli.clients.keys",
     "mail": "ussd_server.cli.service.mail",
     "menu": "ussd_server.cli.phone.menu",
     "migrate": "ussd_server.cli.service.run",
+    "months": "ussd_server.cli.service.months",
     "operators": "ussd_server.cli.service.operators",
     "reconcile": "ussd_server.cli.money.reconcile",
+    "payment-codes": "ussd_server.cli.money.payment_codes",
     "payouts": "ussd_server.cli.money.payouts",
     "providers": "ussd_server.cli.money.providers",
     "recover": "ussd_server.cli.money.recover",
@@ -73,7 +76,7 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        command: click.Command = getattr(importlib.import_module(_COMMANDS[cmd_name]), cmd_name)
+        command: click.Command = getattr(importlib.import_module(_COMMANDS[cmd_name]), cmd_name.replace("-", "_"))
         add_help(command, cmd_name)
         return command
 

@@ -24,6 +24,7 @@ from ussd_server.api.requests import current_request, services
 from ussd_server.console import charts, formats, links, navigation, tables
 from ussd_server.console.session import csrf_token, has_csrf_token, is_idle, keep_form
 from ussd_server.context import Caller, CallerKind, RequestContext, SignedInPerson
+from ussd_server.languages import current_language, marked, use_language
 from ussd_server.status import Code, ServiceError
 
 FOLDER = Path(__file__).parent
@@ -36,7 +37,7 @@ _HEADERS = {
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
-_MAY_NOT = "Your role does not allow this."
+_MAY_NOT = marked("Your role does not allow this.")
 _NOBODY = Caller(CallerKind.NOBODY)
 _ADVICE = {
     400: ("This could not be read", "Go back, change what you entered and send it again."),
@@ -45,12 +46,15 @@ _ADVICE = {
     413: ("Too large", "Send a smaller file."),
     429: ("Too many requests", "Wait a moment and load the page again."),
     500: ("Something went wrong", "The fault is ours and is logged. Support finds it by the request id."),
-    503: ("The service is not available", "A part of the service is away. Nothing was lost; load the page again soon."),
+    503: (
+        "The service is not available",
+        "A part of the service is away. Nothing was lost; load the page again soon.",
+    ),
 }
 TOO_OLD = ServiceError(Code.INVALID_REQUEST, "This form was too old. Please fill it in again.")
 FRESH_CODE = "fresh_code"
 """The field of a form with a fresh code."""
-NO_PAGE = "There is no page at this address."
+NO_PAGE = marked("There is no page at this address.")
 Who = Literal["client", "operator", "person", "public"]
 """For whom a page is."""
 _View = TypeVar("_View", bound=Callable[..., Any])
@@ -177,7 +181,7 @@ def _ask_for_fresh_code(context: RequestContext) -> Response | None:
 
 def error_page(error: ServiceError) -> Response:
     """The page that shows `error`, in the layout of the person who signed in, if there is one."""
-    title, advice = _ADVICE.get(error.code.http_status, ("This did not work", ""))
+    title, advice = _ADVICE.get(error.code.http_status, (marked("This did not work"), ""))
     shown = render_template(
         "console/error.html",
         layout="console/layout.html" if g.get("person") else "console/bare.html",
@@ -254,6 +258,7 @@ def _admit(*, is_public: bool) -> SignedInPerson | None:
         _count_request(person.caller)
         current_request().client_id = person.caller.client_id
         g.person = person
+        use_language(person.language or current_language())
     return person
 
 

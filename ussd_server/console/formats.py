@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 from markupsafe import Markup
 
+from ussd_server.languages import gettext
 from ussd_server.providers.registry import short_name
 from ussd_server.services.reports.messages import HourOfPayments
 from ussd_server.values import KAMPALA, iso_milliseconds, written_amount
@@ -21,20 +22,29 @@ LANGUAGES = {"en": "English", "lg": "Luganda", "sw": "Swahili", "fr": "French", 
 _TONES = {
     "good": {
         "active", "available", "completed", "delivered", "published", "ready", "succeeded", "up", "enabled", "ok",
-        "same",
+        "same", "booked",
     },
     "bad": {
         "cancelled", "dead", "deleted", "error", "exhausted", "failed", "failing", "invalid", "silent", "unavailable",
     },
     "warn": {
         "ambiguous", "degraded", "different", "disabled", "expired", "low", "needs_review", "partial", "reversed",
-        "review", "switched_off",
+        "review", "switched_off", "held",
     },
     "wait": {
         "accepted", "approved", "created", "draft", "open", "pending", "processing", "queued", "running", "sent",
         "submitted", "waiting", "invited",
     },
 }  # fmt: skip
+STATUS_WORDS = frozenset(word.replace("_", " ") for words in _TONES.values() for word in words) | {
+    "address refused", "admin", "answered", "api key", "broken", "channel", "client", "closed", "collection",
+    "confirmed", "deposit", "developer", "difference", "disbursement", "ended", "ended by client", "ended by user",
+    "event", "importing", "invalidated", "key", "lost", "menu", "name not found", "no answer", "no connection",
+    "operator", "over limit", "owner", "payment", "payout", "person", "refund", "removed", "request", "session",
+    "settlement", "similar", "stored", "timed out", "timeout", "too large", "transaction", "transfer", "unknown",
+    "viewer", "webhook",
+}  # fmt: skip
+"""The words of lists that are translated: states, types, kinds and roles."""
 
 
 def money(cents: int | None) -> Markup:
@@ -47,7 +57,7 @@ def money(cents: int | None) -> Markup:
 def moment(value: datetime | str | None, missing: str = "never") -> Markup:
     """A moment in Kampala's time, with UTC where the pointer rests on it."""
     if not value:
-        return Markup('<span class="muted">{}</span>').format(missing)
+        return Markup('<span class="muted">{}</span>').format(gettext(missing))
     at = datetime.fromisoformat(value) if isinstance(value, str) else value
     local = at.astimezone(KAMPALA)
     return Markup('<time datetime="{}" title="{} UTC">{}</time>').format(
@@ -60,10 +70,16 @@ def local_time(value: datetime) -> str:
     return value.astimezone(KAMPALA).strftime("%H:%M")
 
 
+def translated(text: str) -> str:
+    """A text in the language of the page. A list's word may begin with a capital that the catalog does not have."""
+    found, word = gettext(text), text.lower()
+    return gettext(word).capitalize() if found == text and gettext(word) != word else found
+
+
 def status(word: str) -> Markup:
     """A status as a badge. Its colour repeats what the word says."""
     tone = next((tone for tone, words in _TONES.items() if word.lower() in words), "plain")
-    return Markup('<span class="badge {}">{}</span>').format(tone, word.replace("_", " ").lower())
+    return Markup('<span class="badge {}">{}</span>').format(tone, gettext(word.replace("_", " ").lower()))
 
 
 def provider_name(name: str | None) -> str:
@@ -130,6 +146,7 @@ def hourly(hours: Iterable[HourOfPayments], name: str) -> list[tuple[str, float]
 
 
 FILTERS: dict[str, Callable[..., Any]] = {
+    "translated": translated,
     "money": money,
     "moment": moment,
     "local_time": local_time,

@@ -14,6 +14,7 @@ from ussd_server.services.clients.messages import ClientView
 _PAGES = {
     "transaction": ("show_transaction", "transaction_id"),
     "session": ("show_session", "session_id"),
+    "message": ("show_message", "message_id"),
     "event": ("show_event", "event_id"),
     "key": ("show_api_key", "api_key_id"),
     "payout": ("show_payout", "payout_id"),
@@ -21,6 +22,7 @@ _PAGES = {
     "webhook": ("show_webhook", "webhook_id"),
     "person": ("show_person", "user_id"),
     "subscriber": ("show_subscriber", "phone_number"),
+    "payment_code": ("show_payment_code", "code"),
 }
 _PAGES_OF_OPERATORS = {
     "transaction": ("show_any_transaction", "transaction_id"),
@@ -32,6 +34,7 @@ _PAGES_OF_OPERATORS = {
     "channel": ("show_channel", "channel_id"),
     "difference": ("show_difference", "difference_id"),
     "statement": ("show_reconciliation", "statement_id"),
+    "incoming": ("show_incoming", "incoming_id"),
 }
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from flask import current_app, request, url_for
 
 from ussd_server.context import RequestContext, SignedInPerson
+from ussd_server.languages import gettext
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,7 @@ _GROUPS: Sequence[tuple[str, Sequence[NavigationItem]]] = (
         (
             NavigationItem("Transactions", "list_transactions", "transactions:read"),
             NavigationItem("Payouts", "list_payouts", "payouts:read"),
+            NavigationItem("Payment codes", "list_payment_codes", "collection:read"),
             NavigationItem("Statements", "show_statement", "statements:read"),
             NavigationItem("Daily report", "show_report", "statements:read"),
             NavigationItem("Bank account", "show_bank_account", "statements:read"),
@@ -37,6 +39,7 @@ _GROUPS: Sequence[tuple[str, Sequence[NavigationItem]]] = (
             NavigationItem("Phone", "show_phone", "ussd:write"),
             NavigationItem("Menus", "list_menus", "menus:read"),
             NavigationItem("Sessions", "list_sessions", "ussd:read"),
+            NavigationItem("Messages", "list_messages", "messages:read"),
         ),
     ),
     (
@@ -64,6 +67,7 @@ _OF_OPERATORS: Sequence[tuple[str, Sequence[NavigationItem]]] = (
         (
             NavigationItem("Reviews", "list_reviews"),
             NavigationItem("Proposals", "list_proposals"),
+            NavigationItem("Held payments", "list_incoming"),
             NavigationItem("Reconciliation", "list_reconciliations"),
             NavigationItem("Differences", "list_differences"),
             NavigationItem("Days", "list_days"),
@@ -99,7 +103,7 @@ def groups_for(person: SignedInPerson) -> list[tuple[str, list[ShownItem]]]:
     """The groups that this person may see, each with its pages. A page that does not exist is left out."""
     may = RequestContext(person.caller).may
     groups = [
-        (title, [_shown(item) for item in items if _exists(item) and (item.needs is None or may(item.needs))])
+        (gettext(title), [_shown(item) for item in items if _exists(item) and (item.needs is None or may(item.needs))])
         for title, items in (_OF_OPERATORS if person.is_operator else _GROUPS)
     ]
     return [(title, items) for title, items in groups if items]
@@ -113,4 +117,4 @@ def _shown(item: NavigationItem) -> ShownItem:
     address = url_for(f"console.{item.view}")
     is_root = address in (url_for("console.show_overview"), url_for("console.show_operator_overview"))
     is_current = request.path == address or (not is_root and request.path.startswith(f"{address}/"))
-    return ShownItem(item.title, address, is_current)
+    return ShownItem(gettext(item.title), address, is_current)

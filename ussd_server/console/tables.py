@@ -13,6 +13,7 @@ from flask import Response, render_template, request
 
 from ussd_server.api.requests import services
 from ussd_server.console import formats
+from ussd_server.languages import ENGLISH, use_language
 from ussd_server.spreadsheets.cells import csv_parts
 from ussd_server.values import KAMPALA, shillings
 
@@ -107,6 +108,9 @@ class DataTable:
 def show_table(template: str, table: DataTable, **shown: Any) -> Response:
     """Answer with the table: as the page `template`, or as CSV or JSON where the URL has `format=csv` or `json`."""
     wanted = request.args.get("format")
+    if wanted:
+        # Programs read files: their words are the same for every person.
+        use_language(ENGLISH)
     if wanted == "json":
         items = [{column.name: column.written(row) for column in table.file_columns} for row in table.rows]
         response = Response(

@@ -5,20 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ussd_server.console.formats import duration, provider_name
+from ussd_server.languages import gettext
 from ussd_server.services.transactions.messages import Source, TransactionChange, TransactionHistory, TransactionStatus
 
 _TITLES = {
     TransactionStatus.CREATED: "Recorded here",
-    TransactionStatus.SUBMITTED: "Sent to {provider}",
-    TransactionStatus.PENDING: "{provider} accepted it and has not finished it",
-    TransactionStatus.AMBIGUOUS: "{provider} does not say what became of it",
+    TransactionStatus.SUBMITTED: "Sent to %(provider)s",
+    TransactionStatus.PENDING: "%(provider)s accepted it and has not finished it",
+    TransactionStatus.AMBIGUOUS: "%(provider)s does not say what became of it",
     TransactionStatus.SUCCEEDED: "Succeeded",
     TransactionStatus.FAILED: "Failed",
     TransactionStatus.REVERSED: "All of it was given back",
 }
 _SOURCES = {
     Source.SUBMIT: "the request",
-    Source.CALLBACK: "a callback of {provider}, which we checked",
+    Source.CALLBACK: "a callback of %(provider)s, which we checked",
     Source.POLL: "a status query",
     Source.OPERATOR: "an operator",
 }
@@ -37,16 +38,16 @@ class TimelineStep:
 
 def timeline_of(view: TransactionHistory) -> tuple[TimelineStep, ...]:
     """The steps of a transaction, the first one first."""
-    provider, steps, before = provider_name(view.provider) or "the provider", [], None
+    provider, steps, before = provider_name(view.provider) or gettext("the provider"), [], None
     for change in view.events:
-        title = _TITLES[change.status].format(provider=provider)
+        title = gettext(_TITLES[change.status], provider=provider)
         if change.status is TransactionStatus.PENDING and view.type == "collection":
-            title = f"{provider} accepted it and waits for the payer"
+            title = gettext("%(provider)s accepted it and waits for the payer", provider=provider)
         steps.append(
             TimelineStep(
                 change,
                 title,
-                _SOURCES[change.source].format(provider=provider),
+                gettext(_SOURCES[change.source], provider=provider),
                 _facts(change, provider),
                 duration((change.created_at - before).total_seconds()) if before else "",
             )
@@ -58,18 +59,19 @@ def timeline_of(view: TransactionHistory) -> tuple[TimelineStep, ...]:
 def _facts(change: TransactionChange, provider: str) -> tuple[str, ...]:
     detail, facts = change.detail, []
     if detail.sent:
-        what = "The payment was sent" if detail.sent == "payment" else "A status query was sent"
-        facts.append(what + (f", attempt {detail.attempt}" if detail.attempt else ""))
+        what = gettext("The payment was sent" if detail.sent == "payment" else "A status query was sent")
+        attempt = gettext(", attempt %(number)s", number=detail.attempt) if detail.attempt else ""
+        facts.append(what + attempt)
     elif detail.attempt:
-        facts.append(f"Attempt {detail.attempt}")
+        facts.append(gettext("Attempt %(number)s", number=detail.attempt))
     if detail.left_machine is False:
-        facts.append("Not sent yet")
+        facts.append(gettext("Not sent yet"))
     if detail.provider_code:
-        facts.append(f"{provider} answered {detail.provider_code}")
+        facts.append(gettext("%(provider)s answered %(code)s", provider=provider, code=detail.provider_code))
     if detail.code and detail.code != change.status.upper():
-        facts.append(f"Our code is {detail.code}")
+        facts.append(gettext("Our code is %(code)s", code=detail.code))
     if detail.took_ms is not None:
-        facts.append(f"The call took {detail.took_ms:,} ms")
+        facts.append(gettext("The call took %(ms)s ms", ms=f"{detail.took_ms:,}"))
     if detail.note:
         facts.append(detail.note)
     return tuple(facts)

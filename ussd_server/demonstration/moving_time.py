@@ -11,6 +11,7 @@ from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import dialect
 from ussd_server.services.payouts.sending import PayoutSender
 from ussd_server.services.settlement.settlement import Settlement
+from ussd_server.services.transactions.create import TransactionCreator
 
 _DAY = timedelta(hours=24)
 _AT_ONCE = 50
@@ -31,7 +32,7 @@ class MovingTime:
         # A day is made in seconds, and the limiter counts by the real time.
         hurried = replace(services.runtime, within_pace=_within_any_pace)
         self._settlement = Settlement(hurried)
-        self._sender = PayoutSender(hurried, services.subscriber_names)
+        self._sender = PayoutSender(hurried, services.subscriber_names, TransactionCreator(hurried))
 
     def end_interrupted(self) -> None:
         """Set the service's time right where an earlier process died while it moved it."""

@@ -11,7 +11,8 @@ class Client(Table):
     """A company that calls the API. Every call of an inactive client is refused.
 
     `requires_second_factor`: its people do nothing before they have one. Null means no. `counts_readers`: people who
-    read the secret of a key count as people behind it.
+    read the secret of a key count as people behind it. `moved_at` is when it was exported to another installation;
+    it ends here. `imported_at` is when it came from another one.
     """
 
     id = IdField(primary_key=True)
@@ -19,6 +20,8 @@ class Client(Table):
     is_active = BooleanField()
     requires_second_factor = BooleanField(null=True)
     counts_readers = BooleanField(default=False)
+    moved_at = MomentField(null=True)
+    imported_at = MomentField(null=True)
     created_at = MomentField()
     updated_at = MomentField()
 
@@ -30,7 +33,8 @@ class User(Table):
     """A person of a client. `role` is owner, admin, developer or viewer; `password_hash` is argon2id.
 
     `link_seen_by` and `password_seen_by` are ids of the people who could have opened the present password link, and the
-    link that set the present password; null for a link by mail and for a password that an operator set.
+    link that set the present password; null for a link by mail and for a password that an operator set. The
+    person chose `language` for pages and mails.
     """
 
     id = IdField(primary_key=True)
@@ -43,6 +47,7 @@ class User(Table):
     updated_at = MomentField()
     link_seen_by = PeopleField(null=True)
     password_seen_by = PeopleField(null=True)
+    language = TextField(null=True)
 
     class Meta:
         table_name = "users"

@@ -19,8 +19,9 @@ class Event(Table):
 
     `object_id` is what it is about; events of one object are sent in the order of `sequence`, which counts from 1
     without gaps for each object. `payload` is what the client receives; of a transaction, the first event has its
-    record without nulls, and later ones have only what differs from it. `format` says how it is stored. The database
-    puts every new event into `PendingEvent`.
+    record without nulls, and later ones have only what differs from it. `format` says how it is stored. `traceparent`
+    is that of the call which made the object; a transaction's own row has it. The database puts every new event into
+    `PendingEvent`.
     """
 
     id = IdField(primary_key=True)
@@ -31,6 +32,7 @@ class Event(Table):
     format = IntegerField(default=EVENT_FORMAT)
     payload = JsonField()
     created_at = MomentField()
+    traceparent = TextField(null=True)
 
     class Meta:
         table_name = "events"

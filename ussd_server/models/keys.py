@@ -102,7 +102,10 @@ class ApiRequest(Table):
 
 
 class KeyUsage(Table):
-    """How often a key called an endpoint with one result on a day in Kampala. `scope` is what the endpoint needs."""
+    """How often a key called an endpoint with one result on a day in Kampala, and when and from where it did so last.
+
+    `scope` is what the endpoint needs.
+    """
 
     key_id = IdField()
     day = TextField()
@@ -111,6 +114,8 @@ class KeyUsage(Table):
     code = TextField()
     scope = TextField()
     count = BigIntegerField()
+    last_at = MomentField()
+    last_address = TextField()
 
     class Meta:
         table_name = "key_usage"

@@ -24,7 +24,10 @@ class WorkerHeartbeat(Table):
 
 
 class Examination(Table):
-    """The last one of its kind, `doctor` or `check`. `operator` is empty for one that a command ran."""
+    """The last one of its kind, `doctor`, `check` or `full_check`. `operator` is empty for one that a command ran.
+
+    A check that looked at everything, to its end, and found nothing is kept as `full_check` too.
+    """
 
     kind = TextField(primary_key=True)
     ended_at = MomentField()

@@ -11,7 +11,7 @@ class Operator(Table):
     """A person who runs the server and signs in to the console.
 
     `factor_sealed` is the encrypted secret of the second factor; `last_step` the number of the last 30 seconds whose
-    code was accepted, because a code is accepted once.
+    code was accepted, because a code is accepted once. `language` is the one that the operator chose.
     """
 
     id = IdField(primary_key=True)
@@ -22,6 +22,7 @@ class Operator(Table):
     is_active = BooleanField()
     created_at = MomentField()
     updated_at = MomentField()
+    language = TextField(null=True)
 
     class Meta:
         table_name = "operators"

@@ -16,7 +16,8 @@ class Payout(Table):
     send rows of an approved payout. `items_digest` is that of the judged rows; `draft_digest` and `approval_digest`
     bind it to the people, under a master key. A cancelled draft has no `draft_digest`. `replaced_by` is the corrected
     draft of the same reference that took the place of this one; a reference belongs to one payout that was not
-    replaced.
+    replaced. `send_at` is the time before which nothing is sent; null for at once. `reserved_at` is when its money was
+    reserved, `needs_money_at` when it was due and its money was missing, `key_id` the API key that approved it.
     """
 
     id = IdField(primary_key=True)
@@ -46,6 +47,11 @@ class Payout(Table):
     draft_digest = TextField(null=True)
     approval_digest = TextField(null=True)
     replaced_by = IdField(null=True)
+    send_at = MomentField(null=True)
+    reserved_at = MomentField(null=True)
+    needs_money_at = MomentField(null=True)
+    key_id = IdField(null=True)
+    traceparent = TextField(null=True)
 
     class Meta:
         table_name = "payouts"

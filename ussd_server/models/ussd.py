@@ -121,6 +121,7 @@ class UssdSession(Table):
     expires_at = MomentField()
     due_at = MomentField()
     ended_at = MomentField(null=True)
+    traceparent = TextField(null=True)
 
     class Meta:
         table_name = "ussd_sessions"

@@ -1,12 +1,16 @@
-"""Signatures of requests to clients' servers, by the Standard Webhooks specification."""
+"""Signatures of requests to clients' servers, and of notices of providers, by the Standard Webhooks specification."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hmac
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 
 from standardwebhooks import Webhook
+
+_TOLERANCE_SECONDS = 300
+_MOST_SIGNATURES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,3 +32,20 @@ class Signature:
             "webhook-timestamp": str(int(self.at.timestamp())),
             "webhook-signature": " ".join(Webhook(secret).sign(self.call_id, self.at, text) for secret in self.secrets),
         }
+
+
+def is_signed(headers: Mapping[str, str], body: bytes, secrets: Sequence[str], now: datetime) -> bool:
+    """Whether one of the secrets signed a body, within five minutes before or after `now`."""
+    call_id, seconds, given = (headers.get(f"webhook-{name}", "") for name in ("id", "timestamp", "signature"))
+    if not call_id or not seconds.isascii() or not seconds.isdigit() or len(seconds) > 12:
+        return False
+    if abs(now.timestamp() - int(seconds)) > _TOLERANCE_SECONDS:
+        return False
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        return False
+    at = datetime.fromtimestamp(int(seconds), UTC)
+    expected = [Webhook(secret).sign(call_id, at, text).encode() for secret in secrets]
+    signatures = [signature.encode() for signature in given.split(" ")[:_MOST_SIGNATURES]]
+    return any(hmac.compare_digest(mine, theirs) for mine in expected for theirs in signatures)

@@ -27,6 +27,7 @@ from ussd_server.outbound.bounded_network import (
     Resolve,
     resolve_name,
 )
+from ussd_server.spans import request_span
 
 _BODY_MAX_BYTES = 64 * 1024
 # A chunk of one byte takes six bytes on the wire. Beyond eightfold, the sender wastes our time.
@@ -154,18 +155,21 @@ class Transport:
             "Accept-Encoding": "identity",
             "User-Agent": "ussd-server",
             "Content-Length": str(len(body)),
-            **trace_headers(),
         } | headers
         if method == "GET" and not body:
             del headers["Content-Length"]
         timeouts = {"pool": self._progress.remaining(), "connect": CONNECT_SECONDS}
-        with self._pool().stream(
-            method,
-            httpcore2.URL(scheme=target.scheme, host=target.host, port=target.port, target=target.path),
-            headers=list(headers.items()),
-            content=body,
-            extensions={"timeout": timeouts},
-        ) as response:
+        with (
+            request_span(method, target.host) as result,
+            self._pool().stream(
+                method,
+                httpcore2.URL(scheme=target.scheme, host=target.host, port=target.port, target=target.path),
+                headers=list((headers | trace_headers()).items()),
+                content=body,
+                extensions={"timeout": timeouts},
+            ) as response,
+        ):
+            result["http.response.status_code"] = response.status
             names = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers}
             received, trouble = self._read_body(response, max_body_bytes)
             return HttpExchange(SendState.ANSWERED, response.status, names, received, trouble is None, trouble)

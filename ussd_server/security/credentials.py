@@ -35,9 +35,9 @@ _NONCE_BYTES = 12
 _cipher = lru_cache(maxsize=16)(AESGCM)
 
 
-def new_apikey() -> str:
-    """A fresh `apikey`: `uk`, 16 random letters and digits, and a checksum of 4."""
-    body = _KEY_PREFIX + _random_text(_KEY_RANDOM)
+def new_apikey(cell: str = "") -> str:
+    """A fresh `apikey`: `uk`, the letter of the cell, 16 random letters and digits, and a checksum of 4."""
+    body = _KEY_PREFIX + cell + _random_text(_KEY_RANDOM)
     return body + _checksum(body, _KEY_CHECKSUM)
 
 

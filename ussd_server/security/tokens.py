@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
 from dataclasses import dataclass
@@ -129,11 +130,31 @@ class Tokens:
 
     def callback_path(self, provider: str) -> str:
         """The path at which a provider may call back: a credential, made from the newest key."""
-        return f"/callbacks/{provider}/{_callback_secret(self._keyring.newest(Ring.SIGNING).material, provider)}"
+        return f"/callbacks/{provider}/{self._path_secret(f'callback/{provider}')}"
 
     def is_callback_secret(self, provider: str, given: str) -> bool:
         """Whether `given` was made from any of our keys: providers keep an address for long."""
-        secrets = [_callback_secret(material, provider) for material in self._keyring.all_materials(Ring.SIGNING)]
+        return self._is_secret(f"callback/{provider}", given)
+
+    def incoming_path(self, provider: str) -> str:
+        """The path at which a provider checks and reports payments that payers make by themselves: a credential."""
+        return f"/callbacks/{provider}/incoming/{self._path_secret(f'incoming/{provider}')}"
+
+    def is_incoming_secret(self, provider: str, given: str) -> bool:
+        """Whether `given` was made from any of our keys for the incoming payments of a provider."""
+        return self._is_secret(f"incoming/{provider}", given)
+
+    def incoming_signing_secrets(self, provider: str) -> list[str]:
+        """The Standard Webhooks secrets that a provider may sign its notices with, the newest last."""
+        purpose = f"incoming-signature/{provider}".encode()
+        digests = [hmac.digest(key, purpose, "sha256") for key in self._keyring.all_materials(Ring.SIGNING)]
+        return [f"whsec_{base64.b64encode(digest).decode()}" for digest in digests]
+
+    def _path_secret(self, purpose: str) -> str:
+        return _secret_of(self._keyring.newest(Ring.SIGNING).material, purpose)
+
+    def _is_secret(self, purpose: str, given: str) -> bool:
+        secrets = [_secret_of(material, purpose) for material in self._keyring.all_materials(Ring.SIGNING)]
         matches = [hmac.compare_digest(secret.encode(), given.encode()) for secret in secrets]
         return any(matches)
 
@@ -152,5 +173,5 @@ class Tokens:
         )
 
 
-def _callback_secret(material: bytes, provider: str) -> str:
-    return hmac.digest(material, f"callback/{provider}".encode(), "sha256")[:24].hex()
+def _secret_of(material: bytes, purpose: str) -> str:
+    return hmac.digest(material, purpose.encode(), "sha256")[:24].hex()

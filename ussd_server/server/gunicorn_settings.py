@@ -99,6 +99,13 @@ def post_fork(_server: Any, _worker: Any) -> None:
         del sys.modules[name]
 
 
+def worker_exit(_server: Any, _worker: Any) -> None:
+    """Export the last spans."""
+    from ussd_server.spans import end_export
+
+    end_export()
+
+
 def child_exit(_server: Any, worker: Any) -> None:
     """Remove a dead worker's gauges from the metrics, and its connections from the shares."""
     from prometheus_client import multiprocess

@@ -19,7 +19,9 @@ def neutralised(value: object) -> str:
     A leading apostrophe makes what looks like a formula text. Numbers with a sign, phone numbers too, stay as they are.
     """
     text = "" if value is None else str(value)
-    if text.startswith(_FORMULA_STARTS) and not _SIGNED_NUMBER.fullmatch(text):
+    # Some programs remove spaces before a formula.
+    starts_one = text.startswith(_FORMULA_STARTS) or text.lstrip().startswith(_FORMULA_STARTS)
+    if starts_one and not _SIGNED_NUMBER.fullmatch(text):
         return f"'{text}"
     return text
 

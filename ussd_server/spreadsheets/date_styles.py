@@ -10,6 +10,8 @@ from ussd_server.spreadsheets.xml_parts import DAMAGED, Elements, PartReader
 # Excel itself allows 255 characters and some 250 formats. Judging a longer one may take quadratic time.
 _LONGEST_FORMAT = 255
 _MOST_FORMATS = 1000
+# Excel allows 65,490.
+_MOST_STYLES = 65_536
 
 
 class DateStyles(PartReader):
@@ -38,6 +40,8 @@ class DateStyles(PartReader):
             if self._judged[code]:
                 self.found.add(str(self._number))
             self._number += 1
+            if self._number > _MOST_STYLES:
+                raise SpreadsheetError(DAMAGED)
 
     def _end(self, tag: str) -> None:
         self._is_inside &= tag != "cellXfs"

@@ -37,13 +37,16 @@ DeliveryStatus = Literal["waiting", "delivered", "dead", "cancelled"]
 Fault = Literal["payer", "payee", "client", "provider", "service"]
 
 
-HistoryEntryKind = Literal["payment", "refund", "session"]
+HistoryEntryKind = Literal["payment", "refund", "session", "message"]
 
 
 JsonObject = dict[str, Any]
 
 
 NameMatch = Literal["same", "similar", "different", "unknown"]
+
+
+Origin = Literal["client", "ussd", "payer"]
 
 
 PayoutItemState = Literal["ready", "invalid", "queued", "sent", "succeeded", "failed", "cancelled"]
@@ -74,6 +77,12 @@ SessionAction = Literal["continue", "end"]
 
 
 SessionStatus = Literal["active", "completed", "timed_out", "ended_by_user", "ended_by_client", "invalidated", "failed"]
+
+
+SmsProblemCode = Literal["NUMBER_NOT_REACHABLE", "NUMBER_BLOCKED", "NOT_DELIVERED", "SENDER_REFUSED", "SENDER_AWAY"]
+
+
+SmsStatus = Literal["queued", "sent", "delivered", "failed", "unknown"]
 
 
 Source = Literal["submit", "callback", "poll", "operator"]
@@ -160,11 +169,19 @@ class Code(TypedDict):
 
 class CopyPayoutBody(TypedDict):
     reference: str
+    send_at: NotRequired[str | None]
+
+
+class CreateMessageBody(TypedDict):
+    phone_number: str
+    text: str
+    reference: str
 
 
 class CreatePayoutBody(TypedDict):
     reference: str
     description: NotRequired[str | None]
+    send_at: NotRequired[str | None]
     items: list[dict[str, Any]]
 
 
@@ -237,7 +254,9 @@ class Event(TypedDict):
     object_id: str
     sequence: int
     created_at: str
-    data: Transaction | Payout | Session | DeletedApiKey | ExpiringApiKey | WebhookDisabled | WebhookTest
+    data: (
+        Transaction | Payout | Session | DeletedApiKey | ExpiringApiKey | RefusedAddress | WebhookDisabled | WebhookTest
+    )
     deliveries: NotRequired[list[Delivery]]
 
 
@@ -342,11 +361,13 @@ class Page(TypedDict):
     items: (
         list[
             Transaction
-            | Session
             | Payout
+            | Session
             | PayoutItem
             | AuditEvent
+            | PaymentCode
             | Request
+            | Sms
             | ProviderState
             | Webhook
             | HistoryEntry
@@ -361,6 +382,20 @@ class Page(TypedDict):
         | Any
     )
     next_cursor: NotRequired[str | None]
+
+
+class PaymentCode(TypedDict):
+    code: str
+    description: str
+    account: str
+    amount: Amount | None
+    min_amount: Amount | None
+    max_amount: Amount | None
+    expires_at: str | None
+    single_use: bool
+    used_at: str | None
+    created_at: str
+    updated_at: str
 
 
 class Payout(TypedDict):
@@ -381,6 +416,9 @@ class Payout(TypedDict):
     created_at: str
     approved_at: str | None
     completed_at: str | None
+    send_at: str | None
+    reserved_at: str | None
+    needs_money_at: str | None
     states: NotRequired[dict[str, StateSum]]
 
 
@@ -413,6 +451,16 @@ class ProviderState(TypedDict):
     message: str
 
 
+class PutPaymentCodeBody(TypedDict):
+    description: str
+    account: NotRequired[str]
+    amount: NotRequired[Amount | str | None]
+    min_amount: NotRequired[Amount | str | None]
+    max_amount: NotRequired[Amount | str | None]
+    expires_at: NotRequired[str | None]
+    single_use: NotRequired[bool]
+
+
 RedeliverEventsBody = TypedDict(
     "RedeliverEventsBody",
     {
@@ -425,6 +473,15 @@ RedeliverEventsBody = TypedDict(
 
 class Redelivery(TypedDict):
     events: int
+
+
+class RefusedAddress(TypedDict):
+    id: str
+    apikey: str
+    name: str | None
+    day: str
+    address: str
+    refused_at: str
 
 
 ReplayBody = TypedDict(
@@ -517,6 +574,24 @@ class Session(TypedDict):
     transcript: NotRequired[list[Turn]]
 
 
+class Sms(TypedDict):
+    message_id: str
+    reference: str
+    phone_number: str
+    text: str
+    parts: int
+    status: SmsStatus
+    failure: SmsProblem | None
+    transaction_id: str | None
+    created_at: str
+    completed_at: str | None
+
+
+class SmsProblem(TypedDict):
+    code: SmsProblemCode
+    message: str
+
+
 class StateSum(TypedDict):
     count: int
     amount: Amount
@@ -574,6 +649,7 @@ class Transaction(TypedDict):
     refund_of: str | None
     refunded_amount: Amount
     payout_id: str | None
+    origin: Origin
     explanation: NotRequired[str]
     events: NotRequired[list[TransactionChange]]
 

@@ -13,6 +13,7 @@ from ussd_client.models import (
     CheckReport,
     Code,
     CopyPayoutBody,
+    CreateMessageBody,
     CreatePayoutBody,
     CreateRefundBody,
     CreateTransactionBody,
@@ -27,10 +28,12 @@ from ussd_client.models import (
     MenuDocument,
     MenuSummary,
     OwnKey,
+    PaymentCode,
     Payout,
     PayoutItem,
     PayoutItemState,
     PayoutStatus,
+    PutPaymentCodeBody,
     RedeliverEventsBody,
     Redelivery,
     ReplayBody,
@@ -39,6 +42,8 @@ from ussd_client.models import (
     RotateSecretBody,
     Session,
     SessionStatus,
+    Sms,
+    SmsStatus,
     Statement,
     StatementLine,
     Subscriber,
@@ -216,12 +221,46 @@ class Operations(Transport):
         """
         return cast("Balance", self._call("GET", "/api/balance", query={"phone_number": phone_number}))
 
+    def list_payment_codes(self, *, limit: int | None = None, cursor: str | None = None) -> dict[str, Any]:
+        """The codes with which payers pay the client by themselves, newest first.
+
+        Permission: `collection:read`.
+        """
+        return cast("dict[str, Any]", self._call("GET", "/api/payment-codes", query={"limit": limit, "cursor": cursor}))
+
+    def iterate_payment_codes(self, *, limit: int | None = None) -> Iterator[PaymentCode]:
+        """Iterate over all pages of `list_payment_codes`."""
+        return self._pages(lambda cursor: self.list_payment_codes(cursor=cursor, limit=limit))
+
+    def put_payment_code(self, code: str, body: PutPaymentCodeBody) -> PaymentCode:
+        """Create a payment code, or replace what it says. It begins with the prefix that the operator gave the
+        client.
+
+        Permission: `collection:write`.
+        """
+        return cast("PaymentCode", self._call("PUT", "/api/payment-codes/{}", code, body=body))
+
+    def get_payment_code(self, code: str) -> PaymentCode:
+        """One payment code.
+
+        Permission: `collection:read`.
+        """
+        return cast("PaymentCode", self._call("GET", "/api/payment-codes/{}", code))
+
+    def delete_payment_code(self, code: str) -> DeletionResult:
+        """Remove a payment code; what comes with it from now on is held for the operators.
+
+        Permission: `collection:write`.
+        """
+        return cast("DeletionResult", self._call("DELETE", "/api/payment-codes/{}", code))
+
     def create_payout(
         self,
         body: CreatePayoutBody | bytes,
         *,
         reference: str | None = None,
         description: str | None = None,
+        send_at: str | None = None,
         content_type: str = "application/json",
     ) -> Payout:
         """Judge every row of a payout, in JSON or in a file; nothing is sent before it is approved.
@@ -235,7 +274,7 @@ class Operations(Transport):
                 "/api/payouts",
                 body=body,
                 content_type=content_type,
-                query={"reference": reference, "description": description},
+                query={"reference": reference, "description": description, "send_at": send_at},
             ),
         )
 
@@ -527,6 +566,66 @@ class Operations(Transport):
         Permission: `webhooks:write`.
         """
         return cast("Redelivery", self._call("POST", "/api/events/redeliver", body=body))
+
+    def create_message(self, body: CreateMessageBody) -> Sms:
+        """Send a text to a phone, once for each reference.
+
+        Permission: `messages:write`.
+        """
+        return cast("Sms", self._call("POST", "/api/messages", body=body))
+
+    def list_messages(
+        self,
+        *,
+        status: SmsStatus | None = None,
+        phone_number: str | None = None,
+        from_: str | None = None,
+        to: str | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> dict[str, Any]:
+        """The client's messages, newest first.
+
+        Permission: `messages:read`.
+        """
+        return cast(
+            "dict[str, Any]",
+            self._call(
+                "GET",
+                "/api/messages",
+                query={
+                    "status": status,
+                    "phone_number": phone_number,
+                    "from": from_,
+                    "to": to,
+                    "limit": limit,
+                    "cursor": cursor,
+                },
+            ),
+        )
+
+    def iterate_messages(
+        self,
+        *,
+        status: SmsStatus | None = None,
+        phone_number: str | None = None,
+        from_: str | None = None,
+        to: str | None = None,
+        limit: int | None = None,
+    ) -> Iterator[Sms]:
+        """Iterate over all pages of `list_messages`."""
+        return self._pages(
+            lambda cursor: self.list_messages(
+                cursor=cursor, status=status, phone_number=phone_number, from_=from_, to=to, limit=limit
+            )
+        )
+
+    def get_message(self, message_id: str) -> Sms:
+        """One message, and whether it was delivered.
+
+        Permission: `messages:read`.
+        """
+        return cast("Sms", self._call("GET", "/api/messages/{}", message_id))
 
     def begin_session(self, body: BeginSessionBody) -> Session:
         """Dial a service code; returns the first screen.

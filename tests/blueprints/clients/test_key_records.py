@@ -104,6 +104,7 @@ def test_a_key_is_used_from_allowed_addresses_only_and_a_refusal_counts(
     assert wrong[:2] == (401, "INVALID_CREDENTIALS"), "a stranger does not learn which keys exist"
     (minute, _) = services.limiter.peek("api-key", record["id"]).windows
     assert minute.remaining == minute.limit - 5
+    services.runtime.request_recorder.write()
     assert owner.ask("GET", f"{KEYS}/{record['id']}").json["data"]["last_used_address"] == "::ffff:198.51.100.9"
     services.runtime.last_uses.write()
     assert ApiKey.get_by_id(record["id"]).last_used_address == "::ffff:198.51.100.9"

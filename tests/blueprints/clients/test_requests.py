@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from typing import Any
 
 import orjson
@@ -20,6 +21,7 @@ from ussd_server.services.clients.key_messages import ApiKeyView
 from ussd_server.services.request_log import recorder
 from ussd_server.values import kampala_day
 
+NOON = datetime(2026, 11, 20, 9, tzinfo=UTC)
 PAYMENT = {"type": "collection", "phone_number": PHONE, "amount": 5000, "reference": "R1"}
 
 
@@ -166,7 +168,7 @@ def test_calls_of_many_threads_are_counted_exactly(caller: Caller, services: Ser
 
     def call(_: int) -> None:
         for number in range(300):
-            recorder.count(caller.key.id, "2026-11-20", "GET /api/balance", 200, "OK", "balance:read")
+            recorder.count(caller.key.id, NOON, "GET /api/balance", 200, "OK", "balance:read", "192.0.2.1")
             if number % 100 == 0:
                 recorder.write()
         release_connection()

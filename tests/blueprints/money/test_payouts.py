@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from datetime import timedelta
 from io import StringIO
 from typing import Any
 
@@ -19,13 +20,14 @@ from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.database.unit_of_work import database
 from ussd_server.services.accounts.messages import FeeTerms
-from ussd_server.services.payouts import approval
+from ussd_server.services.payouts import reservation
 from ussd_server.services.transactions.messages import TransactionType
+from ussd_server.values import iso_milliseconds
 
 RECORD = [
     "payout_id", "reference", "description", "status", "item_count", "ready_count", "invalid_count",
     "succeeded_count", "failed_count", "queued_count", "total_amount", "total_fee", "created_by", "approved_by",
-    "created_at", "approved_at", "completed_at",
+    "created_at", "approved_at", "completed_at", "send_at", "reserved_at", "needs_money_at",
 ]  # fmt: skip
 ITEM = [
     "line", "phone_number", "amount", "fee", "reference", "description", "name", "name_match", "state", "problems",
@@ -54,6 +56,25 @@ def finish(services: Services, clock: MovableClock) -> None:
         for payout_id in services.payout_sender.claim(10):
             services.payout_sender.advance(payout_id)
         work(services, clock, 0.5)
+
+
+def test_a_payout_takes_its_date_from_a_list_a_file_and_a_copy(
+    maker: Program, web: FlaskClient, clock: MovableClock
+) -> None:
+    ahead, past = (iso_milliseconds(clock.now() + timedelta(days=days)) for days in (30, -30))
+    made = maker.post("/api/payouts", body() | {"send_at": ahead}).json["data"]
+    assert (made["send_at"], made["reserved_at"]) == (ahead, None)
+    query, headers = {"reference": "F", "send_at": ahead}, maker.headers | {"Content-Type": "text/csv"}
+    read = web.post("/api/payouts", data=FILE, headers=headers, query_string=query)
+    assert read.json["data"]["send_at"] == ahead
+    path = f"/api/payouts/{made['payout_id']}/copy"
+    assert maker.post(path, {"reference": "P2", "send_at": ahead}).json["data"]["send_at"] == ahead
+    for reply in (
+        maker.post(path, {"reference": "P3", "send_at": past}),
+        maker.post("/api/payouts", body(reference="P4") | {"send_at": past}),
+    ):
+        assert (reply.status_code, reply.json["message"]) == (400, "send_at: Must lie ahead, by a year at most.")
+    assert maker.post("/api/payouts", body() | {"send_at": "tomorrow"}).json["error"] == "INVALID_REQUEST"
 
 
 def test_a_payout_goes_from_a_list_to_its_results(
@@ -263,15 +284,15 @@ def test_fees_that_change_during_an_approval_are_never_charged_unseen(
     maker: Program, approver: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = f"/api/payouts/{maker.post('/api/payouts', body()).json['data']['payout_id']}"
-    read_holdings = approval.read_holdings
+    read_holdings = reservation.read_holdings
 
     def agree_meanwhile(holdings: Any) -> None:
         # The sum was compared, and the transaction has not begun.
-        monkeypatch.setattr(approval, "read_holdings", read_holdings)
+        monkeypatch.setattr(reservation, "read_holdings", read_holdings)
         agree_fee(FeeTerms(maker.client_id, TransactionType.DISBURSEMENT, 2_000, 0))
         read_holdings(holdings)
 
-    monkeypatch.setattr(approval, "read_holdings", agree_meanwhile)
+    monkeypatch.setattr(reservation, "read_holdings", agree_meanwhile)
     refused = approver.post(f"{path}/approve", {"total_fee": 0})
     assert refused.json["message"] == "total_fee: The fees of the payout are 20 now"
     assert maker.get("/api/balance").json["data"]["reserved"] == 0

@@ -33,6 +33,8 @@ PAGES = (
     "/statements",
     "/reports",
     "/bank-account",
+    "/payment-codes",
+    "/payment-codes/new",
     "/requests",
     "/subscribers/+256770000000",
     "/payouts/new",
@@ -56,6 +58,8 @@ PAGES = (
     "/menus/shop/versions/1",
     "/menus/shop/replay?from=2020-01-01T00:00",
     "/sessions",
+    "/messages",
+    "/messages/receipts",
     "/phone",
     "/phone?target=draft:shop",
 )
@@ -68,6 +72,7 @@ OPERATOR_PAGES = (
     "/operator/differences",
     "/operator/days",
     "/operator/settlements",
+    "/operator/incoming",
     "/operator/operators",
     "/operator/audit",
     "/operator/providers",
@@ -100,6 +105,8 @@ def test_every_page_is_accessible_and_fits(
     console.services.deposits.create(CreateDeposit(console.client.id, 123_456_789_000, f"{scheme} bank"), OPERATOR)
     with visitor.tab(scheme, width) as page:
         own = (f"/api-keys/{key.id}", f"/api-keys/{key.id}/edit", f"/transactions/{paid}")
+        code = console.open_code()
+        own = (*own, code, f"{code}/edit")
         payout = (f"/payouts/{drafted}", f"/payouts/{drafted}/correct", f"{delivered[0]}/edit")
         for path in (*PAGES, *own, *payout, *delivered, *people):
             visitor.look_at(page, path)
@@ -117,6 +124,7 @@ def test_every_page_of_operators_is_accessible_and_fits(
     walked = console.services.api_sessions.begin(begun, operator_context(console.client.id)).session_id
     key = console.services.api_keys.create(CreateApiKey(None), console.client.call())
     own = (
+        console.hold_payment(),
         f"/operator/transactions/{console.pay()}",
         f"/operator/api-keys/{key.id}",
         f"/operator/payouts/{console.draft_payout()}",

@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,10 @@ import pyotp
 from playwright.sync_api import Browser, Page, expect
 
 from tests.services.reconciliation.statement_files import csv_file
-from tests.support.example_client import PASSWORD, ExampleClient
+from tests.support.example_client import OPERATOR, PASSWORD, ExampleClient
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
+from ussd_server.services.incoming.messages import ListIncoming, NotifyPayment, PutPaymentCode, SetPrefix
 from ussd_server.services.operators.messages import SecondFactor
 from ussd_server.services.payouts.messages import CreatePayout
 from ussd_server.services.reconciliation.messages import ListDifferences, ReconcileStatement
@@ -31,6 +33,7 @@ expect.set_options(timeout=_PATIENCE_MILLISECONDS)
 # Each scheme and each width once.
 LOOKS = (("dark", 360), ("light", 1280))
 
+_AT = datetime(2026, 11, 20, 8, 15, tzinfo=UTC)
 
 Paths = tuple[str, ...]
 
@@ -64,6 +67,24 @@ class Console:
         file = f"phone,amount,ref,name\n0770000000,5000,E-1,<b>{'long' * 20}</b> שלום\n2.5E+11,1,E-2,\n".encode()
         wanted = CreatePayout(secrets.token_hex(32), "<b>Salaries</b> 🦒", file=file)
         return self.services.payouts.create(wanted, self.client.call()).payout.payout_id
+
+    def open_code(self) -> str:
+        """Make a payment code, and return the page of its sheet."""
+        self.services.payment_codes.set_prefix(SetPrefix(self.client.id, "SCH"), OPERATOR)
+        code = PutPaymentCode("SCH1042", "<b>Fees</b> 🦒 " + "long" * 20, max_amount_cents=500_000_00)
+        made = self.services.payment_codes.put(code, operator_context(self.client.id))
+        return f"/payment-codes/{made.code}"
+
+    def hold_payment(self) -> str:
+        """Report a payment with a mistyped code, and return its page."""
+        self.open_code()
+        receipt = secrets.token_hex(20)
+        typed, name = "sch 1O42 " + "long" * 30, "<b>שרה</b> " + "long" * 20
+        for code in ("sch 1O42", typed):
+            notice = NotifyPayment("sandbox", f"{receipt}{len(code)}", code, 123_456_00, "+256770000000", _AT, name)
+            self.services.notices.notify(notice, OPERATOR)
+        held = self.services.held_payments.list(ListIncoming(), OPERATOR).items
+        return f"/operator/incoming/{held[-1].incoming_id}"
 
     def compare_statement(self) -> tuple[str, str]:
         """Compare a statement with a payment that we do not know; returns the pages of it and of its difference."""

@@ -196,3 +196,17 @@ def assert_same(here: TestResponse, there: TestResponse) -> None:
     ]
     assert [reply.status_code for reply in (here, there)] == [404, 404]
     assert texts[0] == texts[1]
+
+
+def test_a_key_that_was_refused_by_its_addresses_says_so_and_leads_to_the_calls(
+    visit: Visit, services: Services, example_client: ExampleClient, clock: MovableClock
+) -> None:
+    key, page = example_client.create_key(), visit("owner")
+    assert "does not allow" not in page.get(f"/api-keys/{key.id}").text
+    services.runtime.request_recorder.count(
+        key.id, clock.now(), "GET /api/balance", 403, "ADDRESS_NOT_ALLOWED", "balance:read", "192.0.2.66"
+    )
+    services.runtime.request_recorder.write()
+    shown = page.get(f"/api-keys/{key.id}").text
+    assert "from an address that the key does not allow: 1 in the last 30 days" in shown
+    assert f"key_id={key.id}&amp;code=ADDRESS_NOT_ALLOWED" in shown

@@ -144,7 +144,7 @@ def test_a_person_chooses_what_to_receive(visit: Visit, operator: Operators) -> 
     assert {row.kind for row in UnwantedMail.select()} <= {kind.value for kind in MailKind}
     assert "no mails that can be switched off" in visit("viewer").get("/notifications").text
     ops = operator("ben")
-    assert ops.get("/operator/notifications").text.count(" checked") == 2
+    assert ops.get("/operator/notifications").text.count(" checked") == 3
     assert ops.post("/operator/notifications").status_code == 303
     assert ops.get("/operator/notifications").text.count(" checked") == 0
     assert ops.get("/notifications").status_code == 404

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from datetime import UTC, timedelta
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.models.providers import ProviderFloat
 from ussd_server.services.payouts.messages import ItemState
+from ussd_server.values import KAMPALA
 
 FILE = """phone_number,amount,reference,name,description
 0770000000,"1,000",E-1,<b>Sarah</b> שלום,Salary
@@ -41,6 +43,32 @@ def upload(visitor: ConsoleVisitor, content: str | bytes = FILE, name: str = "pa
 def funded(services: Services, example_client: ExampleClient) -> ExampleClient:
     deposit(services, operator_context(example_client.id), 100_000)
     return example_client
+
+
+def test_the_page_says_when_a_payout_is_sent_and_what_it_waits_for(
+    visit: Visit, funded: ExampleClient, services: Services, clock: MovableClock
+) -> None:
+    maker, approver = visit("owner"), visit("admin")
+    due = (clock.now() + timedelta(days=3)).astimezone(KAMPALA)
+    typed = f"{due:%Y-%m-%dT%H:%M}"
+    wrong = upload(maker, send_at="soon")
+    assert (wrong.status_code, 'value="soon"' in wrong.text) == (400, True)
+    large = "phone_number,amount,reference\n0770000000,900000,E-1\n"
+    path = upload(maker, large, send_at=typed).location.removeprefix("/console")
+    shown = f"{due:%d %b %Y, %H:%M}:00"
+    assert "before it is due" in approver.get(path).text
+    approver.post(f"{path}/approve")
+    page = " ".join(re.sub(r"<[^>]+>", " ", approver.get(path).text).split())
+    assert "The payout is approved. It waits for its date." in page
+    assert f"It is sent at {shown} . Its money is reserved then; nothing is reserved yet." in page
+    assert "Cancel the payout …" in page
+    clock.advance(3 * 86_400)
+    for claimed in services.payout_sender.claim(5):
+        services.payout_sender.advance(claimed)
+    later = visit("admin")
+    assert "and its money was missing" in later.get(path).text
+    (listed,) = later.get("/payouts?format=json").json["items"]
+    assert listed["send_at"] == f"{due.astimezone(UTC):%Y-%m-%dT%H:%M}:00.000Z"
 
 
 def test_one_person_uploads_a_file_and_another_approves_it(

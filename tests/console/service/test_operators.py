@@ -183,7 +183,9 @@ def test_an_operator_finds_and_opens_any_clients_session_event_and_payout(
         page = ann.get(f"{client_path}/{kind}").text
         assert f'href="/console/operator/{kind}/{object_id}"' in page
         for address in re.findall(r'(?:href|action)="(/console/[^"?]*)', page):
-            assert address.startswith(("/console/operator", "/console/static", "/console/sign-out")), address
+            assert address.startswith(
+                ("/console/operator", "/console/static", "/console/language", "/console/sign-out")
+            ), address
         assert ann.get(f"/operator/clients/{other.id}/{kind}?format=json").json["items"] == []
         assert "yet" in ann.get(f"/operator/clients/{other.id}/{kind}").text
         assert ann.get(f"/operator/clients/019e0000-0000-7000-8000-000000000000/{kind}").status_code == 404
@@ -195,7 +197,9 @@ def test_an_operator_finds_and_opens_any_clients_session_event_and_payout(
         assert f'<a href="/console/operator/clients/{example_client.id}"><bdi>acme</bdi></a>' in page
         # Nothing on it leads to a page that operators do not have.
         for address in re.findall(r'(?:href|action|hx-get)="(/console/[^"?]*)', page):
-            assert address.startswith(("/console/operator", "/console/static", "/console/sign-out")), address
+            assert address.startswith(
+                ("/console/operator", "/console/static", "/console/language", "/console/sign-out")
+            ), address
         assert ann.get(f"/operator/{kind}/019e0000-0000-7000-8000-000000000000").status_code == 404
         assert ann.get(f"/operator/{kind}/nonsense").status_code == 404
         assert visit().get(path).status_code == 404

@@ -409,3 +409,37 @@ def test_an_expression_that_may_have_the_type_of_its_place_passes(written: str) 
     shop["vars"]["owner"] = {}
     shop["nodes"]["pay"]["amount"] = written
     assert not check(shop).errors
+
+
+def with_message(shop: Menu, **fields: Any) -> Menu:
+    """The shop with a message before its last screen."""
+    message = {"type": "sms", "to": "session.phone_number", "text": {"en": "Paid", "lg": "Osasudde"}, "goto": "bye"}
+    shop["nodes"]["tell"] = message | fields
+    shop["nodes"]["root"]["options"].append({"label": {"en": "Tell", "lg": "Buulira"}, "goto": "tell"})
+    return shop
+
+
+def test_a_message_of_more_than_three_parts_in_any_language_is_refused(shop: Menu) -> None:
+    with_message(shop, text={"en": "Paid", "lg": "a" * 457})
+    assert check(shop).passes
+    shop["nodes"]["tell"]["text"]["lg"] = "a" * 460
+    finding = only(shop)
+    assert (finding.severity, finding.rule, finding.node) == ("error", "parts", "tell")
+    assert "could take 4 parts in `lg`, and 3 are allowed" in finding.message
+
+
+def test_a_message_counts_with_every_variable_at_its_maximum(shop: Menu) -> None:
+    with_message(shop, text={"en": "a" * 450 + "{{vars.amount|ugx}}", "lg": "Osasudde"})
+    assert only(shop).rule == "parts"
+
+
+def test_a_message_goes_to_a_phone_number_and_holds_no_secret(shop: Menu) -> None:
+    assert [finding.rule for finding in check(with_message(shop, to="vars.amount")).errors] == ["type"]
+    code = {"type": "input", "text": {"en": "Code", "lg": "Koodi"}, "var": "code", "secret": True, "goto": "tell"}
+    shop["vars"]["code"] = {"type": "text", "max_len": 4}
+    shop["nodes"]["code"] = code
+    shop["nodes"]["root"]["options"][-1]["goto"] = "code"
+    shop["nodes"]["tell"] |= {"to": "session.phone_number", "text": {"en": "{{vars.code}}", "lg": "Koodi"}}
+    assert ("secret", "tell") in errors(shop)
+    shop["nodes"]["tell"] |= {"to": "vars.code", "text": {"en": "Code", "lg": "Koodi"}}
+    assert ("secret", "tell") in errors(shop)

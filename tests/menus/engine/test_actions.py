@@ -17,6 +17,8 @@ from ussd_server.menus.engine.actions import (
     HttpAction,
     LookupNameAction,
     PayAction,
+    SmsAction,
+    SmsQueued,
 )
 from ussd_server.menus.engine.engine import enter, resume, start
 from ussd_server.menus.engine.state import MASK, State
@@ -211,3 +213,39 @@ def test_an_invalid_number_is_not_looked_up(menu: Make) -> None:
     assert start(document, FACTS).action == LookupNameAction("root", "+256772123456")
     strange = SessionFacts("unknown", "*1#")
     assert start(document, strange).action is None
+
+
+def sms_menu(menu: Make) -> Menu:
+    return menu(
+        {
+            "root": {"type": "input", "text": {"en": "Name"}, "var": "name", "goto": "tell"},
+            "tell": {
+                "type": "sms",
+                "to": "session.phone_number",
+                "text": {"en": "Dear {{vars.name}}…"},
+                "goto": "done",
+            },
+            "done": {"type": "end", "text": {"en": "Goodbye"}},
+        },
+        vars={"name": {"type": "text", "max_len": 10}},
+    )
+
+
+def test_a_message_is_written_for_phones_and_the_session_goes_on(menu: Make, dial: Dial) -> None:
+    document = parse(sms_menu(menu))
+    asked = enter(document, start(document, FACTS).state, "Ŋalo")
+    assert asked.action == SmsAction("tell", "+256772123456", "Dear Ng'alo...")
+    assert enter(document, start(document, FACTS).state, "Ŋalo") == asked
+    for outcome in (SmsQueued(), Failed()):
+        screen = resume(document, asked.state, outcome).screen
+        assert screen is not None
+        assert screen.text == "Goodbye"
+    dial(sms_menu(menu)).types("Ann").ends("Goodbye")
+
+
+def test_dialled_entries_send_no_message(menu: Make) -> None:
+    document = parse(sms_menu(menu))
+    turn = start(document, FACTS, entries=("Ann",))
+    assert turn.action is None
+    assert turn.screen is not None
+    assert turn.screen.text == "Name"

@@ -22,6 +22,7 @@ from ussd_server.models.mail import Mail
 from ussd_server.models.operators import Operator
 from ussd_server.models.providers import ProviderFloat
 from ussd_server.models.webhooks import Webhook
+from ussd_server.services.bank.messages import StateBankAccount
 from ussd_server.services.clients.auth import PAGE_PERMISSIONS
 from ussd_server.services.clients.key_messages import CreateApiKey, UpdateApiKey
 from ussd_server.services.mail import outbox
@@ -80,7 +81,7 @@ def test_who_counts_as_one_person_with_the_maker_is_not_asked(services: Services
 def test_people_who_may_approve_are_asked_to_approve() -> None:
     may = {role for role, grants in PAGE_PERMISSIONS.items() if "payouts:approve" in grants}
     assert set(ROLES[MailKind.NEEDS_APPROVAL]) == may
-    assert set(ROLES) | OF_OPERATORS == {*CHOICES, MailKind.BANK_ACCOUNT_CHANGED}
+    assert set(ROLES) | OF_OPERATORS == {*CHOICES, MailKind.KEY_ADDRESS_REFUSED, MailKind.BANK_ACCOUNT_CHANGED}
 
 
 def test_the_end_of_a_payout_is_mailed(services: Services, client: ExampleClient) -> None:
@@ -93,6 +94,24 @@ def test_the_end_of_a_payout_is_mailed(services: Services, client: ExampleClient
         "developer@acme.example",
         "owner@acme.example",
     ]
+
+
+def test_a_payout_that_needs_money_is_mailed_once(
+    services: Services, client: ExampleClient, clock: MovableClock, mail_server: MailServer, send_mails: Send
+) -> None:
+    rows = ({"phone_number": "+256770000000", "amount": 5000, "reference": "row-1"},)
+    order = CreatePayout("salaries", None, rows, send_at=clock.now() + timedelta(days=2))
+    payout_id = services.payouts.create(order, client.at_console("developer")).payout.payout_id
+    services.payouts.approve(ApprovePayout(payout_id), client.at_console())
+    clock.advance(2 * 86_400)
+    for _ in range(2):
+        for claimed in services.payout_sender.claim(5):
+            services.payout_sender.advance(claimed)
+        clock.advance(60)
+    assert recipients(MailKind.NEEDS_MONEY) == ["admin@acme.example", "developer@acme.example", "owner@acme.example"]
+    send_mails()
+    text = next(mail for _, mail in mail_server.received if mail["Subject"] == "Payout salaries needs money")
+    assert "1 rows cost UGX 5,000 with their fees" in " ".join(text.get_content().split())
 
 
 def test_a_kind_that_a_person_switched_off_is_not_written(services: Services, client: ExampleClient) -> None:
@@ -159,6 +178,16 @@ def test_an_expiry_that_is_changed_is_reported_again_and_two_workers_report_it_o
         services.key_records.update(changed, client.call())
     assert [event.payload["name"] for event in Event.select().where(Event.type == "api_key.expiring")] == ["Till 4"] * 2
     assert len(recipients(MailKind.KEY_EXPIRES)) == 2 * len({row.recipient for row in Mail.select()})
+
+
+def test_another_bank_account_is_mailed_to_owners_whatever_they_chose_and_hides_no_invitation(
+    services: Services, client: ExampleClient
+) -> None:
+    owner = client.at_console("owner")
+    services.mails.choose([], owner)
+    services.bank_accounts.state(StateBankAccount("Stanbic", "9030001234567", "ACME Ltd"), owner)
+    assert recipients(MailKind.BANK_ACCOUNT_CHANGED) == ["owner@acme.example"]
+    assert services.mails.last_of_person(owner.caller.user_id or "", owner) is None
 
 
 def test_a_client_with_too_many_notices_gets_no_more_in_the_hour(

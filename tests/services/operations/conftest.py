@@ -7,14 +7,17 @@ from dataclasses import replace
 import pytest
 
 from tests.conftest import MovableClock
+from tests.services.incoming.till import BY, SECOND, Till
 from tests.support.money import a_client, deposit, operator, request, work
 from tests.support.shop import PHONE, Shop
 from ussd_server.bootstrap import Services
-from ussd_server.context import RequestContext
+from ussd_server.context import RequestContext, operator_context
 from ussd_server.database.compiled_queries import lock_row
 from ussd_server.database.unit_of_work import release_connection, unit_of_work
+from ussd_server.models.incoming import IncomingPayment
 from ussd_server.models.ledger import Account
 from ussd_server.models.transactions import Transaction
+from ussd_server.services.incoming.messages import PutPaymentCode, ReturnIncoming, SetPrefix
 from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout, NamePayout
 from ussd_server.services.sessions.messages import BeginSession
 from ussd_server.services.settlement.messages import EndReview
@@ -47,6 +50,7 @@ def scene(services: Services, clock: MovableClock) -> Scene:
     names["row"] = Transaction.get(Transaction.payout_id == names["payout"]).id
     names["key"] = Transaction.get_by_id(names["row"]).key_id
     names["deposit"] = Transaction.get(Transaction.client_id == call.client_id, Transaction.type == "deposit").id
+    names |= _incoming(services, call)
     names["session"] = _ended_session(services, clock)
     keyed = services.transactions.create(request(shillings=1, idempotency_key="mine"), call)
     names["keyed"] = keyed.transaction.transaction_id
@@ -55,6 +59,20 @@ def scene(services: Services, clock: MovableClock) -> Scene:
         names[account.name.partition(":")[0]] = account.id
     names["foreign"] = Account.get(Account.client_id == other.client_id, Account.name == "main").id
     release_connection()
+    return names
+
+
+def _incoming(services: Services, call: RequestContext) -> Scene:
+    """Payments that payers made by themselves: booked as `arrived`, held, and returned."""
+    services.payment_codes.set_prefix(SetPrefix(call.client_id, "SCH"), operator())
+    services.payment_codes.put(PutPaymentCode("SCH1", "Fees"), operator_context(call.client_id))
+    till = Till(services)
+    names = {"arrived": till.pay("SCH1", 10, "R1").transaction_id or ""}
+    till.pay("SCH2", 10, "R2")
+    till.pay("SCH2", 10, "R3")
+    rows = {row.provider_transaction_id: row.id for row in IncomingPayment.select()}
+    names |= {"booked": rows["R1"], "held": rows["R2"], "returned": rows["R3"]}
+    services.held_payments.mark_returned(ReturnIncoming(rows["R3"], "asked for it", BY, SECOND), operator())
     return names
 
 

@@ -51,6 +51,11 @@ _OTHER_TIME = "has a movement in its statement at another time than it was made"
 _OTHER_KIND = "has a kind that is not that of its name"
 _NEVER_SENT = "was answered by its provider and never sent"
 _SPENT = "has spent another sum on a day than its payments"
+_OTHER_RECEIPT = "is booked without the payment of its receipt, or has one and is not booked"
+_NO_RECEIPT = "came from a payer without a receipt of its own"
+_PAID_TWICE = "came from a payer with the receipt of another collection"
+_NO_DECISION = "was returned without a decision of two operators"
+_SAME_RECEIPT = "has the receipt of another one"
 _UNBOUND = "has an idempotency key that is bound to none"
 
 
@@ -136,6 +141,18 @@ SABOTAGE = [
     ("UPDATE key_spending SET day = '2020-01-01'", {(_SPENT, "key")}),
     ("DELETE FROM key_spending", {(_SPENT, "key")}),
     ("UPDATE transactions SET key_id = NULL WHERE id = '{row}'", {(_SPENT, "key")}),
+    # Payments that payers made by themselves.
+    ("UPDATE incoming_payments SET transaction_id = NULL WHERE id = '{booked}'",
+     {(_OTHER_RECEIPT, "booked"), (_NO_RECEIPT, "arrived")}),
+    ("UPDATE incoming_payments SET status = 'held' WHERE id = '{booked}'",
+     {(_OTHER_RECEIPT, "booked"), (_NO_RECEIPT, "arrived")}),
+    ("UPDATE incoming_payments SET amount_cents = amount_cents + 1 WHERE id = '{booked}'",
+     {(_OTHER_RECEIPT, "booked"), (_NO_RECEIPT, "arrived")}),
+    ("UPDATE incoming_payments SET status = 'booked' WHERE id = '{held}'", {(_OTHER_RECEIPT, "held")}),
+    ("UPDATE incoming_payments SET decided_by = NULL WHERE id = '{returned}'", {(_NO_DECISION, "returned")}),
+    ("UPDATE transactions SET provider_transaction_id = 'R1' WHERE id = '{collection_06}'",
+     {(_PAID_TWICE, "arrived"), (_FORGED, "collection_06")}),
+    ("UPDATE transactions SET origin = 'client' WHERE id = '{arrived}'", {(_FORGED, "arrived")}),
     # Statements.
     ("UPDATE ledger_entries SET balance_cents = balance_cents + 1 WHERE posted_us = "
      "(SELECT min(posted_us) FROM ledger_entries WHERE account_id = '{main}')",
@@ -280,6 +297,15 @@ SABOTAGE = [
      {(_NOT_JUDGED, "payout"), (_OTHER_EVENT, "payout")}),
     ("UPDATE payouts SET approved_at = '2020-01-01T00:00:00.000Z' WHERE id = '{payout}'",
      {(_NOT_JUDGED, "payout"), (_OTHER_EVENT, "payout")}),
+    ("UPDATE payouts SET send_at = '2020-01-01T00:00:00.000Z' WHERE id = '{draft}'",
+     {(_NOT_JUDGED, "draft"), (_OTHER_EVENT, "draft")}),
+    ("UPDATE payouts SET send_at = '2199-01-01T00:00:00.000Z' WHERE id = '{payout}'",
+     {(_NOT_JUDGED, "payout"), (_OTHER_EVENT, "payout"), (_PAYOUT_STATE, "payout")}),
+    ("UPDATE payouts SET reserved_at = NULL, status = 'cancelled', cancelled_at = completed_at, "
+     "send_at = created_at WHERE id = '{payout}'",
+     {(_NOT_JUDGED, "payout"), (_OTHER_EVENT, "payout"), (_OTHER_ROWS, "payout")}),
+    ("UPDATE payouts SET needs_money_at = approved_at WHERE id = '{payout}'", {(_OTHER_EVENT, "payout")}),
+    ("UPDATE payouts SET key_id = NULL WHERE id = '{payout}'", {(_NOT_JUDGED, "payout")}),
     ("DELETE FROM events WHERE object_id = '{payout}' AND type = 'payout.needs_approval'",
      {(_OTHER_EVENT, "payout"), (_GAP, "payout")}),
     ("DELETE FROM events WHERE object_id = '{draft}'", {(_OTHER_EVENT, "draft")}),
@@ -338,6 +364,10 @@ SABOTAGE = [
 
 # SQLite cannot drop constraints that are part of a table.
 ON_POSTGRES = [
+    (
+        "UPDATE incoming_payments SET provider_transaction_id = 'R2' WHERE id = '{returned}'",
+        {(_SAME_RECEIPT, "returned")},
+    ),
     (
         again("post", "disbursement_00"),
         {

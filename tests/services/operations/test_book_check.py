@@ -17,6 +17,7 @@ from tests.services.operations.conftest import Scene
 from tests.services.webhooks.receivers import subscribe
 from tests.support.books import check_everything
 from tests.support.money import a_client, deposit, request, work
+from tests.support.unguarded import without_triggers
 from ussd_server.bootstrap import Services
 from ussd_server.cli import main
 from ussd_server.database.unit_of_work import database, is_postgres, release_connection
@@ -25,8 +26,12 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.models.webhooks import Delivery
 from ussd_server.services.operations.book_check import history as check_history
 from ussd_server.services.operations.book_check.check import MarkError, check_ranges
+from ussd_server.services.operations.book_check.examinations import keep_check, recent_since
+from ussd_server.services.operations.messages import BoundedCheck
 from ussd_server.services.transactions.messages import TransactionView
 from ussd_server.settings import Settings
+
+_DAY_SECONDS = 86_400
 
 
 def test_clean_books_show_nothing_and_no_range_reads_a_whole_table(
@@ -142,7 +147,7 @@ def test_the_command_says_what_is_wrong_by_its_exit_code_and_a_line(
         "ALTER TABLE ledger_accounts DISABLE TRIGGER USER" if is_postgres() else "DROP TRIGGER ledger_accounts_guard"
     )
     database.execute_sql(f"UPDATE ledger_accounts SET balance_cents = 1000000 WHERE id = '{scene['main']}'")
-    broken = CliRunner().invoke(main, ["check"])
+    broken = CliRunner().invoke(main, ["check", "--full"])
     assert broken.exit_code == 1
     assert f"Account {scene['main']} has a balance or reservation that differs from its transfers.\n" in broken.output
     reported = orjson.loads(CliRunner().invoke(main, ["check", "--json"]).output)
@@ -150,6 +155,38 @@ def test_the_command_says_what_is_wrong_by_its_exit_code_and_a_line(
         ("clients", scene["client"]),
         ("accounts", scene["main"]),
     }
+
+
+def test_a_check_looks_at_what_is_new_and_once_a_month_and_after_a_violation_at_everything(
+    services: Services, clock: MovableClock
+) -> None:
+    def check(*, is_full: bool = False) -> tuple[set[str], bool]:
+        """What a check finds, as the command makes it, and whether it looks at everything."""
+        now = clock.now()
+        since = None if is_full else recent_since(now)
+        checked = list(check_ranges(now=now, since=since))
+        found = tuple(each.id for one in checked for each in one.violations)
+        keep_check(BoundedCheck({}, found, None), now, is_whole=True, since=since)
+        return set(found), since is None
+
+    call = a_client()
+    old = services.transactions.create(request(reference="old"), call).transaction.transaction_id
+    assert check() == (set(), True)
+    clock.advance(29 * _DAY_SECONDS)
+    assert check() == (set(), False)
+    clock.advance(2 * _DAY_SECONDS)
+    assert check() == (set(), True), "a month has passed"
+    clock.advance(20 * _DAY_SECONDS)
+    new = services.transactions.create(request(reference="new"), call).transaction.transaction_id
+    assert check(is_full=True) == (set(), True)
+    clock.advance(_DAY_SECONDS)
+    with without_triggers():
+        Transaction.update(description="edited").where(Transaction.id == old).execute()
+    assert check() == (set(), False)
+    with without_triggers():
+        Transaction.update(description="edited").where(Transaction.id == new).execute()
+    assert check() == ({new}, False)
+    assert check() == ({old, new}, True)
 
 
 def test_the_check_compares_every_field_of_a_transaction_that_its_events_show() -> None:

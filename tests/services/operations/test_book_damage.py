@@ -37,6 +37,7 @@ def unguarded(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
             "idempotency_keys",
             "payouts",
             "payout_items",
+            "incoming_payments",
         ):
             run(f"ALTER TABLE {table} DISABLE TRIGGER ALL")
             named = f"SELECT conname FROM pg_constraint WHERE contype = 'c' AND conrelid = '{table}'::regclass"
@@ -46,6 +47,7 @@ def unguarded(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
             ("transactions", "transactions_provider_reference_key"),
             ("ledger_accounts", "ledger_accounts_client_id_name_key"),
             ("events", "events_object_id_sequence_key"),
+            ("incoming_payments", "incoming_payments_provider_provider_transaction_id_key"),
         ):
             run(f"ALTER TABLE {table} DROP CONSTRAINT {constraint}")
         run("DROP INDEX ledger_transfers_ends")

@@ -11,10 +11,12 @@ from ussd_server.bootstrap import Services
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.events import Event
 from ussd_server.models.ledger import Transfer
+from ussd_server.models.sms import Sms
 from ussd_server.models.transactions import StatusChange, Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.models.webhooks import Delivery
 from ussd_server.services.sessions.messages import BeginSession
+from ussd_server.services.sms.outbox import queue_sms
 
 _DAY_SECONDS = 86_400
 FOR_EVER = (Transaction, StatusChange, Transfer, AuditEvent)
@@ -73,3 +75,12 @@ def test_a_delivery_that_is_on_its_way_stays(services: Services, clock: MovableC
     clock.advance(100 * _DAY_SECONDS)
     assert services.retention.clean() == 0
     assert Delivery.select().count() == 1
+
+
+def test_messages_go_after_the_days_of_sessions(services: Services, clock: MovableClock) -> None:
+    queue_sms(a_client().client_id, PHONE, "Your order is ready", "order-7", clock.now())
+    clock.advance(89 * _DAY_SECONDS)
+    assert services.retention.clean() == 0
+    clock.advance(2 * _DAY_SECONDS)
+    assert services.retention.clean() == 1
+    assert not Sms.select().exists()

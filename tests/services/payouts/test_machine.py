@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -25,11 +26,13 @@ _NUMBERS = ("+256770000000", "+256770000001", "+256770000004")
 _WAITING = (ItemState.QUEUED, ItemState.SENT)
 
 _rows = st.lists(st.tuples(st.sampled_from((*_NUMBERS, "0772")), st.integers(1, 9_000)), min_size=1, max_size=4)
+_days = st.sampled_from((None, None, 0.5, 2))
 _steps = st.lists(
     st.one_of(
-        st.tuples(st.just("create"), _rows),
+        st.tuples(st.just("create"), st.tuples(_rows, _days)),
         st.tuples(st.sampled_from(("approve", "cancel")), st.integers(0, 2)),
         st.tuples(st.just("work"), st.sampled_from((0, 1, 30))),
+        st.tuples(st.just("wait"), st.sampled_from((0.6, 1.5))),
     ),
     min_size=3,
     max_size=12,
@@ -46,8 +49,13 @@ def test_sums_reservations_and_balances_agree_after_every_step(
     payouts: list[PayoutView] = []
     for name, value in steps:
         if name == "create":
-            rows = (row(f"r{place}", number, amount) for place, (number, amount) in enumerate(value))
-            payouts.append(desk.draft(*rows, reference=f"P{len(payouts)}"))
+            given, days = value
+            rows = (row(f"r{place}", number, amount) for place, (number, amount) in enumerate(given))
+            send_at = days and clock.now() + timedelta(days=days)
+            payouts.append(desk.draft(*rows, reference=f"P{len(payouts)}", send_at=send_at))
+        elif name == "wait":
+            clock.advance(value * 86_400)
+            desk.work()
         elif name == "work":
             desk.work(value)
         elif payouts:

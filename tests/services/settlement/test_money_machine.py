@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import string
 from collections import defaultdict
 
 import hypothesis
@@ -20,13 +22,22 @@ from hypothesis.stateful import (
 
 from tests.conftest import MovableClock
 from tests.support.books import check_everything
-from tests.support.money import a_client, agree_fee, balances, deposit
+from tests.support.money import a_client, agree_fee, balances, deposit, operator
 from tests.support.runtimes import other_runtime
 from ussd_server.bootstrap import Services, build_services
+from ussd_server.context import Caller, CallerKind, RequestContext, operator_context
 from ussd_server.database.unit_of_work import close_connections
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts.fees import agreed_fee, fee_cents
 from ussd_server.services.accounts.messages import FeeTerms
+from ussd_server.services.incoming.messages import (
+    AssignIncoming,
+    ListIncoming,
+    NotifyPayment,
+    PutPaymentCode,
+    ReturnIncoming,
+    SetPrefix,
+)
 from ussd_server.services.settlement.settlement import Settlement
 from ussd_server.services.transactions.messages import (
     CreatedTransaction,
@@ -45,6 +56,8 @@ NEVER_PAID = ("01", "02", "03", "05", "08")
 CHANGES_ITS_MIND, UNKNOWN = "09", "07"
 
 SUBSCRIBER, OTHER = "+256770000060", "+256770000061"
+PAYER, OPERATORS = "+256770000000", ("Mary Akello", "John Okot")
+_prefixes = itertools.product(string.ascii_uppercase, repeat=3)
 UNFINISHED = ("created", "submitted", "pending", "ambiguous")
 
 numbers = st.sampled_from([*PAID, *NEVER_PAID, CHANGES_ITS_MIND, UNKNOWN]).map("+2567700000{}".format)
@@ -70,6 +83,17 @@ class MoneyMachine(RuleBasedStateMachine):
         self.deposited_cents = 0
         self.requests: dict[str, CreateTransaction | CreateRefund] = {}
         self.final: dict[str, str] = {}
+        self.booked: dict[str, str] = {}
+        self.returned: set[str] = set()
+        self.prefix = "".join(next(_prefixes))
+        self.open_codes()
+
+    def open_codes(self) -> None:
+        """A code that takes any amount, and one for a single payment of UGX 500."""
+        put, context = self.services.payment_codes.put, operator_context(self.call.client_id)
+        self.services.payment_codes.set_prefix(SetPrefix(self.call.client_id, self.prefix), operator())
+        put(PutPaymentCode(f"{self.prefix}1", "Any amount"), context)
+        put(PutPaymentCode(f"{self.prefix}2", "Once", amount_cents=500_00, single_use=True), context)
 
     def teardown(self) -> None:
         """Leave no connection behind."""
@@ -119,9 +143,40 @@ class MoneyMachine(RuleBasedStateMachine):
             return multiple()
         return outcome
 
+    @rule(
+        target=payments,
+        typed=st.sampled_from("12X"),
+        number=st.integers(0, 5),
+        shillings=st.sampled_from([1, 500]),
+    )
+    def pay_at_a_till(self, typed: str, number: int, shillings: int) -> object:
+        """A payer pays without a request, and the provider reports it: repeatedly, mistyped, with two amounts."""
+        receipt, at = f"{self.prefix}-{number}", self.clock.now()
+        notice = NotifyPayment("sandbox", receipt, f"{self.prefix} {typed}", shillings * 100, PAYER, at)
+        answer = self.services.notices.notify(notice, RequestContext(Caller(CallerKind.NOBODY)))
+        return self.note_booking(receipt, answer.transaction_id)
+
+    @rule(target=payments, typed=st.sampled_from("12"), gives_back=st.booleans())
+    def decide_what_is_held(self, typed: str, gives_back: bool) -> object:
+        """Two operators assign the newest held payment to a code, or mark it for return."""
+        held = self.services.held_payments.list(ListIncoming(), operator()).items
+        own = [each for each in held if each.provider_transaction_id.startswith(f"{self.prefix}-")]
+        if not own:
+            return multiple()
+        held_id, receipt = own[0].incoming_id, own[0].provider_transaction_id
+        if gives_back:
+            request = ReturnIncoming(held_id, "asked for it", *OPERATORS)
+            self.services.held_payments.mark_returned(request, operator())
+            self.returned.add(receipt)
+            return multiple()
+        assigned = AssignIncoming(held_id, f"{self.prefix}{typed}", *OPERATORS)
+        return self.note_booking(receipt, self.services.held_payments.assign(assigned, operator()).transaction_id)
+
     @rule(payment=payments)
     def repeat(self, payment: str) -> None:
         """A client that got no reply repeats its request."""
+        if payment not in self.requests:
+            return
         again = self.order(self.requests[payment])
         assert (again.replayed, again.transaction.transaction_id) == (True, payment)
 
@@ -194,6 +249,14 @@ class MoneyMachine(RuleBasedStateMachine):
         assert (sum(cents for cents, _ in own), sum(cents for _, cents in own)) == (came_cents, reserved_cents)
 
     @invariant()
+    def each_receipt_is_booked_once(self) -> None:
+        """What payers sent by themselves is the booked receipts, none of which was returned."""
+        paid = {row.id for row in self.rows() if row.origin == "payer"}
+        assert paid == set(self.booked.values())
+        assert len(paid) == len(self.booked)
+        assert not self.booked.keys() & self.returned
+
+    @invariant()
     def no_more_is_given_back_than_was_collected(self) -> None:
         """Refunds that succeeded, run or may still succeed never exceed their collection."""
         given_back_cents: dict[str, int] = defaultdict(int)
@@ -212,6 +275,15 @@ class MoneyMachine(RuleBasedStateMachine):
         self.clock.advance(seconds)
         for transaction_id in settlement.claim(limit):
             settlement.advance(transaction_id)
+
+    def note_booking(self, receipt: str, transaction_id: str | None) -> object:
+        """Remember what a receipt was booked as: always the same. Returns a payment that is new."""
+        known = self.booked.get(receipt)
+        assert known in (None, transaction_id)
+        if transaction_id is None or known is not None:
+            return multiple()
+        self.booked[receipt] = transaction_id
+        return transaction_id
 
     def name(self) -> str:
         """A reference that was not used before."""

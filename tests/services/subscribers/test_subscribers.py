@@ -19,6 +19,7 @@ from ussd_server.models.payouts import PayoutItem
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import SubscriberLanguage, UssdSession
 from ussd_server.services.sessions.messages import BeginSession, NameSession
+from ussd_server.services.sms.outbox import queue_sms
 from ussd_server.services.subscribers.messages import ErasePersonalData, ExportPersonalData, GetHistory, HistoryEntry
 from ussd_server.services.transactions.messages import CreateRefund
 from ussd_server.status import Code, ServiceError
@@ -122,12 +123,16 @@ def test_an_export_holds_all_rows_and_an_erasure_keeps_the_books(
     session = services.api_sessions.begin(BeginSession(NUMBER, CODE), call).session_id
     other = services.api_sessions.begin(BeginSession("+256770000001", CODE), call).session_id
     SubscriberLanguage.create(client_id=client.id, phone_number=NUMBER, language="lg")
+    for number in (NUMBER, "+256770000001"):
+        queue_sms(client.id, number, "Your order is ready", f"order of {number}", clock.now())
     held = services.personal_data.export(ExportPersonalData("0770000000"), operator()).held
     assert {name: len(rows) for name, rows in held.items()} == {
         "ussd_sessions": 1,
+        "messages": 1,
         "subscriber_languages": 1,
         "subscriber_names": 0,
         "transactions": 1,
+        "incoming_payments": 0,
         "payout_items": 0,
         "audit_events": 0,
         "api_requests": 0,
@@ -139,9 +144,11 @@ def test_an_export_holds_all_rows_and_an_erasure_keeps_the_books(
     erased = services.personal_data.erase(ErasePersonalData(NUMBER, **BY), operator())
     assert erased.removed == {
         "ussd_sessions": 1,
+        "messages": 1,
         "subscriber_languages": 1,
         "subscriber_names": 0,
         "registered_names": 0,
+        "names_of_payers": 0,
         "bodies_of_requests": 0,
     }
     assert erased.kept["transactions"] == 1

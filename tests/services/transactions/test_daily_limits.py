@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 
 import pytest
@@ -117,6 +118,31 @@ def test_payouts_and_refunds_count_and_a_refused_one_writes_nothing(
             CreateRefund(sale.transaction.transaction_id, "more", 501_00),
             replace(approver.call, caller=replace(approver.call.caller, grants=None)),
         )
+    assert check_everything() == []
+
+
+def test_a_payout_with_a_date_counts_on_the_day_on_which_it_is_reserved(
+    services: Services, spender: Spender, clock: MovableClock
+) -> None:
+    approver = Spender(services, 1500, "payouts:*", client_id=spender.client_id)
+    maker = replace(spender.call, caller=replace(spender.call.caller, grants=frozenset({"payouts:write"})))
+    rows = [row("a", amount=1000), row("b", amount=1000)]
+    order = CreatePayout("later", items=rows, send_at=clock.now() + timedelta(days=3))
+    payout_id = services.payouts.create(order, maker).payout.payout_id
+    services.payouts.approve(ApprovePayout(payout_id), approver.call)
+    assert approver.left() == 1500_00
+
+    def look() -> str | None:
+        for claimed in services.payout_sender.claim(5):
+            services.payout_sender.advance(claimed)
+        view = services.payouts.get(NamePayout(payout_id), approver.call)
+        return "reserved" if view.reserved_at else "needs money" if view.needs_money_at else None
+
+    clock.advance(3 * 86_400)
+    assert look() == "needs money", "the key may not pay that much"
+    approver.limit(2000)
+    clock.advance(3600)
+    assert (look(), approver.left()) == ("reserved", 0)
     assert check_everything() == []
 
 

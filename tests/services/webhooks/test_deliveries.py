@@ -8,13 +8,16 @@ import pytest
 import time_machine
 
 from tests.conftest import MovableClock
+from tests.services.payouts.desk import PayoutDesk, row
 from tests.services.webhooks.receivers import Receiver, answering, deliver, happen, only_delivery, subscribe
 from tests.support.money import a_client, request, work
+from tests.support.shop import PHONE, Shop
 from ussd_server.bootstrap import Services
 from ussd_server.logs import now_about
 from ussd_server.models.webhooks import Delivery, Webhook
 from ussd_server.outbound.addresses import AddressGuard
 from ussd_server.outbound.transport import Transport
+from ussd_server.services.sessions.messages import BeginSession
 from ussd_server.services.webhooks.deliveries import DeliveryService, RetrySchedule
 from ussd_server.services.webhooks.messages import NameEvent, NameWebhook, RotateCallbacks, RotateWebhook
 
@@ -65,6 +68,27 @@ def test_a_webhook_carries_the_trace_of_the_call_that_created_its_payment(servic
         deliver(services)
         now_about()
     assert sorted(received.headers.get("traceparent", "") for received in receiver.calls) == ["", "", TRACE]
+
+
+def test_a_session_and_a_payout_report_their_end_under_the_trace_of_the_call_that_made_them(
+    services: Services, clock: MovableClock
+) -> None:
+    desk = PayoutDesk(services, clock)
+    shop = Shop(services, client_id=desk.client_id)
+    with Receiver() as receiver:
+        subscribe(services, desk.maker, receiver.url, "payout.completed", "ussd.session.ended")
+        now_about(traceparent=TRACE)
+        services.api_sessions.begin(BeginSession(PHONE, shop.code), shop.call)
+        draft = desk.draft(row())
+        now_about()
+        desk.approve(draft)
+        desk.work(5)
+        clock.advance(300)
+        now_about()
+        services.api_sessions.end_expired()
+        deliver(services)
+    traces = {received.document["type"]: received.headers.get("traceparent") for received in receiver.calls}
+    assert traces == dict.fromkeys(("payout.completed", "ussd.session.ended"), TRACE)
 
 
 def test_a_webhook_gets_only_the_types_it_asked_for_and_only_of_its_client(

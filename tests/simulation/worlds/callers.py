@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from itertools import count
 from typing import Any
 from urllib.parse import urlencode
@@ -13,6 +14,7 @@ from tests.simulation.worlds.database import SqliteWorld
 from tests.simulation.worlds.plan import Incident
 from tests.simulation.worlds.processes import Fleet
 from tests.simulation.worlds.scheduler import Scheduler
+from tests.simulation.worlds.virtual_time import STARTED_AT
 from tests.support.shop import CODE, Shop
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext, operator_context
@@ -105,13 +107,15 @@ class Callers:
         approver = replace(
             maker, caller=replace(maker.caller, key_id=given["approver"], grants=frozenset({"payouts:*"}))
         )
+        after = given["sent_after"]
+        send_at = after and STARTED_AT + timedelta(seconds=incident.at + after)
         items = tuple(
             {"phone_number": row["phone"], "amount": row["cents"] // 100, "reference": row["name"].split("/")[1]}
             for row in given["rows"]
         )
 
         def send(services: Services) -> Answer:
-            created = services.payouts.create(CreatePayout(given["name"], items=items), maker)
+            created = services.payouts.create(CreatePayout(given["name"], items=items, send_at=send_at), maker)
             self._scheduler.point("between creation and approval")
             services.payouts.approve(ApprovePayout(created.payout.payout_id), approver)
             return {"accepted": True}

@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shlex
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -31,6 +32,11 @@ from tests.support.shop import CODE, PHONE, shop_document
 _REPOSITORY = Path(__file__).parents[3]
 _DEPLOY = _REPOSITORY / "deploy"
 _PATIENCE_SECONDS = 60.0
+# systemd passes a socket as file 3.
+_WITH_SOCKET = (
+    "import os, sys; os.dup2(int(sys.argv[1]), 3); "
+    "os.environ.update(LISTEN_FDS='1', LISTEN_PID=str(os.getpid())); os.execvp(sys.argv[2], sys.argv[2:])"
+)
 
 
 class Deployment:
@@ -73,6 +79,7 @@ class Deployment:
         if python is None:
             self.environment["PYTHONPATH"] = str(_REPOSITORY)
         self._webs: list[subprocess.Popen[bytes]] = []
+        self._kept: socket.socket | None = None
         self._others: list[subprocess.Popen[bytes]] = []
 
     def command(self, *words: str) -> Any:
@@ -103,6 +110,7 @@ class Deployment:
         for process in (*self._webs, *self._others):
             process.wait(_PATIENCE_SECONDS)
         self._webs, self._others = [], []
+        self._close_kept()
 
     @property
     def web_pids(self) -> list[int]:
@@ -110,15 +118,20 @@ class Deployment:
         return [process.pid for process in self._webs]
 
     def stop_web(self, machine: int = 0) -> None:
-        """Stop the web processes of a machine, if they run."""
-        self._webs[machine].terminate()
-        self._webs[machine].wait(_PATIENCE_SECONDS)
+        """Stop the web processes of a machine, if they run, and close its port."""
+        _stop(self._webs[machine])
+        self._close_kept()
 
-    def restart_web(self, machine: int) -> None:
+    def restart_web(self, machine: int = 0) -> None:
         """Stop the web processes of a machine, start others, and wait until they are ready."""
-        self.stop_web(machine)
+        _stop(self._webs[machine])
         self._webs[machine] = self._web(machine)
         eventually(lambda: answers(self.web_ports[machine], "/health/ready"))
+
+    def restart_worker(self) -> None:
+        """Stop the worker and start another."""
+        _stop(self._others[0])
+        self._others[0] = self._unit("worker")
 
     def written(self) -> str:
         """Everything that the web processes, the worker and nginx have logged."""
@@ -138,15 +151,29 @@ class Deployment:
         folder = self.folder / f"machine-{machine}"
         folder.mkdir(mode=0o700, exist_ok=True)
         own = {"USSD_BIND": f"127.0.0.1:{self.web_ports[machine]}", "USSD_DATA_DIR": str(folder)}
-        return self._unit("web", log=f"web-{machine}", **own)
+        if len(self.web_ports) == 1 and self._kept is None:
+            # As systemd does with ussd-server-web.socket.
+            self._kept = socket.create_server(("127.0.0.1", self.web_ports[0]), backlog=2048)
+        return self._unit("web", log=f"web-{machine}", keeps=self._kept, **own)
 
-    def _unit(self, name: str, log: str = "", **settings: str) -> subprocess.Popen[bytes]:
+    def _close_kept(self) -> None:
+        if self._kept is not None:
+            self._kept.close()
+            self._kept = None
+
+    def _unit(
+        self, name: str, log: str = "", keeps: socket.socket | None = None, **settings: str
+    ) -> subprocess.Popen[bytes]:
         unit = self._replace((_DEPLOY / f"ussd-server-{name}.service").read_text())
         (command,) = re.findall(r"^ExecStart=(.+)$", unit, re.MULTILINE)
         (folder,) = re.findall(r"^WorkingDirectory=(.+)$", unit, re.MULTILINE)
         environment = self._whole_environment() | settings
+        words, passed = shlex.split(command), []
+        if keeps is not None:
+            passed = [keeps.fileno()]
+            words = [sys.executable, "-c", _WITH_SOCKET, str(keeps.fileno()), *words]
         with (self.folder / f"{log or name}.log").open("ab") as lines:
-            return subprocess.Popen(shlex.split(command), env=environment, cwd=folder, stdout=lines, stderr=lines)
+            return subprocess.Popen(words, env=environment, cwd=folder, stdout=lines, stderr=lines, pass_fds=passed)
 
     def _read_environment(self) -> dict[str, str]:
         example = self._replace((_DEPLOY / "environment.example").read_text())
@@ -160,6 +187,11 @@ class Deployment:
         for ours, theirs in self._replaced.items():
             text = text.replace(ours, theirs)
         return text
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    process.wait(_PATIENCE_SECONDS)
 
 
 class Installed:

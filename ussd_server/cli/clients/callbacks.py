@@ -1,4 +1,4 @@
-"""`callbacks`: the addresses at which providers call back."""
+"""`callbacks`: the addresses at which providers, and the sender of messages, call back."""
 
 from __future__ import annotations
 
@@ -14,17 +14,28 @@ _NONE = (
 
 
 @click.command()
+@click.option("--show-secrets", "shows_secrets", is_flag=True, help="Show also what incoming payments need.")
 @with_json
-def callbacks(as_json: bool) -> None:
-    """Print the callback address of each provider that is switched on; it is a credential, for that provider alone."""
+def callbacks(shows_secrets: bool, as_json: bool) -> None:
+    """Print the callback address of each provider, and of the sender of messages; each is a credential.
+
+    With --show-secrets also the path at which it checks and reports payments that payers make by themselves, and the
+    Standard Webhooks secret with which it signs its reports.
+    """
     with open_services() as services:
         base_url = services.settings.public_url or ""
-        paths = services.callbacks.paths(operator_context())
-    listed = [
-        {"provider": each.provider, "path": each.path, "url": f"{base_url}{each.path}" if base_url else None}
-        for each in paths
-    ]
-    lines = [f"{each.provider:<8}  {base_url}{each.path}" for each in paths]
+        known = [*services.callbacks.paths(operator_context()), *services.sms_reports.paths(operator_context())]
+        paths = {each.provider: each.path for each in known}
+        incoming = services.notices.paths(operator_context()) if shows_secrets else []
+    listed: dict[str, dict[str, str | None]] = {
+        provider: {"provider": provider, "path": path, "url": f"{base_url}{path}" if base_url else None}
+        for provider, path in paths.items()
+    }
+    lines = [f"{provider:<14}  {base_url}{path}" for provider, path in paths.items()]
+    for each in incoming:
+        listed.setdefault(each.provider, {"provider": each.provider, "path": None, "url": None})
+        listed[each.provider] |= {"incoming_path": each.path, "incoming_secret": each.secret}
+        lines += [f"{each.provider:<14}  {base_url}{each.path}", f"{each.provider:<14}  signed with {each.secret}"]
     if not base_url and lines:
         lines.append("Prefix each path with your public address, or set USSD_PUBLIC_URL.")
-    show(listed, "\n".join(lines) or _NONE, as_json=as_json)
+    show(list(listed.values()), "\n".join(lines) or _NONE, as_json=as_json)

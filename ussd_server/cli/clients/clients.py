@@ -10,6 +10,7 @@ import click
 
 from ussd_server.bootstrap import Services
 from ussd_server.cli import open_services, show, with_json
+from ussd_server.cli.clients.moves import export_client, import_client, take_back_client
 from ussd_server.cli.clients.seeds import Row, SeededRow, read_rows, seed_file, sow, text_of
 from ussd_server.cli.names import client_named
 from ussd_server.context import operator_context
@@ -100,6 +101,11 @@ def seed(file: Path, as_json: bool) -> None:
     with open_services(read_settings()) as services:
         migrate()
         sow(rows, lambda row: _plant(services, row), as_json=as_json)
+
+
+clients.add_command(export_client)
+clients.add_command(import_client)
+clients.add_command(take_back_client)
 
 
 def _plant(services: Services, row: Row) -> SeededRow:

@@ -163,12 +163,14 @@ def explain(key: str, as_json: bool) -> None:
 @keys.command()
 @click.argument("key")
 @click.option("--limit", type=click.IntRange(1, 100), default=50, help="The most requests. Default: 50.")
+@click.option("--since", type=Moment(or_time=True), help="UTC; only requests from then on.")
 @with_json
-def requests(key: str, limit: int, as_json: bool) -> None:
+def requests(key: str, limit: int, since: datetime | None, as_json: bool) -> None:
     """Show what KEY (its id or apikey) called: refused calls and calls that changed something, newest first."""
     with open_services() as services:
         key_id, context = _key(services, key)
-        found = services.request_log.list(ListRequests(key_id=key_id, limit=limit), context).items
+        wanted = ListRequests(key_id=key_id, from_at=since and since.replace(tzinfo=UTC), limit=limit)
+        found = services.request_log.list(wanted, context).items
     lines = [
         f"{iso_milliseconds(each.at)}  {each.status} {each.code}  {each.method} {each.path}  {each.address}  "
         f"{each.took_ms} ms  {each.request_id}"

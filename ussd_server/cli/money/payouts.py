@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
 from ussd_server.bootstrap import Services
 from ussd_server.cli import open_services, show, with_json
-from ussd_server.cli.names import KnownFile, client_named, client_option
+from ussd_server.cli.names import KnownFile, Moment, client_named, client_option
 from ussd_server.context import RequestContext, operator_context
 from ussd_server.services.payouts.messages import (
     LARGEST_FILE_BYTES,
@@ -32,9 +33,18 @@ def payouts() -> None:
 @client_option
 @click.option("--reference", required=True, help="The name of the payout, unique for the client for ever.")
 @click.option("--description", help="What the client reads beside it.")
+@click.option("--send-at", type=Moment(or_time=True), help="UTC; nothing is sent before. Default: once it is approved.")
 @click.option("--by", required=True, help="Your name.")
 @with_json
-def create(file: Path, client: str, reference: str, description: str | None, by: str, as_json: bool) -> None:
+def create(
+    file: Path,
+    client: str,
+    reference: str,
+    description: str | None,
+    send_at: datetime | None,
+    by: str,
+    as_json: bool,
+) -> None:
     """Make a draft of the rows in FILE (CSV or XLSX), and judge each row. Nothing is sent.
 
     The same file again under the same reference is the same payout. The columns are phone_number, amount and reference,
@@ -43,7 +53,8 @@ def create(file: Path, client: str, reference: str, description: str | None, by:
     if file.stat().st_size > LARGEST_FILE_BYTES:
         raise click.ClickException(f"{file} has more than {LARGEST_FILE_BYTES:,} bytes.")
     with open_services() as services:
-        request = CreatePayout(reference, description, file=file.read_bytes())
+        at = send_at and send_at.replace(tzinfo=UTC)
+        request = CreatePayout(reference, description, file=file.read_bytes(), send_at=at)
         made = services.payouts.create_by_operator(request, by, _context(services, client)).payout
         rows = services.payouts.invalid_rows(NamePayout(made.payout_id), _context(services, client))
     problems = [f"  Row {row.line}: {' '.join(row.problems)}" for row in rows]
@@ -80,7 +91,10 @@ def show_(payout_id: str, client: str, as_json: bool) -> None:
 @click.option("--and", "second", required=True, help="The name of a second operator: two people approve a payout.")
 @with_json
 def approve(payout_id: str, client: str, by: str, second: str, as_json: bool) -> None:
-    """Reserve the money of every ready row at once, and send the rows. One of the two may have made the payout."""
+    """Reserve the money of every ready row at once, and send the rows. One of the two may have made the payout.
+
+    With a date more than a day ahead the money is reserved when it is due.
+    """
     with open_services() as services:
         request = ApprovePayout(payout_id)
         view = services.payouts.approve_by_operators(request, by, second, _context(services, client))
@@ -115,4 +129,7 @@ def _details(view: PayoutStates) -> str:
         f"fees {written_amount(entry.fee_cents)}"
         for state, entry in view.states.items()
     )
-    return "\n".join([_line(view), *states])
+    date = [f"  sent from {view.send_at:%Y-%m-%d %H:%M} UTC"] if view.send_at else []
+    if view.needs_money_at and not view.reserved_at:
+        date.append(f"  its money was missing at {view.needs_money_at:%Y-%m-%d %H:%M} UTC")
+    return "\n".join([_line(view), *date, *states])

@@ -18,6 +18,7 @@ from ussd_server.cli.names import KnownFile, KnownName
 from ussd_server.cli.progress import progress
 from ussd_server.context import operator_context
 from ussd_server.providers.names import PROVIDER_NAMES
+from ussd_server.services.incoming.messages import HoldDifference
 from ussd_server.services.reconciliation.messages import (
     ComparedLine,
     ConcludeFromStatement,
@@ -178,6 +179,17 @@ def end(difference_id: str, reason: str, by: str, as_json: bool) -> None:
     with open_services() as services:
         ended = services.differences.end(EndDifference(difference_id, reason, by), operator_context())
     show(_plain_difference(ended), _sentence_of_review(ended), as_json=as_json)
+
+
+@review.command()
+@click.argument("difference_id", metavar="ID")
+@click.option("--by", default="operator", help="Your name.")
+@with_json
+def hold(difference_id: str, by: str, as_json: bool) -> None:
+    """Hold a credit of a statement that is not ours, until two operators assign it or mark it for return."""
+    with open_services() as services:
+        held = services.held_payments.hold(HoldDifference(difference_id, by), operator_context())
+    show(held, f"Incoming payment {held.incoming_id} is {held.status}.", as_json=as_json)
 
 
 @review.command()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict
+from datetime import datetime
 
 import click
 
 from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.progress import progress
 from ussd_server.services.operations.book_check.check import MarkError, Violation, check_ranges
-from ussd_server.services.operations.book_check.examinations import keep_check
+from ussd_server.services.operations.book_check.examinations import keep_check, recent_since
 from ussd_server.services.operations.messages import BoundedCheck
 
 _MOST_IN_JSON = 1000
@@ -23,19 +24,24 @@ _MOST_ROWS = 1_000_000
 @click.option(
     "--ranges", type=click.IntRange(min=1), help="Stop after so many ranges and print the mark to continue from."
 )
+@click.option("--full", is_flag=True, help="Check everything, however old.")
 @with_json
-def check(mark: str | None, batch: int, ranges: int | None, as_json: bool) -> None:
+def check(mark: str | None, batch: int, ranges: int | None, full: bool, as_json: bool) -> None:
     """Check balances, holds, statuses, histories, events, names and the schema.
 
     May run while the service does. Prints a sentence for every violation, and exits with 1 if there is one. An
     interrupted check prints the mark from which the next one can continue.
+
+    Once a month, and after a violation, everything is checked. In between, accounts with all their
+    transfers, and of the rest what began since 31 days before the last full check.
     """
     rows: Counter[str] = Counter()
     found: list[Violation] = []
-    number, is_whole = 0, mark is None
+    number, is_whole, since = 0, mark is None, None
     try:
         with open_services() as services, progress("rows") as show_rows:
-            for checked in check_ranges(mark, batch, services.clock.now(), services.runtime.vault):
+            since = None if full else recent_since(services.clock.now())
+            for checked in check_ranges(mark, batch, services.clock.now(), services.runtime.vault, since):
                 rows[checked.part] += checked.rows
                 show_rows(rows.total())
                 found += checked.violations[: _MOST_IN_JSON - len(found)]
@@ -48,20 +54,32 @@ def check(mark: str | None, batch: int, ranges: int | None, as_json: bool) -> No
                 if ranges == 0:
                     break
             checked_rows = BoundedCheck(dict(rows), tuple(map(str, found)), mark)
-            keep_check(checked_rows, services.clock.now(), is_whole=is_whole)
+            keep_check(checked_rows, services.clock.now(), is_whole=is_whole, since=since)
     except MarkError as refusal:
         raise click.BadParameter(str(refusal), param_hint="--from") from None
     except BaseException:
         if mark:
-            click.echo(f"Go on with --from {mark}", err=True)
+            click.echo(_go_on(mark, since), err=True)
         raise
-    result = {"ok": not number, "rows": rows, "violations": list(map(asdict, found)), "number": number, "mark": mark}
-    show(result, _summary(rows, number, mark), as_json=as_json)
+    result = {
+        "ok": not number,
+        "rows": rows,
+        "violations": list(map(asdict, found)),
+        "number": number,
+        "mark": mark,
+        "since": since,
+    }
+    show(result, _summary(rows, number, mark, since), as_json=as_json)
     if number:
         raise SystemExit(1)
 
 
-def _summary(rows: Counter[str], number: int, mark: str | None) -> str:
+def _summary(rows: Counter[str], number: int, mark: str | None, since: datetime | None) -> str:
     seen = ", ".join("the schema" if part == "schema" else f"{count} {part}" for part, count in rows.items())
     decision = f"{number} violation{'s' * (number != 1)}" if number else "everything is as it must be"
-    return f"Checked {seen}: {decision}." + (f"\nGo on with --from {mark}" if mark else "")
+    of = f", of all since {since:%Y-%m-%d}" if since else ""
+    return f"Checked {seen}{of}: {decision}." + (f"\n{_go_on(mark, since)}" if mark else "")
+
+
+def _go_on(mark: str, since: datetime | None) -> str:
+    return f"Go on with --from {mark}" + ("" if since else " --full")

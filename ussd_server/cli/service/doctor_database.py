@@ -12,7 +12,7 @@ from ussd_server.cli.service.database_errors import explain
 from ussd_server.cli.service.doctor_callers import callers
 from ussd_server.database.connections import UnsupportedDatabaseError
 from ussd_server.database.dialect import Standbys
-from ussd_server.database.partitions import ends_of_partitions
+from ussd_server.database.partitions import end_of_requests, ends_of_partitions
 from ussd_server.database.replica import Replica
 from ussd_server.database.schema import missing_migrations
 from ussd_server.database.unit_of_work import close_connections, database_fault, database_now, dialect, open_database
@@ -60,6 +60,7 @@ def check_database(settings: Settings, keyring: Keyring | None) -> Iterator[Doct
         if not missing:
             yield from newer_events()
         yield from _partitions()
+        yield from _days_of_requests()
         is_read_only = database_fault() == "read-only"
         if (standbys := dialect().standbys()) is not None:
             yield losses_of_a_failover(standbys, are_accepted=settings.may_lose_commits)
@@ -127,6 +128,20 @@ def _partitions() -> Iterator[DoctorFinding]:
     yield DoctorFinding(
         "partitions", f"{table} has room until {end:%Y-%m-%d} only; then no payment can be created", mend
     )
+
+
+def _days_of_requests() -> Iterator[DoctorFinding]:
+    """Check that the worker added tomorrow's partition of the request log, if it ever added one."""
+    end = end_of_requests()
+    if end is None:
+        return
+    tomorrow = (datetime.now(UTC) + timedelta(days=1)).date()
+    if end.date() > tomorrow:
+        yield DoctorFinding("request log", f"has partitions until {end:%Y-%m-%d}")
+        return
+    mend = "The worker adds days: see that it runs, that its user owns api_requests, and what its log says."
+    found = f"has no partition for {tomorrow}; requests are kept, but removed row by row"
+    yield DoctorFinding("request log", found, mend)
 
 
 def examine_replica(url: str, most_lag_seconds: int) -> DoctorFinding:

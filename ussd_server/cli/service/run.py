@@ -23,6 +23,7 @@ from ussd_server.server.embedded_redis import StartError, embedded_redis
 from ussd_server.server.processes import NeverStartedError
 from ussd_server.server.running import announced
 from ussd_server.settings import quieten_terminal, read_settings
+from ussd_server.spans import end_export, export_spans
 from ussd_server.worker import Worker
 
 # The sandbox's payer who accepts at once.
@@ -118,8 +119,11 @@ def worker(as_json: bool) -> None:
     log_fatal_errors()
     with open_services(read_settings()) as services, announced(services.settings, "worker"):
         log_start("worker")
+        if services.settings.exports_spans:
+            export_spans("worker")
         services.runtime.references.verify()
         Worker(services).run(stop)
+        end_export()
     if as_json:
         show({"stopped": True}, "", as_json=as_json)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from ussd_server.menus.checks.messages import find_long_messages
 from ussd_server.menus.checks.paths import find_long_paths, find_loops, find_unguarded_payments, find_unreachable
 from ussd_server.menus.checks.references import (
     find_bad_addresses,
@@ -115,6 +116,7 @@ def _check(
         yield from find_bad_addresses(document, allow_plain_http)
         if not any(problem.path[:1] == ("limits",) for problem in problems):
             yield from prove(document, work)
+        yield from find_long_messages(document, work)
         yield from find_pin_questions(document)
         if paths_known and document.start in document.nodes:
             yield from _path_findings(document, session_life_seconds, work)

@@ -10,6 +10,7 @@ from ussd_server.menus.document.bounds import WorkBudget
 from ussd_server.menus.document.document import Document
 from ussd_server.menus.document.findings import Finding, error, warning
 from ussd_server.menus.document.nodes import (
+    ActionNode,
     BalanceNode,
     ConfirmNode,
     EndNode,
@@ -23,6 +24,7 @@ from ussd_server.menus.document.nodes import (
     RouterNode,
     ScreenNode,
     SetNode,
+    SmsNode,
     TextNode,
 )
 from ussd_server.menus.engine.navigator import MAX_HOPS
@@ -34,7 +36,7 @@ READING_CHARACTERS_A_SECOND = 15
 SECONDS_A_SCREEN = 5  # the network, and a press of a key
 SECONDS_AN_ACTION = 2
 
-_PASSING = RouterNode | SetNode | BalanceNode | LookupNameNode | HttpNode
+_PASSING = RouterNode | SetNode | BalanceNode | LookupNameNode | SmsNode | HttpNode
 
 
 def find_unguarded_payments(document: Document) -> Iterator[Finding]:
@@ -169,11 +171,7 @@ def _distances(document: Document, weights: Mapping[str, float]) -> dict[str, fl
 def _seconds(document: Document, node: Node, work: WorkBudget) -> float:
     """Estimate the seconds that a subscriber spends at a node: reading, typing, and the network."""
     if not isinstance(node, ScreenNode):
-        return (
-            SECONDS_AN_ACTION
-            if isinstance(node, BalanceNode | LookupNameNode | HttpNode | PayNode | HandoverNode)
-            else 0
-        )
+        return SECONDS_AN_ACTION if isinstance(node, ActionNode) else 0
     renderer = Renderer(document, document.default_language)
     view = renderer.view(node, WidestValues(document))
     work.spend(len(view.body) // 5)

@@ -24,6 +24,7 @@ from ussd_server.menus.document.nodes import (
     RouterNode,
     ScreenNode,
     SetNode,
+    SmsNode,
 )
 from ussd_server.menus.document.spelling import Spelling
 from ussd_server.menus.document.templates import Template
@@ -124,6 +125,8 @@ def find_leaking_secrets(document: Document, *, paths_known: bool) -> Iterator[F
             yield error("secret", "a text prints a secret entry", name)
         if isinstance(node, HttpNode) and node.url.names & secrets:
             yield error("secret", "an address carries a secret entry; put it into the body", name)
+        if isinstance(node, SmsNode) and node.to.names & secrets:
+            yield error("secret", "a message goes to a secret entry", name)
         if any(expression.names & secrets for _, expression in assigned(node)):
             yield error("secret", "a variable would keep a secret entry", name)
         overwrites = {Name("vars", var) for var in written(node)} & secrets

@@ -14,7 +14,7 @@ from ussd_server.menus.document.bounds import WorkBudget
 from ussd_server.menus.document.document import Document
 from ussd_server.menus.document.expressions import Expression, Name
 from ussd_server.menus.document.findings import Finding, error
-from ussd_server.menus.document.nodes import ListNode, LookupNameNode, Node, PayNode
+from ussd_server.menus.document.nodes import ListNode, LookupNameNode, Node, PayNode, SmsNode
 from ussd_server.menus.document.variables import WIDEST_FACTS, Variable
 from ussd_server.menus.tools.node_parts import Path, expressions
 from ussd_server.values import PHONE_NUMBER
@@ -95,6 +95,8 @@ def _wanted(document: Document, node: Node, path: Path) -> _Wanted | None:
     """Return what a place needs; None for one that takes anything or whose variable is not declared."""
     if isinstance(node, PayNode) or path[-1] in ("when", "expr"):
         return _PLACES[path[-1]]
+    if isinstance(node, SmsNode):
+        return _NUMBER_TEXT
     if path[-1] == "of":
         return _NUMBER_TEXT if isinstance(node, LookupNameNode) else _ACCOUNT
     kept_in = node.var if isinstance(node, ListNode) else path[-1]

@@ -118,6 +118,11 @@ FIELD_MEANINGS: Mapping[str, Mapping[str, str]] = {
         "goto": _GOTO,
         "on_error": _ON_ERROR,
     },
+    "sms": {
+        "to": "an expression that gives a phone number",
+        "text": "the message, at most three parts long with every variable at its maximum",
+        "goto": _GOTO,
+    },
     "http": {
         "method": "`GET` (default), `POST`, `PUT`, `PATCH` or `DELETE`",
         "url": "the address on an allowed host; it may show variables",
@@ -202,6 +207,7 @@ NODE_MEANINGS: Mapping[str, str] = {
     "language": "A choice of the language, which is remembered for the phone number.",
     "balance": "No screen: reads a balance.",
     "lookup_name": "No screen: asks the provider for the name of a subscriber.",
+    "sms": "No screen: sends a message. The session goes on also where it cannot be sent.",
     "http": "No screen: calls your server, signed like a webhook.",
     "pay": "No screen: creates a payment, once for each confirmation.",
     "handover": "Your server writes the screens from here on.",

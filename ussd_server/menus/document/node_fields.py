@@ -28,6 +28,7 @@ from ussd_server.menus.document.nodes import (
     RouterNode,
     Rule,
     SetNode,
+    SmsNode,
     TextNode,
 )
 from ussd_server.menus.document.patterns import PatternError, compile_pattern
@@ -55,8 +56,8 @@ class NodeFields:
         self._readers: dict[str, Callable[[DocumentFields, str], Node]] = {
             "menu": self._menu, "input": self._input, "confirm": self._confirm, "list": self._list, "text": self._text,
             "router": self._router, "set": self._set, "language": self._language, "balance": self._balance,
-            "lookup_name": self._lookup_name, "http": self._http, "pay": self._pay, "handover": self._handover,
-            "end": self._end,
+            "lookup_name": self._lookup_name, "http": self._http, "pay": self._pay, "sms": self._sms,
+            "handover": self._handover, "end": self._end,
         }  # fmt: skip
 
     def read(self, name: str, raw: Any) -> Node | None:
@@ -271,6 +272,9 @@ class NodeFields:
         accepted, rejected = self._branch(fields, name, "accepted"), self._branch(fields, name, "rejected")
         account = self._account(fields, "account")
         return PayNode(name, kind, amount, phone_number, accepted, rejected, to_phone_number, account)
+
+    def _sms(self, fields: DocumentFields, name: str) -> Node:
+        return SmsNode(name, fields.expression("to"), fields.text("text"), fields.identifier("goto"))
 
     def _handover(self, fields: DocumentFields, name: str) -> Node:
         url, protocol = fields.string("url"), fields.string("protocol", "neutral", PROTOCOLS)

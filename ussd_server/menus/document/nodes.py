@@ -214,6 +214,16 @@ class PayNode:
 
 
 @dataclass(frozen=True, slots=True)
+class SmsNode:
+    """Sends a message, without a screen; the session goes on whatever becomes of it."""
+
+    name: str
+    to: Expression
+    text: LocalizedText
+    goto: str
+
+
+@dataclass(frozen=True, slots=True)
 class HandoverNode:
     """Lets the client's own server continue the session."""
 
@@ -223,6 +233,6 @@ class HandoverNode:
     on_error: str | None = None
 
 
-ActionNode = BalanceNode | LookupNameNode | HttpNode | PayNode | HandoverNode
+ActionNode = BalanceNode | LookupNameNode | HttpNode | PayNode | SmsNode | HandoverNode
 ScreenNode = MenuNode | InputNode | ConfirmNode | ListNode | TextNode | LanguageNode | EndNode
 Node = ScreenNode | ActionNode | RouterNode | SetNode

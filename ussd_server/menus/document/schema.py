@@ -157,6 +157,7 @@ NODE_FIELDS: dict[str, Schema] = {
     ),
     "balance": _object("balance", "var goto", **_ASKING),
     "lookup_name": _object("lookup_name", "of var goto", **_ASKING),
+    "sms": _object("sms", "to text goto", to=_EXPRESSION, text=_TEXT, goto=_NAME),
     "http": _object(
         "http",
         "url goto",

@@ -48,6 +48,15 @@ class HttpAction:
 
 
 @dataclass(frozen=True, slots=True)
+class SmsAction:
+    """Send a message, once for each step."""
+
+    node: str
+    phone_number: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class HandoverAction:
     """Let the client's own server reply to this step. The entries may be secret and are left out of `repr`.
 
@@ -61,7 +70,7 @@ class HandoverAction:
     text: str = field(repr=False)
 
 
-MenuAction = PayAction | BalanceAction | LookupNameAction | HttpAction | HandoverAction
+MenuAction = PayAction | BalanceAction | LookupNameAction | SmsAction | HttpAction | HandoverAction
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +95,11 @@ class NameFound:
 
 
 @dataclass(frozen=True, slots=True)
+class SmsQueued:
+    """The message was queued, or left out where none are sent."""
+
+
+@dataclass(frozen=True, slots=True)
 class Answered:
     """The client's server replied with JSON."""
 
@@ -107,4 +121,4 @@ class Failed:
     timed_out: bool = False
 
 
-ActionOutcome = Paid | BalanceFound | NameFound | Answered | HandedOver | Failed
+ActionOutcome = Paid | BalanceFound | NameFound | SmsQueued | Answered | HandedOver | Failed

@@ -20,6 +20,7 @@ from ussd_server.menus.document.nodes import (
     MenuNode,
     PayNode,
     Rule,
+    SmsNode,
     TextNode,
 )
 from ussd_server.menus.document.variables import SessionFacts
@@ -34,6 +35,7 @@ from ussd_server.menus.engine.actions import (
     NameFound,
     Paid,
     PayAction,
+    SmsAction,
 )
 from ussd_server.menus.engine.entries import CheckedNode, EntryError, notice, read_entry
 from ussd_server.menus.engine.navigator import (
@@ -65,8 +67,8 @@ def start(
     """Begin a session, in `language` if the menu has it.
 
     `given` sets variables that the document declares as given. `entries` were dialled with the code. They are applied
-    through menus, inputs, lists and languages only, up to a confirmation, a secret, a payment, an http call that is not
-    GET, or the first invalid entry; the others are dropped.
+    through menus, inputs, lists and languages only, up to a confirmation, a secret, a payment, a message, an http call
+    that is not GET, or the first invalid entry; the others are dropped.
     """
     navigator = Navigator(document, channel)
     state = replace(navigator.begin(facts, language, given), ahead=tuple(entries[:MAX_FAST_FORWARD]) or None)
@@ -131,7 +133,7 @@ def _may_pass(document: Document, state: State) -> bool:
 
 
 def _stops_fast_forward(action: MenuAction | None) -> bool:
-    return isinstance(action, PayAction) or (isinstance(action, HttpAction) and action.method != "GET")
+    return isinstance(action, PayAction | SmsAction) or (isinstance(action, HttpAction) and action.method != "GET")
 
 
 def _enter(navigator: Navigator, state: State, entry: str) -> Turn:
@@ -242,7 +244,7 @@ def _conclude(navigator: Navigator, state: State, outcome: ActionOutcome) -> Tur
             return _store_values(navigator, state, node, {node.var: name})
         case HttpNode(), Answered(data=data):
             return _store_values(navigator, state, node, {var: _value_at(data, path) for var, path in node.map})
-        case ((BalanceNode() | LookupNameNode() | HttpNode() | HandoverNode()), _):
+        case ((BalanceNode() | LookupNameNode() | SmsNode() | HttpNode() | HandoverNode()), _):
             timed_out = isinstance(outcome, Failed) and outcome.timed_out
             return navigator.go_to(state, failure_target(node, timed_out=timed_out))
     return navigator.end_with_error(state)

@@ -24,6 +24,7 @@ from ussd_server.menus.document.nodes import (
     RouterNode,
     ScreenNode,
     SetNode,
+    SmsNode,
 )
 from ussd_server.menus.document.templates import Template
 from ussd_server.menus.document.variables import SessionFacts
@@ -34,9 +35,11 @@ from ussd_server.menus.engine.actions import (
     LookupNameAction,
     MenuAction,
     PayAction,
+    SmsAction,
 )
 from ussd_server.menus.engine.state import State, Turn
 from ussd_server.menus.engine.views import LiveValues, Renderer, is_constant, items_of
+from ussd_server.menus.text.gsm7 import transliterate
 from ussd_server.menus.text.phrases import phrase
 from ussd_server.menus.text.screen import MAX_SEPTETS, MAX_UCS2, Budget, Screen
 from ussd_server.values import PHONE_NUMBER
@@ -94,7 +97,7 @@ class Navigator:
                     state, target = self.assign(state, node.values), node.goto
                 case ListNode(empty=str(empty)) if not items_of(node, state.scope()):
                     target = empty
-                case BalanceNode() | LookupNameNode() | HttpNode() | PayNode() | HandoverNode():
+                case BalanceNode() | LookupNameNode() | SmsNode() | HttpNode() | PayNode() | HandoverNode():
                     action = _action(node, state)
                     if action is not None:
                         return Turn(_state_during(state, node, hops), action=action)
@@ -210,6 +213,8 @@ def failure_target(node: ActionNode, *, timed_out: bool = False) -> str | None:
     """Return the next node after a failed action; None when the menu has none."""
     if isinstance(node, PayNode):
         return node.rejected
+    if isinstance(node, SmsNode):
+        return node.goto
     if isinstance(node, HttpNode) and timed_out and node.on_timeout is not None:
         return node.on_timeout
     return node.on_error
@@ -244,6 +249,9 @@ def _action(node: ActionNode, state: State) -> MenuAction | None:
         case LookupNameNode():
             number = _phone_number(node.of.value(scope))
             return LookupNameAction(node.name, number) if number else None
+        case SmsNode():
+            number, text = _phone_number(node.to.value(scope)), node.text.in_language(state.language).shown(scope)
+            return SmsAction(node.name, number, transliterate(text)) if number and text.strip() else None
         case HttpNode():
             headers = tuple((name, value.filled(scope)) for name, value in node.headers)
             url = node.url.filled(scope, lambda value: quote(value, safe=""))

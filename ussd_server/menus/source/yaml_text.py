@@ -104,7 +104,10 @@ def read_yaml(text: str) -> tuple[dict[str, Any], Places]:
         before = text[: error.position]
         place = Position(before.count("\n") + 1, len(before) - before.rfind("\n"))
         raise SourceError("The text is not valid YAML: it contains a control character", place) from None
-    except (YAMLError, RecursionError):
+    except SourceError:
+        raise
+    except (YAMLError, RecursionError, ValueError, OverflowError):
+        # Python itself refuses the numbers of `\U00110000` and of a long `%YAML`.
         raise SourceError("The text is not valid YAML") from None
     if not isinstance(document, dict):
         raise SourceError("The document has to be an object with fields such as `id`, `start` and `nodes`")

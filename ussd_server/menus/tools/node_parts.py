@@ -24,6 +24,7 @@ from ussd_server.menus.document.nodes import (
     PayNode,
     RouterNode,
     SetNode,
+    SmsNode,
     TextNode,
 )
 from ussd_server.menus.document.templates import Template
@@ -43,7 +44,7 @@ def targets(node: Node) -> tuple[tuple[str, str], ...]:
             exits += [(case.source, target) for case, target in node.cases] + [("else", node.otherwise)]
         case PayNode():
             exits += [("accepted", node.accepted), ("rejected", node.rejected)]
-        case InputNode() | TextNode() | LanguageNode() | SetNode() | ListNode():
+        case InputNode() | TextNode() | LanguageNode() | SetNode() | ListNode() | SmsNode():
             exits.append(("", node.goto))
         case BalanceNode() | LookupNameNode() | HttpNode():
             exits += [("", node.goto), ("error", node.on_error)]
@@ -100,6 +101,8 @@ def expressions(node: Node) -> Iterator[tuple[Path, Expression]]:
             yield from ((("values", name), value) for name, value in node.values)
         case BalanceNode() | LookupNameNode():
             yield ("of",), node.of
+        case SmsNode():
+            yield ("to",), node.to
         case ListNode():
             yield ("items",), node.items
             yield from [(("value",), node.value)] if node.value else []

@@ -26,6 +26,8 @@ from ussd_server.menus.engine.actions import (
     NameFound,
     Paid,
     PayAction,
+    SmsAction,
+    SmsQueued,
 )
 from ussd_server.menus.engine.engine import enter, enter_masked, resume, start
 from ussd_server.menus.engine.navigator import DisplayOptions
@@ -173,6 +175,8 @@ class _Replayer:
             case LookupNameAction():
                 name = self._values.get(node.var)
                 return Failed() if name is None else NameFound(str(name))
+            case SmsAction():
+                return SmsQueued()
             case HandoverAction():
                 return HandedOver(turn.screen, turn.ends)
             case HttpAction():

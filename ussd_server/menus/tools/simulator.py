@@ -23,6 +23,8 @@ from ussd_server.menus.engine.actions import (
     NameFound,
     Paid,
     PayAction,
+    SmsAction,
+    SmsQueued,
 )
 from ussd_server.menus.engine.engine import enter, resume, start
 from ussd_server.menus.engine.navigator import STANDARD, DisplayOptions
@@ -148,6 +150,8 @@ class Simulator:
             case LookupNameAction(phone_number=phone_number):
                 name = self.world.names.get(phone_number)
                 return Failed() if name is None else NameFound(str(name))
+            case SmsAction():
+                return SmsQueued()
             case HttpAction(node=node):
                 reply = self.world.answers.get(node, "error")
                 return Failed(reply == "timeout") if reply in ("error", "timeout") else Answered(reply)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from peewee import Value, fn
 
 from ussd_server.models.clients import AuditEvent, Client, User
+from ussd_server.models.incoming import IncomingPayment, PaymentCode
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.operators import Operator
 from ussd_server.models.payouts import Payout
@@ -32,8 +33,10 @@ _KINDS: dict[str, tuple[str, Any, Any]] = {
     "api_key": ("key", ApiKey, Value("API key ").concat(fn.COALESCE(ApiKey.name, ApiKey.apikey))),
     "channel": ("channel", Channel, Channel.name),
     "client": ("client", Client, Client.name),
+    "incoming": ("incoming", IncomingPayment, IncomingPayment.provider_transaction_id),
     "menu": ("menu", Menu, Menu.name),
     "operator": ("operator", Operator, Operator.email),
+    "payment_code": ("payment_code", PaymentCode, PaymentCode.code),
     "payout": ("payout", Payout, Payout.reference),
     "statement": ("statement", ProviderStatement, ProviderStatement.file_name),
     "transaction": ("transaction", Transaction, Transaction.reference),
@@ -53,7 +56,9 @@ def names_of_objects(events: Iterable[AuditEvent]) -> dict[str, NamedObject]:
         kind, table, column = _KINDS[prefix]
         for object_id, name in table.select(table.id, column).where(table.id.in_(wanted[prefix])).tuples():
             if name:
-                found[str(object_id)] = NamedObject(kind, name, name if table is Menu else str(object_id))
+                found[str(object_id)] = NamedObject(
+                    kind, name, name if table in (Menu, PaymentCode) else str(object_id)
+                )
     return found
 
 

@@ -79,6 +79,7 @@ class ApiKeyService:
         self._key_cache = runtime.key_cache
         self._limiter = runtime.limiter
         self._clock = runtime.clock
+        self._cell = runtime.settings.cell
 
     def list(self, context: RequestContext) -> tuple[ApiKeyView, ...]:
         """All keys of the client with their secrets, oldest first. Their reader counts as a person behind each."""
@@ -108,7 +109,7 @@ class ApiKeyService:
             require_within_role(columns["scopes"], context)
             row = self._insert(
                 context.client_id,
-                new_apikey(),
+                new_apikey(self._cell),
                 new_apisecret(),
                 now,
                 people=_people(context),

@@ -24,9 +24,9 @@ _REFUSAL = "Invalid API key or secret"
 CODE_LIFE = timedelta(minutes=10)
 """How long a code of the second factor counts as fresh."""
 
-_VIEWER = frozenset({"service_identifier:read", "payouts:read"})
+_VIEWER = frozenset({"service_identifier:read", "payouts:read", "settings:read"})
 _DEVELOPER = _VIEWER | {"api_keys:list", "api_keys:create", "api_keys:rotate", "payouts:write"}
-_ALL = _DEVELOPER | {"api_keys:delete", "audit_events:read", "payouts:approve"}
+_ALL = _DEVELOPER | {"api_keys:delete", "audit_events:read", "payouts:approve", "settings:write"}
 PERMISSIONS: dict[str, frozenset[str]] = {
     "owner": _ALL,
     "admin": _ALL,
@@ -44,10 +44,10 @@ GIVES_SCOPES: dict[str, frozenset[str]] = {
 """The scopes that each role may give to a key. A key of scopes null holds all but `payouts:approve`."""
 
 _LOOK = frozenset({
-    "balance:read", "collection:read", "menus:read", "payouts:read", "search:read", "statements:read", "team:read",
-    "transactions:read", "ussd:read", "webhooks:read",
+    "balance:read", "collection:read", "menus:read", "messages:read", "payouts:read", "search:read", "statements:read",
+    "team:read", "transactions:read", "ussd:read", "webhooks:read",
 })  # fmt: skip
-_BUILD = _LOOK | {"menus:write", "payouts:write", "ussd:write", "webhooks:write"}
+_BUILD = _LOOK | {"collection:write", "menus:write", "payouts:write", "ussd:write", "webhooks:write"}
 _DECIDE = _BUILD | {"payouts:approve", "team:write", "transactions:write"}
 PAGE_PERMISSIONS: dict[str, frozenset[str]] = {
     "owner": PERMISSIONS["owner"] | _DECIDE,
@@ -82,7 +82,7 @@ def _signed_in(*columns: Any) -> CompiledQuery:
 
 
 _SIGNED_IN = _signed_in()
-_SIGNED_IN_PERSON = _signed_in(User.email, Client.name, Login.code_accepted_at)
+_SIGNED_IN_PERSON = _signed_in(User.email, User.language, Client.name, Login.code_accepted_at)
 
 
 class AuthenticatedKey(NamedTuple):
@@ -155,7 +155,8 @@ class AuthService:
         found = _SIGNED_IN_PERSON.tuples(login_id=login_id, now=now)
         if not found:
             raise ServiceError(Code.INVALID_CREDENTIALS, "Please sign in again")
-        ((user_id, role, client_id, requires_factor, factor_id, email, client_name, code_accepted_at),) = found
+        ((user_id, role, client_id, requires_factor, factor_id, *shown),) = found
+        email, language, client_name, code_accepted_at = shown
         caller = Caller(
             CallerKind.TOKEN, client_id=client_id, user_id=user_id, login_id=login_id, grants=PAGE_PERMISSIONS[role]
         )
@@ -168,6 +169,7 @@ class AuthService:
             client_name,
             needs_factor=bool(requires_factor) and factor_id is None,
             needs_fresh_code=factor_id is not None and not is_fresh,
+            language=language,
         )
 
     def _check(self, found: FoundKey, secret: str, address: str) -> AuthenticatedKey | None:

@@ -11,7 +11,7 @@ from typing import Annotated, Final
 from ussd_server.limits.networks import read_network, written_network
 from ussd_server.wire import Cents, DeletionResult, WrittenMoment
 
-RESOURCES = ("ussd", "menus", "transactions", "balance", "collection", "webhooks", "payouts", "statements")
+RESOURCES = ("ussd", "menus", "transactions", "balance", "collection", "webhooks", "payouts", "statements", "messages")
 ACTIONS = ("read", "write", "*")
 SCOPES = frozenset(f"{resource}:{action}" for resource in RESOURCES for action in ACTIONS) | {"payouts:approve"}
 HIDDEN_SECRET = "********"  # noqa: S105 - what stands in place of a secret
@@ -163,7 +163,7 @@ class ApiKeyRecord(ApiKeyView):
         "means any sum.",
     ]
     last_used_address: Annotated[
-        str | None, "The address of its last accepted call, at most some minutes old; null means never used."
+        str | None, "The address of its last accepted call, known after two seconds; null means never used."
     ]
     used_scopes: Annotated[tuple[str, ...], "What its accepted calls of the last 90 days needed."]
     suggested_scopes: Annotated[str | None, "The smallest scopes that cover these calls; null when unused."]
@@ -276,6 +276,18 @@ class ExpiringApiKeyView:
     name: Annotated[str | None, "What people call it."]
     expires_at: Annotated[datetime, "When it expires; calls with it are refused from then on."]
     days_left: Annotated[int, "Which notice this is: 7 or 1 days before, or less if the expiry was changed."]
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedAddressView:
+    """A key that was called with its right secret from an address that it does not allow, as its event shows it."""
+
+    id: Annotated[str, "The identifier, a UUID."]
+    apikey: Annotated[str, "The value for the header `x-api-key`."]
+    name: Annotated[str | None, "What people call it."]
+    day: Annotated[str, "The day in Kampala; there is one event for each key and day."]
+    address: Annotated[str, "The address of the last such call before the event."]
+    refused_at: Annotated[datetime, "When that call was refused."]
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from ussd_server.services.clients.key_messages import (
 )
 from ussd_server.services.clients.secret_readers import add_reader, unread_keys
 from ussd_server.services.pages import of_period
+from ussd_server.services.request_log.requests import RequestLogService
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id, iso_milliseconds, kampala_day
 
@@ -32,11 +33,11 @@ _MAY_NOT = "Insufficient permissions"
 class ApiKeyReader:
     """Shows a client's keys to people who may see them, and secrets to people who may list them."""
 
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, runtime: Runtime, requests: RequestLogService) -> None:
         self._vault = runtime.vault
         self._key_cache = runtime.key_cache
         self._limiter = runtime.limiter
-        self._uses = runtime.last_uses
+        self._requests = requests
         self._clock = runtime.clock
 
     def list(self, context: RequestContext) -> tuple[ApiKeySummary, ...]:
@@ -106,20 +107,19 @@ class ApiKeyReader:
         return row
 
     def _summaries(self, rows: Sequence[ApiKey]) -> tuple[ApiKeySummary, ...]:
-        last_hits = self._limiter.last_hits("api-key", [row.id for row in rows])
+        ids = [row.id for row in rows]
+        last_hits, accepted = self._limiter.last_hits("api-key", ids), self._requests.last_accepted(ids)
         people = User.select(User.id, User.email).where(User.id.in_({row.created_by for row in rows if row.created_by}))
         makers = {person.id: person.email for person in people}
         now = self._clock.now()
-        today = KeySpending.select().where(
-            KeySpending.key_id.in_([row.id for row in rows]), KeySpending.day == kampala_day(now)
-        )
+        today = KeySpending.select().where(KeySpending.key_id.in_(ids), KeySpending.day == kampala_day(now))
         paid = {each.key_id: each.spent_cents for each in today}
         return tuple(
             _summary(
                 row,
                 hit,
                 makers.get(row.created_by or ""),
-                self._uses.address(row.id) or row.last_used_address,
+                accepted.get(row.id),
                 paid.get(row.id, 0),
                 now,
             )
@@ -128,9 +128,15 @@ class ApiKeyReader:
 
 
 def _summary(
-    row: ApiKey, last_hit: datetime | None, maker: str | None, address: str | None, paid_today_cents: int, now: datetime
+    row: ApiKey,
+    last_hit: datetime | None,
+    maker: str | None,
+    accepted: tuple[datetime, str] | None,
+    paid_today_cents: int,
+    now: datetime,
 ) -> ApiKeySummary:
-    used = [moment for moment in (row.last_used_at, last_hit) if moment]
+    noted = (row.last_used_at, row.last_used_address) if row.last_used_at else None
+    last = max((each for each in (noted, accepted) if each), key=lambda each: each[0], default=None)
     grace_ends = row.previous_secret_expires_at
     return ApiKeySummary(
         id=row.id,
@@ -142,13 +148,14 @@ def _summary(
         created_at=row.created_at,
         updated_at=row.updated_at,
         expires_at=row.expires_at,
-        last_used_at=max(used, default=None),
+        # The limiter counts refused calls too, so its time is shown only while no accepted call is known.
+        last_used_at=last[0] if last else last_hit,
         previous_secret_expires_at=grace_ends if grace_ends and grace_ends > now else None,
         name=row.name,
         created_by=maker,
         allowed_addresses=tuple(row.allowed_addresses.split()) if row.allowed_addresses else None,
         daily_limit_cents=row.daily_limit_cents,
-        last_used_address=address,
+        last_used_address=last and last[1],
         paid_today_cents=paid_today_cents,
     )
 

@@ -30,7 +30,8 @@ _NOTE = CompiledQuery(
 class LastUses:
     """Keeps `last_used_at` and its address correct to the minute, with at most one write a minute for each key.
 
-    Noted uses are written every minute, and when the process ends.
+    Noted uses are written every minute, and when the process ends. The request log knows those of the last day to the
+    second.
     """
 
     def __init__(self) -> None:
@@ -44,11 +45,6 @@ class LastUses:
         self._latest[key_id] = (moment, address)
         if self._writer is None:
             self._start_writer()
-
-    def address(self, key_id: str) -> str | None:
-        """The address of a use that is noted here and not written yet."""
-        noted = self._latest.get(key_id)
-        return noted and noted[1]
 
     def write(self) -> None:
         """Write the noted uses. Uses that cannot be written now are kept for the next time."""

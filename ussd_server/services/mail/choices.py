@@ -1,4 +1,4 @@
-"""Which mails a person receives, and the state of mails."""
+"""Which mails a person receives, in which language, and the state of mails."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from typing import Any
 
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import unit_of_work
+from ussd_server.languages import languages
 from ussd_server.models.clients import User
 from ussd_server.models.mail import Mail, UnwantedMail
+from ussd_server.models.operators import Operator
 from ussd_server.outbound.mail_trouble import MailTrouble
 from ussd_server.runtime import Runtime
 from ussd_server.services.mail.messages import (
     CHOICES,
+    LINKS,
     OF_OPERATORS,
     PERSONAL,
     ROLES,
@@ -24,11 +27,12 @@ from ussd_server.services.mail.messages import (
 )
 from ussd_server.services.mail.outbox import is_mail_on
 from ussd_server.services.pages import page_of
+from ussd_server.status import Code, ServiceError
 from ussd_server.wire import Page, view_of_row
 
 
 class MailService:
-    """Shows mails to operators and clients, and stores which kinds people switched off."""
+    """Shows mails to operators and clients, and stores what people chose: kinds and language."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._tokens = runtime.tokens
@@ -54,6 +58,13 @@ class MailService:
                 else:
                     UnwantedMail.insert(person_id=person_id, kind=kind).on_conflict_ignore().execute()
 
+    def choose_language(self, code: str, context: RequestContext) -> None:
+        """Show pages and write mails in this language to the person who calls."""
+        if code not in languages():
+            raise ServiceError(Code.INVALID_REQUEST, "There is no such language.")
+        table = Operator if context.caller.client_id is None else User
+        table.update(language=code).where(table.id == context.caller.user_id).execute()
+
     def list(self, request: ListMails, context: RequestContext) -> Page[MailView]:
         """One page of all mails, newest first."""
         context.require_operator()
@@ -66,9 +77,7 @@ class MailService:
     def last_of_person(self, user_id: str, context: RequestContext) -> MailView | None:
         """The last mail with a link that a colleague had sent to a person of the caller's client."""
         context.require("team:read")
-        rows = Mail.select().where(
-            Mail.person_id == user_id, Mail.client_id == context.client_id, Mail.kind.in_(list(PERSONAL))
-        )
+        rows = Mail.select().where(Mail.person_id == user_id, Mail.client_id == context.client_id, Mail.kind.in_(LINKS))
         row = rows.order_by(Mail.id.desc()).first()
         return None if row is None else _view(row)
 

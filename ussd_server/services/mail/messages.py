@@ -20,23 +20,28 @@ class MailKind(StrEnum):
     PASSWORD_FORGOTTEN = "person.password_forgotten"  # noqa: S105 - the name of a kind
     SECOND_FACTOR_REMOVED = "person.second_factor_removed"
     NEEDS_APPROVAL = "payout.needs_approval"
+    NEEDS_MONEY = "payout.needs_money"
     PAYOUT_COMPLETED = "payout.completed"
     WEBHOOK_FAILING = "webhook.failing"
     WEBHOOK_DISABLED = "webhook.disabled"
     KEY_EXPIRES = "api_key.expires"
+    KEY_ADDRESS_REFUSED = "api_key.address_refused"
     BANK_ACCOUNT_CHANGED = "bank_account.changed"
     PROVIDER_AWAY = "provider.away"
     FLOAT_LOW = "provider.float_low"
+    INCOMING_HELD = "incoming.held"
 
 
 CHOICES: dict[MailKind, str] = {
     MailKind.NEEDS_APPROVAL: "A payout waits for approval",
+    MailKind.NEEDS_MONEY: "A payout is due and its money is missing",
     MailKind.PAYOUT_COMPLETED: "A payout is complete",
     MailKind.WEBHOOK_FAILING: "A webhook fails for an hour",
     MailKind.WEBHOOK_DISABLED: "A webhook was switched off",
     MailKind.KEY_EXPIRES: "An API key expires in 7 days, and in 1 day",
     MailKind.PROVIDER_AWAY: "A provider does not answer, and when it answers again",
     MailKind.FLOAT_LOW: "The float at a provider is low",
+    MailKind.INCOMING_HELD: "A payment that came by itself is held, the first of a day",
 }
 """The kinds that a person may switch off."""
 
@@ -45,21 +50,27 @@ PERSONAL: dict[MailKind, str] = {
     MailKind.PASSWORD_LINK: "Link for a new password",
     MailKind.PASSWORD_FORGOTTEN: "Link for a forgotten password",
     MailKind.SECOND_FACTOR_REMOVED: "Second factor removed",
+    MailKind.KEY_ADDRESS_REFUSED: "An API key was used from an address that it does not allow",
     MailKind.BANK_ACCOUNT_CHANGED: "The bank account was changed",
 }
-"""The kinds about a person's own access and the client's bank account, which are always sent."""
+"""The kinds about access and the client's bank account, which are always sent."""
 
 ROLES: dict[MailKind, tuple[str, ...]] = {
     MailKind.NEEDS_APPROVAL: _MANAGERS,
+    MailKind.NEEDS_MONEY: _BUILDERS,
     MailKind.PAYOUT_COMPLETED: _BUILDERS,
     MailKind.WEBHOOK_FAILING: _BUILDERS,
     MailKind.WEBHOOK_DISABLED: _BUILDERS,
     MailKind.KEY_EXPIRES: _BUILDERS,
+    MailKind.KEY_ADDRESS_REFUSED: _BUILDERS,
     MailKind.BANK_ACCOUNT_CHANGED: ("owner",),
 }
 """The roles of a client's people who receive a kind."""
 
-OF_OPERATORS = frozenset({MailKind.PROVIDER_AWAY, MailKind.FLOAT_LOW})
+LINKS = (MailKind.INVITATION, MailKind.PASSWORD_LINK)
+"""The kinds with a link that a colleague had sent."""
+
+OF_OPERATORS = frozenset({MailKind.PROVIDER_AWAY, MailKind.FLOAT_LOW, MailKind.INCOMING_HELD})
 """The kinds that operators receive."""
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from email.message import EmailMessage
 from email.utils import formataddr
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.database.unit_of_work import release_connection, unit_of_work
+from ussd_server.languages import language_of
 from ussd_server.logs import Logger, now_about
 from ussd_server.models.clients import User
 from ussd_server.models.mail import Mail
@@ -23,7 +24,7 @@ from ussd_server.outbound.transport import authorities
 from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.leases import end_lease, is_due, still_leased
-from ussd_server.services.mail.messages import TROUBLES, MailKind, MailStatus
+from ussd_server.services.mail.messages import LINKS, TROUBLES, MailKind, MailStatus
 from ussd_server.services.mail.texts import message_of, written_moment
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ log = Logger(__name__)
 THREADS = 2
 _LEASE_SECONDS = 90
 _DELAYS_SECONDS = (60, 300, 900, 1800, 3600)
-_LINKS = (MailKind.INVITATION, MailKind.PASSWORD_LINK)
 _WELCOME = "/console/welcome/"
 _LATE = SmtpResult(MailTrouble.LATE, is_final=True)
 
@@ -107,31 +107,33 @@ class MailSender:
     def _message(self, row: Mail) -> EmailMessage | SmtpResult | None:
         """The mail to send, the reason why it can never be sent, or None when no person may receive it."""
         parameters = dict(row.parameters)
-        kind = MailKind(row.kind)
+        kind, reader = MailKind(row.kind), _reader(row.person_id)
         if kind is MailKind.PASSWORD_FORGOTTEN:
             found = self._links.link_for_forgotten(row.recipient, row.give_up_at)
             if found is None:
                 return None
             if self._clock.now() >= row.give_up_at:
                 return _LATE
+            reader = found[0]
             parameters |= {"link": _WELCOME + found[1], "until": written_moment(row.give_up_at)}
-        elif not _is_reader(row.person_id):
+        elif reader is None:
             return None
-        elif kind in _LINKS:
+        elif kind in LINKS:
             expires_at = int(parameters.pop("expires_at"))
             token = self._links.link_to_mail(row.person_id, parameters.pop("digest"), expires_at)
             if token is None:
                 return SmtpResult(MailTrouble.ENDED, is_final=True)
             until = datetime.fromtimestamp(expires_at, UTC)
             parameters |= {"link": _WELCOME + token, "until": written_moment(until)}
-        return message_of(
-            kind,
-            parameters,
-            public_url=self._public_url,
-            sender=formataddr(read_sender(self._sender)),
-            mail_id=row.id,
-            created_at=row.created_at,
-        )
+        with language_of(reader.language):
+            return message_of(
+                kind,
+                parameters,
+                public_url=self._public_url,
+                sender=formataddr(read_sender(self._sender)),
+                mail_id=row.id,
+                created_at=row.created_at,
+            )
 
     def _remove(self, row: Mail) -> None:
         """Remove a mail that no person may receive, so that neither its address nor the request for it is kept."""
@@ -162,9 +164,10 @@ class MailSender:
             log.warning("a mail was not sent", kind=row.kind, trouble=said, code=result.code, status=row.status)
 
 
-def _is_reader(person_id: str | None) -> bool:
-    """Whether the person, of a client or an operator, may still sign in."""
-    return any(table.select().where(table.id == person_id, table.is_active).exists() for table in (User, Operator))
+def _reader(person_id: str | None) -> Any:
+    """The person, of a client or an operator, if they may still sign in."""
+    found = (table.get_or_none(table.id == person_id, table.is_active) for table in (User, Operator))
+    return next(filter(None, found), None)
 
 
 def _write_link_mailed(row: Mail, now: datetime) -> None:

@@ -9,6 +9,7 @@ from email.policy import SMTP
 from email.utils import format_datetime, parseaddr
 from typing import Any, NamedTuple
 
+from ussd_server.languages import gettext, marked
 from ussd_server.services.mail.messages import CHOICES, OF_OPERATORS, MailKind
 from ussd_server.values import KAMPALA
 
@@ -53,6 +54,13 @@ _TEXTS: dict[MailKind, MailText] = {
         "The payout {reference} of {client} waits for approval: {rows} rows, UGX {amount}.\n\n"
         "Look at it and approve it here:\n{page}",
     ),
+    MailKind.NEEDS_MONEY: MailText(
+        "Payout {reference} needs money",
+        "The payout {reference} of {client} is due, and nothing of it was sent: {rows} rows cost UGX {cost} with their "
+        "fees, and that is more than is available, or than the key that approved it may still pay today.\n\n"
+        "It is sent when the money is there within a day. After that it is cancelled.\n\n"
+        "See it here:\n{page}",
+    ),
     MailKind.PAYOUT_COMPLETED: MailText(
         "Payout {reference} is {status}",
         "The payout {reference} of {client} is {status}: {succeeded} rows were paid, {failed} failed.\n\n"
@@ -73,6 +81,13 @@ _TEXTS: dict[MailKind, MailText] = {
         "The API key {key} of {client} expires on {expires}. Calls with it are refused from then on.\n\n"
         "Make a new key or change its expiry here:\n{page}",
     ),
+    MailKind.KEY_ADDRESS_REFUSED: MailText(
+        "API key {key} was used from another address",
+        "A call with the API key {key} of {client} and its right secret came from {address}, on {at}. It was refused, "
+        "because the key does not allow this address.\n\n"
+        "If you do not know the address, the secret has leaked: give the key a new one at once. You get this once a "
+        "day for each key:\n{page}",
+    ),
     MailKind.BANK_ACCOUNT_CHANGED: MailText(
         "The bank account of {client} was changed",
         "{by} stated another bank account for {client}: {account}.\n\n"
@@ -88,10 +103,17 @@ _TEXTS: dict[MailKind, MailText] = {
         "The float at {provider} is UGX {amount}; the alert is set to UGX {limit}.\n\n"
         "Top it up, or payments to subscribers of {provider} will fail:\n{page}",
     ),
+    MailKind.INCOMING_HELD: MailText(
+        "A payment of {amount} is held",
+        "{provider} reported a payment of {amount} that fits nothing: {reason}.\n\n"
+        "Assign it to a payment code, or mark it for return; others of this day are there too:\n{page}",
+    ),
 }
-_CHOICE = "\n\nYou receive this because of your role. Choose which mails you receive:\n{choices}"
+_CHOICE = marked("\n\nYou receive this because of your role. Choose which mails you receive:\n{choices}")
 # A parameter that is an address on this server is sent as a path and completed here.
 _PATHS = ("link", "page")
+# Parameters that are words of ours.
+_WORDS = ("consequence", "reason", "state", "status")
 
 
 def message_of(
@@ -103,11 +125,14 @@ def message_of(
     mail_id: str,
     created_at: datetime,
 ) -> EmailMessage:
-    """The mail without its recipient. Its Message-ID is that of the row, so that a second copy can be recognised."""
+    """The mail without its recipient, in the present language.
+
+    Its Message-ID is that of the row, so that a second copy can be recognised.
+    """
     values = {name: _shown(name, value, public_url) for name, value in parameters.items()}
-    text = _TEXTS[kind]
+    text = MailText(*map(gettext, _TEXTS[kind]))
     choices = "/console/operator/notifications" if kind in OF_OPERATORS else "/console/notifications"
-    ending = _CHOICE.format(choices=public_url + choices) if kind in CHOICES else ""
+    ending = gettext(_CHOICE).format(choices=public_url + choices) if kind in CHOICES else ""
     message = EmailMessage(policy=SMTP)
     message["From"] = sender
     # The library decodes an encoded word in a header, and with it line breaks that begin another header.
@@ -134,5 +159,7 @@ def _shown(name: str, value: Any, public_url: str) -> str:
     """A parameter on one line, without characters that are not printed, and not too long."""
     if name in _PATHS:
         return f"{public_url}{value}"
+    if name in _WORDS:
+        value = gettext(str(value))
     line = " ".join(str(value).split())
     return "".join(letter for letter in line if letter.isprintable())[:_LONGEST_VALUE]

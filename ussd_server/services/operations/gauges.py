@@ -14,17 +14,19 @@ from peewee import fn
 
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE, close_connections, database_fault
 from ussd_server.models.events import Event, PendingEvent
+from ussd_server.models.keys import KeyUsage
 from ussd_server.models.mail import Mail
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.models.webhooks import Delivery
 from ussd_server.runtime import Runtime
+from ussd_server.services.clients.keys.addresses import REFUSED_ELSEWHERE
 from ussd_server.services.mail.messages import MailStatus
 from ussd_server.services.operations.messages import Measure
 from ussd_server.services.operations.server_gauges import measures_of_check, measures_of_server
 from ussd_server.services.providers.floats import FloatService
 from ussd_server.services.transactions.messages import UNFINISHED
-from ussd_server.values import new_id_floor
+from ussd_server.values import kampala_day, new_id_floor
 
 MOST = 10_000
 _RECENTLY = timedelta(minutes=15)
@@ -60,6 +62,7 @@ class Gauges:
             *_outbox(now),
             *_mails(now),
             *_sessions(now),
+            *_keys(now),
             *self._heartbeat.measures(),
             *self._floats.measures(),
             *measures_of_server(),
@@ -72,6 +75,13 @@ def _database(fault: str | None) -> list[Measure]:
         Measure("ussd_database_up", "1 while the database answers and takes writes.", float(fault is None)),
         Measure("ussd_database_read_only", "1 while the database only reads.", float(fault == "read-only")),
     ]
+
+
+def _keys(now: datetime) -> Iterator[Measure]:
+    """Keys that may have leaked."""
+    refused = KeyUsage.select(KeyUsage.key_id).where(REFUSED_ELSEWHERE, KeyUsage.day == kampala_day(now)).distinct()
+    meaning = "Keys that were refused today because of the address of the call."
+    yield Measure("ussd_keys_refused_by_address", meaning, refused.limit(MOST).count())
 
 
 def _unfinished(now: datetime) -> Iterator[Measure]:

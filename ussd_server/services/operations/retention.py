@@ -1,4 +1,4 @@
-"""Retention: removes old sessions, deliveries, mails and requests, and adds months to partitioned tables.
+"""Retention: removes old sessions, messages, deliveries, mails and requests, and adds months and days to partitions.
 
 Transactions, their events, the ledger and the audit trail stay.
 """
@@ -8,9 +8,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from ussd_server.database.partitions import add_partitions, ends_of_partitions
+from ussd_server.database.partitions import add_partitions, ends_of_partitions, keep_days_of_requests
 from ussd_server.models.keys import ApiRequest, KeyUsage
 from ussd_server.models.mail import Mail
+from ussd_server.models.sms import Sms
 from ussd_server.models.ussd import UssdSession
 from ussd_server.models.webhooks import Delivery
 from ussd_server.runtime import Runtime
@@ -20,6 +21,7 @@ from ussd_server.values import kampala_day, new_id_floor
 
 # This month and three whole ones after it.
 _MONTHS_AHEAD = timedelta(days=120)
+_DAYS_AHEAD = timedelta(days=7)
 # An API key is mailed about once within its last seven days, a webhook once within a day of failing.
 _MAIL_DAYS = 30
 _USAGE_DAYS = 100
@@ -41,21 +43,28 @@ class Retention:
         self._next_check_at = datetime.min.replace(tzinfo=UTC)
 
     def clean(self, limit: int = 500) -> int:
-        """Remove up to `limit` deliveries, sessions, mails and requests each that ended long ago; return their number.
+        """Remove up to `limit` old deliveries, sessions, messages, mails and requests each; return their number.
 
-        First, once an hour, partitioned tables that end within 120 days get further months. Raises OperationalError
-        when another connection holds a lock for too long.
+        First, once an hour, partitioned tables that end within 120 days get further months, and the request log gets
+        the days of the next week and loses old ones. Raises OperationalError when another connection holds a lock for
+        too long.
         """
         if self._clock.now() >= self._next_check_at:
             # After a lock conflict, too, the next attempt is an hour later.
             self._next_check_at = self._clock.now() + _NEXT_CHECK
             self._add_months()
+            self._turn_days()
         return (
             self._clean_deliveries(limit)
             + self._clean_sessions(limit)
+            + self._clean_messages(limit)
             + self._clean_mails(limit)
             + self._clean_requests(limit)
         )
+
+    def _turn_days(self) -> None:
+        now = self._clock.now()
+        keep_days_of_requests(self._oldest_requests().date(), now.date(), (now + _DAYS_AHEAD).date())
 
     def _add_months(self) -> None:
         until = self._clock.now() + _MONTHS_AHEAD
@@ -74,6 +83,12 @@ class Retention:
         ids = _ids(UssdSession, is_old & (UssdSession.status != "active"), limit)
         return remove_sessions(ids)
 
+    def _clean_messages(self, limit: int) -> int:
+        """Remove messages after the days of sessions, also those that were never sent as the sender was removed."""
+        ids = _ids(Sms, Sms.id < self._floor(self._sessions_days), limit)
+        removed: int = Sms.delete().where(Sms.id.in_(ids)).execute() if ids else 0
+        return removed
+
     def _clean_mails(self, limit: int) -> int:
         """Remove mails after 30 days, also mails that were never sent because the mail server setting was removed."""
         ids = _ids(Mail, Mail.id < self._floor(_MAIL_DAYS), limit)
@@ -81,11 +96,17 @@ class Retention:
         return removed
 
     def _clean_requests(self, limit: int) -> int:
-        ids = _ids(ApiRequest, ApiRequest.id < self._floor(self._requests_days), limit)
+        """Remove whole days. On PostgreSQL their partitions are dropped, so this finds what never got one."""
+        ids = _ids(ApiRequest, ApiRequest.id < new_id_floor(self._oldest_requests()), limit)
         removed: int = ApiRequest.delete().where(ApiRequest.id.in_(ids)).execute() if ids else 0
         oldest_day = kampala_day(self._clock.now() - timedelta(days=_USAGE_DAYS))
         KeyUsage.delete().where(KeyUsage.day < oldest_day).execute()
         return removed
+
+    def _oldest_requests(self) -> datetime:
+        """The beginning of the oldest day (UTC) of requests that is kept."""
+        day = self._clock.now() - timedelta(days=self._requests_days)
+        return day.replace(hour=0, minute=0, second=0, microsecond=0)
 
     def _floor(self, days: int) -> str:
         return new_id_floor(self._clock.now() - timedelta(days=days))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from ussd_server.database.partitions import ends_of_partitions
+from ussd_server.database.partitions import end_of_requests, ends_of_partitions
 from ussd_server.database.unit_of_work import dialect
 from ussd_server.models.statements import StatementDifference, is_in_stored_statement
 from ussd_server.services.operations.book_check.examinations import last_examinations
@@ -33,6 +33,10 @@ def measures_of_server() -> Iterator[Measure]:
     for table, end in sorted(ends_of_partitions().items()):
         seconds = (end - datetime.now(UTC)).total_seconds()
         yield Measure("ussd_partitions_left_seconds", "How long a table has partitions.", seconds, {"table": table})
+    requests_end = end_of_requests()
+    if requests_end is not None:
+        seconds = (requests_end - datetime.now(UTC)).total_seconds()
+        yield Measure("ussd_request_partitions_left_seconds", "How long the request log has partitions.", seconds)
 
 
 def measures_of_check(now: datetime) -> Iterator[Measure]:

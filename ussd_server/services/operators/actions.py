@@ -11,6 +11,8 @@ from ussd_server.services.accounts.balances import BalanceService
 from ussd_server.services.accounts.messages import GetBalance
 from ussd_server.services.bank.messages import SettlementLine
 from ussd_server.services.bank.settlements import BankSettlementService
+from ussd_server.services.incoming.held import HeldPaymentService
+from ussd_server.services.incoming.messages import AssignIncoming, ReturnIncoming
 from ussd_server.services.operators.messages import ProposalView, ProposedEffect
 from ussd_server.services.operators.proposals import TwoPersonAction
 from ussd_server.services.reconciliation.differences import DifferenceService
@@ -147,6 +149,57 @@ class RecordedSettlement:
         return self._settlements.record_line(line, proposal.proposed_by, second, context)
 
 
+class AssignedPayment:
+    """Books a held payment under a payment code (parameter `code`)."""
+
+    def __init__(self, held: HeldPaymentService) -> None:
+        self._held = held
+
+    def effect(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
+        """The payment, and the code's client that gets it. Raises the refusal of the assignment."""
+        payment, code, client_id = self._held.require_assignable(
+            proposal.object_id, proposal.parameters["code"], context
+        )
+        client = Client.get_by_id(client_id)
+        return ProposedEffect(
+            client_id=client.id,
+            client=client.name,
+            phone_number=payment.phone_number,
+            amount_cents=payment.amount_cents,
+            state_now=f"held: {payment.held_because}",
+            state_after=f"booked for {code.code}, {code.description}, on the account {code.account}",
+            receipt=f"{payment.provider} {payment.provider_transaction_id}",
+        )
+
+    def act(self, proposal: ProposalView, second: str, context: RequestContext) -> object:
+        """Book the payment."""
+        request = AssignIncoming(proposal.object_id, proposal.parameters["code"], proposal.proposed_by, second)
+        return self._held.assign(request, context)
+
+
+class ReturnedPayment:
+    """Marks a held payment for return."""
+
+    def __init__(self, held: HeldPaymentService) -> None:
+        self._held = held
+
+    def effect(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
+        """The payment. Raises the refusal for one that is not held."""
+        payment = self._held.require_held(proposal.object_id, context)
+        return ProposedEffect(
+            phone_number=payment.phone_number,
+            amount_cents=payment.amount_cents,
+            state_now=f"held: {payment.held_because}",
+            state_after="marked for return; the operator gives it back at the provider",
+            receipt=f"{payment.provider} {payment.provider_transaction_id}",
+        )
+
+    def act(self, proposal: ProposalView, second: str, context: RequestContext) -> object:
+        """Mark the payment."""
+        request = ReturnIncoming(proposal.object_id, proposal.reason, proposal.proposed_by, second)
+        return self._held.mark_returned(request, context)
+
+
 def two_person_actions(
     review: ReviewService,
     refunds: RefundService,
@@ -154,8 +207,9 @@ def two_person_actions(
     statements: ProviderStatementService,
     settlements: BankSettlementService,
     balances: BalanceService,
+    held: HeldPaymentService,
 ) -> Mapping[str, TwoPersonAction]:
-    """The actions by name; the object of each is a transaction, a statement, its difference, or a client."""
+    """The actions by name; the object is a transaction, a statement, its difference, a client or a held payment."""
     end_of_review = EndOfReview(review)
     return {
         "review.settle": end_of_review,
@@ -164,6 +218,8 @@ def two_person_actions(
         "difference.conclude": Conclusion(differences),
         "statement.undo": UndoneImport(statements),
         "settlement.record": RecordedSettlement(settlements, balances),
+        "incoming.assign": AssignedPayment(held),
+        "incoming.return": ReturnedPayment(held),
     }
 
 

@@ -71,7 +71,7 @@ class OperatorLoginService:
         """Return the operator of a login. INVALID_CREDENTIALS (401) for a login that ended, NOT_FOUND as `begin`."""
         self._require_admitted(context)
         found = (
-            Operator.select(Operator.id, Operator.email)
+            Operator.select(Operator.id, Operator.email, Operator.language)
             .join(OperatorLogin, on=(OperatorLogin.operator_id == Operator.id))
             .where(
                 OperatorLogin.id == login_id,
@@ -84,7 +84,7 @@ class OperatorLoginService:
         if found is None:
             raise ServiceError(Code.INVALID_CREDENTIALS, "Please sign in again")
         caller = Caller(CallerKind.OPERATOR, grants=None, user_id=found.id, login_id=login_id, operator=found.email)
-        return SignedInPerson(caller, found.email, "operator", "Operators")
+        return SignedInPerson(caller, found.email, "operator", "Operators", language=found.language)
 
     def end(self, request: LogOut, context: RequestContext) -> None:
         """End this login, or every login of the operator."""

@@ -62,10 +62,10 @@ class Propose:
 
 @dataclass(frozen=True, slots=True)
 class ProposedEffect:
-    """The effect of a confirmed proposal, on a transaction, a statement or a client; other fields are None.
+    """The effect of a confirmed proposal, on a transaction, statement, client or held payment; other fields are None.
 
     `statement_line` names the provider's statement and, with a transaction, its line. `bank_account` is where a
-    settlement was paid.
+    settlement was paid, `receipt` the provider's for a held payment.
     """
 
     state_now: str
@@ -79,6 +79,7 @@ class ProposedEffect:
     phone_number: str | None = None
     amount_cents: int | None = None
     bank_account: str | None = None
+    receipt: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

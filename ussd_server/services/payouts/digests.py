@@ -17,9 +17,9 @@ from ussd_server.values import iso_milliseconds
 # The columns in the digest of a draft. Fees are not among them, because the approval computes them again.
 _OF_DRAFT = (
     "id", "client_id", "reference", "description", "item_count", "ready_count", "invalid_count", "total_amount_cents",
-    "request_digest", "created_by", "people", "created_at", "items_digest",
+    "request_digest", "created_by", "people", "created_at", "items_digest", "send_at",
 )  # fmt: skip
-_OF_APPROVAL = (*_OF_DRAFT, "approved_by", "approved_at")
+_OF_APPROVAL = (*_OF_DRAFT, "approved_by", "approved_at", "key_id")
 
 
 class JudgedRow(NamedTuple):
@@ -78,6 +78,10 @@ class PayoutDigests:
     def is_as_judged(self, payout: Payout, items_digest: str) -> bool:
         """Whether a draft and its rows, which have this digest, are unchanged since they were judged."""
         return payout.items_digest == items_digest and self._has_digest(payout, _OF_DRAFT, payout.draft_digest)
+
+    def is_as_approved(self, payout: Payout, items_digest: str) -> bool:
+        """Whether an approved payout and its rows, which have this digest, are unchanged since the approval."""
+        return self.is_as_judged(payout, items_digest) and payout.approval_digest is not None and self.is_true(payout)
 
     def is_true(self, payout: Any) -> bool:
         """Whether every digest that a payout has was made of it: of its model, or of its columns as text."""

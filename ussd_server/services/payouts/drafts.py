@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import asdict
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid5
 
@@ -15,6 +16,7 @@ from ussd_server.context import CallerKind, RequestContext
 from ussd_server.database.columns import insert_rows
 from ussd_server.database.compiled_queries import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
+from ussd_server.logs import current_traceparent
 from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.messages import Direction
@@ -32,16 +34,17 @@ from ussd_server.services.payouts.messages import (
     PayoutStatus,
     ReplacePayout,
 )
-from ussd_server.services.payouts.records import payout_views, write_payout_event
+from ussd_server.services.payouts.records import mark_cancelled, payout_views, write_payout_event
 from ussd_server.services.payouts.rows import PayoutRow, judge_references, row_of
 from ussd_server.services.people import people_behind
 from ussd_server.services.providers.providers import problems_of_amount
 from ussd_server.services.transactions.messages import TransactionType
 from ussd_server.services.transactions.names import digest_of, refuse_operators_name
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import new_id
+from ussd_server.values import iso_milliseconds, new_id
 
 _REFERENCES_AT_ONCE = 500
+_FURTHEST = timedelta(days=366)
 # After so many rows, let other requests of the process run.
 _ROWS_BEFORE_A_PAUSE = 100
 _OPERATORS = UUID("7d1f6c52-6f0e-5c55-9d59-2f3c1c1b8a60")
@@ -61,8 +64,8 @@ class PayoutDrafts:
     def create(self, request: CreatePayout, context: RequestContext) -> CreatedPayout:
         """Judge and keep every row, and send none. The same content under the same reference is the same payout.
 
-        Raises INVALID_REQUEST for a file that cannot be read, for no row or more than 5,000, and without a reference;
-        IDEMPOTENCY_KEY_REUSED for the reference of another payout.
+        Raises INVALID_REQUEST for a file that cannot be read, for no row or more than 5,000, without a reference, and
+        for a date in the past or more than a year ahead; IDEMPOTENCY_KEY_REUSED for the reference of another payout.
         """
         context.require("payouts:write")
         if not request.reference:
@@ -70,10 +73,11 @@ class PayoutDrafts:
         # The payment of a row is named by both references.
         refuse_operators_name(f"{request.reference}/")
         rows = self._read(request, context.client_id)
-        digest = _digest_of(rows, request.description)
+        digest = _digest_of(rows, request)
         if (known := _find(context.client_id, request.reference)) is not None:
             return _repeated(known, digest)
-        payout, items = self._judged(rows, request.reference, request.description, digest, context)
+        self._require_ahead(request.send_at)
+        payout, items = self._judged(rows, request, digest, context)
         try:
             with unit_of_work():
                 _insert(payout, items, context)
@@ -101,18 +105,19 @@ class PayoutDrafts:
             rows = corrected_rows(known, request.corrections)
             if not rows:
                 return CreatedPayout(payout_views([known])[0], replayed=True)
-        digest = _digest_of(rows, known.description)
+        terms = CreatePayout(known.reference, known.description, send_at=known.send_at)
+        digest = _digest_of(rows, terms)
         latest = Payout.get_by_id(known.replaced_by) if known.replaced_by else known
         if latest.request_digest == digest:
             return _repeated(latest, digest)
         _require_draft(known)
-        payout, items = self._judged(rows, known.reference, known.description, digest, context, known.people or ())
+        payout, items = self._judged(rows, terms, digest, context, known.people or ())
         now = payout.created_at
         with unit_of_work():
             row = lock_row(Payout, known.id)
             _require_draft(row)
-            row.status, row.cancelled_at, row.updated_at, row.replaced_by = PayoutStatus.CANCELLED, now, now, payout.id
-            row.due_at = row.leased_until = row.lease_token = row.draft_digest = None
+            mark_cancelled(row, now)
+            row.replaced_by = payout.id
             row.save()
             write_audit_event("payout.replaced", context, now, client_id=row.client_id, object_id=row.id)
             _insert(payout, items, context)
@@ -121,21 +126,22 @@ class PayoutDrafts:
     def _judged(
         self,
         rows: Sequence[PayoutRow],
-        reference: str,
-        description: str | None,
+        request: CreatePayout,
         digest: str,
         context: RequestContext,
         earlier_people: Collection[str] = (),
     ) -> tuple[Payout, list[dict[str, Any]]]:
         """A draft of rows that were read, with the values of its rows. Nothing is kept."""
-        self._judge(rows, reference, context.client_id)
+        assert request.reference is not None
+        self._judge(rows, request.reference, context.client_id)
         now = self._clock.now()
         ready = [row for row in rows if row.is_ready]
         payout = Payout(
             id=new_id(now),
             client_id=context.client_id,
-            reference=reference,
-            description=description,
+            reference=request.reference,
+            description=request.description,
+            send_at=request.send_at,
             status=PayoutStatus.DRAFT,
             request_digest=digest,
             item_count=len(rows),
@@ -145,6 +151,7 @@ class PayoutDrafts:
             total_fee_cents=sum(row.fee_cents or 0 for row in ready),
             created_by=caller_id(context),
             request_id=context.request_id,
+            traceparent=current_traceparent(),
             people=people_behind(context.client_id, caller_people(context) | frozenset(earlier_people)),
             created_at=now,
             updated_at=now,
@@ -154,6 +161,11 @@ class PayoutDrafts:
         payout.items_digest = str(ItemsDigest(map(_judged, items)))
         payout.draft_digest = self._digests.of_draft(payout)
         return payout, items
+
+    def _require_ahead(self, send_at: datetime | None) -> None:
+        now = self._clock.now()
+        if send_at is not None and not now < send_at <= now + _FURTHEST:
+            raise ServiceError(Code.INVALID_REQUEST, "send_at: Must lie ahead, by a year at most.")
 
     def _require_as_judged(self, known: Payout) -> None:
         """Raise INVALID_REQUEST when a draft or its rows were changed since they were judged."""
@@ -248,8 +260,9 @@ def _find(client_id: str, reference: str) -> Payout | None:
     return row
 
 
-def _digest_of(rows: Sequence[PayoutRow], description: str | None) -> str:
-    return digest_of({"description": description, "items": [row.content for row in rows]})
+def _digest_of(rows: Sequence[PayoutRow], request: CreatePayout) -> str:
+    date = {"send_at": iso_milliseconds(request.send_at)} if request.send_at else {}
+    return digest_of({"description": request.description, "items": [row.content for row in rows], **date})
 
 
 def _require_draft(payout: Payout) -> None:

@@ -54,21 +54,24 @@ class NameMatch(StrEnum):
 class CreatePayout:
     """Request for a payout: the rows of `items` as they came in JSON, or a CSV or XLSX `file`.
 
-    `reference` is the client's own name for it: 1 to 64 characters, unique among the client's payouts.
+    `reference` is the client's own name for it: 1 to 64 characters, unique among the client's payouts. Nothing is sent
+    before `send_at`.
     """
 
     reference: str | None = None
     description: str | None = None
     items: tuple[Mapping[str, Any], ...] = ()
     file: bytes | None = None
+    send_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class CopyPayout:
-    """Request for a draft with the rows of another payout, under a reference of its own."""
+    """Request for a draft with the rows of another payout, under a reference and with a date of its own."""
 
     payout_id: str
     reference: str
+    send_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +140,7 @@ class PayoutView:
     payout_id: Annotated[str, "The payout."]
     reference: Annotated[str, "The client's own reference, unique for ever. Repeating a request with it is safe."]
     description: Annotated[str | None, "A description by the client."]
-    status: Annotated[
-        PayoutStatus, "`draft`, `approved` (reserved, nothing sent), `running`, `completed` or `cancelled`."
-    ]
+    status: Annotated[PayoutStatus, "`draft`, `approved` (nothing sent yet), `running`, `completed` or `cancelled`."]
     item_count: Annotated[int, "How many rows it has."]
     ready_count: Annotated[int, "How many rows of the draft can be sent."]
     invalid_count: Annotated[int, "How many rows of the draft cannot be sent."]
@@ -153,6 +154,12 @@ class PayoutView:
     created_at: Annotated[datetime, "When it was created."]
     approved_at: Annotated[datetime | None, "When it was approved; null before."]
     completed_at: Annotated[datetime | None, "When every row was final; null before."]
+    send_at: Annotated[datetime | None, "Nothing is sent before this time; null: sent once it is approved."]
+    reserved_at: Annotated[datetime | None, "When its money was reserved; null before."]
+    needs_money_at: Annotated[
+        datetime | None,
+        "When it was due and its money was missing; null otherwise. It is cancelled a day later, unless money comes.",
+    ]
 
 
 @dataclass(frozen=True, slots=True)

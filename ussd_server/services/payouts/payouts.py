@@ -41,7 +41,13 @@ from ussd_server.services.payouts.messages import (
     ReplacePayout,
 )
 from ussd_server.services.payouts.queue import cancel_queued, is_under_way, long_unit_of_work
-from ussd_server.services.payouts.records import item_state, item_view, payout_views, write_payout_event
+from ussd_server.services.payouts.records import (
+    item_state,
+    item_view,
+    mark_cancelled,
+    payout_views,
+    write_payout_event,
+)
 from ussd_server.services.people import counted_as_one
 from ussd_server.services.transactions.create import TransactionCreator
 from ussd_server.spreadsheets.cells import csv_parts, shillings_cell
@@ -83,8 +89,9 @@ class PayoutService:
         context.require("payouts:write")
         payout = _find(request.payout_id, context)
         rows = PayoutItem.select().where(PayoutItem.payout_id == payout.id).order_by(PayoutItem.line)
-        items = tuple(given_row(row) for row in rows)
-        return self._drafts.create(CreatePayout(request.reference, payout.description, items), context)
+        items = tuple(map(given_row, rows))
+        copied = CreatePayout(request.reference, payout.description, items, send_at=request.send_at)
+        return self._drafts.create(copied, context)
 
     def replace(self, request: ReplacePayout, context: RequestContext) -> CreatedPayout:
         """Put a corrected draft in the place of a draft (`PayoutDrafts.replace`). NOT_FOUND as `get`."""
@@ -162,7 +169,7 @@ class PayoutService:
         return csv_parts(_COLUMNS, map(_cells, self.stream_items(request, context)))
 
     def approve(self, request: ApprovePayout, context: RequestContext) -> PayoutStates:
-        """Reserve the sum and the fees of all ready rows at once (`PayoutApproval.approve`)."""
+        """Approve a payout, and reserve its money if it is due within a day (`PayoutApproval.approve`)."""
         context.require("payouts:approve")
         payout = _find(request.payout_id, context)
         short = _shortfalls(payout)
@@ -196,15 +203,11 @@ class PayoutService:
         return payout_views([row])[0]
 
     def _cancel(self, row: Payout, context: RequestContext, now: datetime) -> None:
-        was_approved = row.approved_at is not None
-        if was_approved and (row.completed_at is not None or not cancel_queued(row.id, now)):
+        if row.completed_at is not None or (row.reserved_at is not None and not cancel_queued(row.id, now)):
             raise ServiceError(Code.INVALID_REQUEST, "Every row of the payout was sent; nothing can be cancelled")
-        row.status, row.cancelled_at, row.updated_at = PayoutStatus.CANCELLED, now, now
-        row.due_at = row.leased_until = row.lease_token = row.draft_digest = None
-        if was_approved and is_under_way(row.id):
-            row.due_at = now
-        elif was_approved:
-            row.completed_at = now
+        mark_cancelled(row, now)
+        if row.approved_at is not None:
+            row.due_at, row.completed_at = (now, None) if is_under_way(row.id) else (None, now)
         row.save()
         if row.completed_at is not None:
             write_payout_event(row, "payout.completed", now)

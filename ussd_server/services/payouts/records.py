@@ -70,11 +70,11 @@ def states_of(payouts: Collection[Payout]) -> dict[str, dict[ItemState, StateSum
         if payout.invalid_count:
             # What rows with problems would add up to means nothing.
             found[payout.id][ItemState.INVALID] = StateSum(payout.invalid_count, 0, 0)
-        if payout.approved_at is None and payout.ready_count:
+        if payout.reserved_at is None and payout.ready_count:
             state = ItemState.CANCELLED if payout.status == PayoutStatus.CANCELLED else ItemState.READY
             found[payout.id][state] = StateSum(payout.ready_count, payout.total_amount_cents, payout.total_fee_cents)
-    approved = [payout.id for payout in payouts if payout.approved_at is not None]
-    if approved:
+    reserved = [payout.id for payout in payouts if payout.reserved_at is not None]
+    if reserved:
         sums: Any = (
             Transaction.select(
                 Transaction.payout_id,
@@ -83,7 +83,7 @@ def states_of(payouts: Collection[Payout]) -> dict[str, dict[ItemState, StateSum
                 fn.SUM(Transaction.amount_cents),
                 fn.SUM(Transaction.fee_cents),
             )
-            .where(Transaction.payout_id.in_(approved))
+            .where(Transaction.payout_id.in_(reserved))
             .group_by(Transaction.payout_id, SQL("state"))
         )
         for payout_id, state, count, amount_cents, fee_cents in sums.tuples():
@@ -115,6 +115,12 @@ def item_view(row: Any, state: ItemState) -> PayoutItemView:
     )
 
 
+def mark_cancelled(row: Payout, now: datetime) -> None:
+    """Make a payout cancelled, with nothing left to do. The caller saves it."""
+    row.status, row.cancelled_at, row.updated_at = PayoutStatus.CANCELLED, now, now
+    row.due_at = row.leased_until = row.lease_token = row.draft_digest = None
+
+
 def write_payout_event(row: Payout, event_type: str, now: datetime) -> None:
     """Write an event about a payout with its record as it is now. Call in its unit of work, with the row locked."""
     (view,) = payout_views([row])
@@ -130,6 +136,7 @@ def _notify(kind: MailKind, row: Payout, view: PayoutView, now: datetime) -> Non
         "page": f"/console/payouts/{row.id}",
         "rows": f"{view.ready_count:,}",
         "amount": grouped(view.total_amount_cents),
+        "cost": grouped(view.total_amount_cents + view.total_fee_cents),
         "succeeded": f"{view.succeeded_count:,}",
         "failed": f"{view.failed_count:,}",
     }

@@ -2,7 +2,7 @@
 
 Released rows are settled like any other transaction (`settlement/settlement.py`), so a row is sent once, also when a
 worker is killed. The rows of a disabled client wait. Before the approval, the worker looks up the names that are
-registered for the phone numbers.
+registered for the phone numbers. What was approved for a later date is reserved when it is due (`due.py`).
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
 from ussd_server.providers.messages import Registration
 from ussd_server.runtime import Runtime
 from ussd_server.services.leases import end_lease, is_due
+from ussd_server.services.payouts.due import DuePayouts
 from ussd_server.services.payouts.messages import NameMatch, PayoutStatus
 from ussd_server.services.payouts.name_match import compare_names
 from ussd_server.services.payouts.queue import cancel_queued, is_under_way, release_queued, released_and_unsent
 from ussd_server.services.payouts.records import write_payout_event
 from ussd_server.services.providers.subscribers import SubscriberNames
+from ussd_server.services.transactions.create import TransactionCreator
 
 log = Logger(__name__)
 
@@ -46,7 +48,8 @@ _NAMES_AWAY_SECONDS = 10.0
 class PayoutSender:
     """Advances payouts: looks up names for drafts, releases the rows of approved ones, and completes them."""
 
-    def __init__(self, runtime: Runtime, names: SubscriberNames) -> None:
+    def __init__(self, runtime: Runtime, names: SubscriberNames, creator: TransactionCreator) -> None:
+        self._due = DuePayouts(runtime, creator)
         self._providers = runtime.providers
         self._names = names
         self._clock = runtime.clock
@@ -62,9 +65,11 @@ class PayoutSender:
     def advance(self, payout_id: str) -> None:
         """Advance a claimed payout one step."""
         row = find_row(Payout, payout_id)
-        now_about(request_id=row.request_id)
+        now_about(request_id=row.request_id, traceparent=row.traceparent)
         if row.status == PayoutStatus.DRAFT:
             self._match_names(row)
+        elif row.status == PayoutStatus.APPROVED and row.reserved_at is None:
+            self._due.reserve(row.id)
         else:
             self._send(row.id)
 
@@ -72,10 +77,10 @@ class PayoutSender:
         released = 0
         with unit_of_work():
             row = lock_row(Payout, payout_id)
-            if row.due_at is None:
-                # A cancellation has completed it since it was claimed.
-                return
             now = self._clock.now()
+            if row.due_at is None or (row.send_at is not None and row.send_at > now):
+                # Since it was claimed, a cancellation has completed it, or a draft was approved for a later date.
+                return
             end_lease(row)
             if row.status == PayoutStatus.CANCELLED:
                 # A row that was in flight at the cancellation was not sent: cancel it too.

@@ -7,6 +7,7 @@ from datetime import datetime
 from ussd_server.context import Caller, CallerKind, RequestContext, operator_context
 from ussd_server.database.compiled_queries import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
+from ussd_server.languages import gettext, marked
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.operations import WorkerHeartbeat
 from ussd_server.models.providers import ProviderFloat
@@ -100,17 +101,23 @@ class ProviderStateService:
         """The status of a provider, since when, and a sentence about it."""
         switch = self._switches.find(name)
         if switch is not None:
-            return ProviderStatus.SWITCHED_OFF, switch.changed_at, f"Switched off by the operator: {switch.reason}."
+            return (
+                ProviderStatus.SWITCHED_OFF,
+                switch.changed_at,
+                gettext("Switched off by the operator: %(reason)s.", reason=switch.reason),
+            )
         share = 1.0 if sums.good_share is None else sums.good_share
         if self._providers.is_away(name) or (sums.total >= _FEWEST_CALLS and share < _AWAY_SHARE):
-            message = "It does not answer our calls; new payments are refused until it does."
+            message = gettext("It does not answer our calls; new payments are refused until it does.")
             return ProviderStatus.UNAVAILABLE, sums.trouble_since, message
         if sums.total >= _FEWEST_CALLS and share < _GOOD_SHARE:
-            message = (
-                f"{sums.failed + sums.unanswered} of our last {sums.total} calls failed; payments may take longer."
+            message = gettext(
+                "%(failed)s of our last %(total)s calls failed; payments may take longer.",
+                failed=sums.failed + sums.unanswered,
+                total=sums.total,
             )
             return ProviderStatus.DEGRADED, sums.trouble_since, message
-        return ProviderStatus.AVAILABLE, None, "It answers our calls."
+        return ProviderStatus.AVAILABLE, None, gettext("It answers our calls.")
 
 
 class OutageWatch:
@@ -153,10 +160,10 @@ def _notify(state: ProviderState, is_away: bool, now: datetime) -> None:
     """Write mails to operators, one of each an hour for a provider that comes and goes."""
     about = {
         "provider": state.name,
-        "state": "does not answer" if is_away else "answers again",
+        "state": marked("does not answer" if is_away else "answers again"),
         "at": written_moment(now),
         "page": "/console/operator/providers",
-        "consequence": "New payments there are refused until it answers." if is_away else "Payments go on.",
+        "consequence": marked("New payments there are refused until it answers." if is_away else "Payments go on."),
     }
     kind = MailKind.PROVIDER_AWAY
     occasion = f"{kind}/{state.provider}/{is_away}/{now:%Y-%m-%dT%H}"

@@ -4,65 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.statement_format import LineStatus, LineType
 from ussd_server.services.reconciliation.date_shift import DateShift
 from ussd_server.services.reconciliation.messages import ComparedLine, Verdict
+from ussd_server.services.reconciliation.our_payments import COLUMNS, OurPayment, payments_within
 from ussd_server.services.reconciliation.statement_lines import Period, ProviderLine
-from ussd_server.services.transactions.messages import SUCCESSFUL, UNFINISHED, TransactionType
-from ussd_server.values import is_id, new_id_floor
+from ussd_server.services.transactions.messages import Origin, TransactionType
+from ussd_server.values import is_id
 
-_PAGE = 5000
-_AT_PROVIDERS = (TransactionType.COLLECTION, TransactionType.DISBURSEMENT, TransactionType.REFUND)
-# A provider settles a payment within this time, even if we learn of it later.
-_LONGEST_PAYMENT = timedelta(hours=1)
-_SHARE_OF_PERIOD = 100
 _DIRECTIONS = {LineType.IN: 1, LineType.OUT: -1}
-_COLUMNS = (
-    Transaction.id,
-    Transaction.type,
-    Transaction.status,
-    Transaction.amount_cents,
-    Transaction.provider_reference,
-    Transaction.provider_transaction_id,
-    Transaction.refund_of,
-    Transaction.completed_at,
-    Transaction.created_at,
-)
-
-
-class _Ours(NamedTuple):
-    """What is compared of a transaction."""
-
-    id: str
-    type: str
-    status: str
-    amount_cents: int
-    provider_reference: str | None
-    provider_transaction_id: str | None
-    refund_of: str | None
-    completed_at: datetime | None
-    created_at: datetime
-
-    @property
-    def direction(self) -> int:
-        """1 for money to us, -1 for money from us."""
-        return 1 if self.type == TransactionType.COLLECTION else -1
-
-    @property
-    def signed_cents(self) -> int:
-        """The amount, positive for money to us."""
-        return self.direction * self.amount_cents
-
-    @property
-    def standing(self) -> LineStatus:
-        """The status in the words of a statement."""
-        if self.status in SUCCESSFUL:
-            return LineStatus.SUCCEEDED
-        return LineStatus.PENDING if self.status in UNFINISHED else LineStatus.FAILED
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,30 +68,16 @@ class Matcher:
 
     def missing(self, period: Period) -> Iterator[ComparedLine]:
         """The results for what succeeded here within the period and has no line."""
-        after = new_id_floor(period.first - _LONGEST_PAYMENT)
-        end = new_id_floor(period.last)
-        is_candidate = (
-            (Transaction.provider == self._provider)
-            & Transaction.status.in_(SUCCESSFUL)
-            & Transaction.type.in_(_AT_PROVIDERS)
-            & (Transaction.id < end)
-        )
-        while True:
-            rows: Any = Transaction.select(*_COLUMNS).where(is_candidate, Transaction.id > after)
-            page = [_Ours(*row) for row in rows.order_by(Transaction.id).limit(_PAGE).tuples().iterator()]
-            for ours in page:
-                if _key(ours.id) not in self._matched and _lies_within(ours, period):
-                    self.ours_cents += ours.signed_cents
-                    yield _result(None, Verdict.NOT_THEIRS, ours, ours.signed_cents, None, is_difference=True)
-            if len(page) < _PAGE:
-                return
-            after = page[-1].id
+        for ours in payments_within(self._provider, period):
+            if _key(ours.id) not in self._matched:
+                self.ours_cents += ours.signed_cents
+                yield _result(None, Verdict.NOT_THEIRS, ours, ours.signed_cents, None, is_difference=True)
 
-    def _find(self, lines: Sequence[ProviderLine]) -> tuple[dict[str, list[_Ours]], dict[str, _Ours]]:
+    def _find(self, lines: Sequence[ProviderLine]) -> tuple[dict[str, list[OurPayment]], dict[str, OurPayment]]:
         """Our transactions by the provider's ids and by our references, of which an id of ours is one too."""
         ids = {line.provider_id for line in lines if line.provider_id}
         references = {line.reference.lower() for line in lines if is_id(line.reference.lower())}
-        by_id: dict[str, list[_Ours]] = {}
+        by_id: dict[str, list[OurPayment]] = {}
         for ours in self._select(Transaction.provider_transaction_id, ids):
             by_id.setdefault(ours.provider_transaction_id or "", []).append(ours)
         by_reference = {ours.id: ours for ours in self._select(Transaction.id, references)}
@@ -148,8 +87,8 @@ class Matcher:
         return by_id, by_reference
 
     def _refunds_of(
-        self, lines: Sequence[ProviderLine], by_id: dict[str, list[_Ours]], by_reference: dict[str, _Ours]
-    ) -> dict[str, list[_Ours]]:
+        self, lines: Sequence[ProviderLine], by_id: dict[str, list[OurPayment]], by_reference: dict[str, OurPayment]
+    ) -> dict[str, list[OurPayment]]:
         """Our refunds of the collections that reversals name, by the collection."""
         collections = {
             ours.id
@@ -158,25 +97,23 @@ class Matcher:
             for ours in (*by_id.get(line.provider_id, ()), by_reference.get(line.reference.lower()))
             if ours is not None and ours.type == TransactionType.COLLECTION
         }
-        refunds: dict[str, list[_Ours]] = {}
+        refunds: dict[str, list[OurPayment]] = {}
         for ours in self._select(Transaction.refund_of, collections):
             refunds.setdefault(ours.refund_of or "", []).append(ours)
         return refunds
 
-    def _select(self, column: Any, values: Collection[str]) -> list[_Ours]:
+    def _select(self, column: Any, values: Collection[str]) -> list[OurPayment]:
         if not values:
             return []
-        rows: Any = Transaction.select(*_COLUMNS).where(
-            column.in_(list(values)), Transaction.provider == self._provider
-        )
-        return [_Ours(*row) for row in rows.tuples().iterator()]
+        rows: Any = Transaction.select(*COLUMNS).where(column.in_(list(values)), Transaction.provider == self._provider)
+        return [OurPayment(*row) for row in rows.tuples().iterator()]
 
     def _compare(
         self,
         line: ProviderLine,
-        by_id: dict[str, list[_Ours]],
-        by_reference: dict[str, _Ours],
-        refunds: dict[str, list[_Ours]],
+        by_id: dict[str, list[OurPayment]],
+        by_reference: dict[str, OurPayment],
+        refunds: dict[str, list[OurPayment]],
     ) -> Match:
         named = [*by_id.get(line.provider_id, ()), *filter(None, [by_reference.get(line.reference.lower())])]
         if line.type is LineType.FEE:
@@ -198,7 +135,7 @@ class Matcher:
             return Match(_result(line, Verdict.NOT_OURS, second, None, theirs_cents, is_difference=True))
         return self._compare_pair(line, ours or candidates[0], Verdict.MATCHED)
 
-    def _compare_reversal(self, line: ProviderLine, named: list[_Ours]) -> Match:
+    def _compare_reversal(self, line: ProviderLine, named: list[OurPayment]) -> Match:
         refunds = [ours for ours in named if ours.type == TransactionType.REFUND and _key(ours.id) not in self._matched]
         # The provider names the collection alone, which may have several refunds.
         refunds.sort(key=lambda ours: ours.amount_cents != line.amount_cents)
@@ -211,7 +148,7 @@ class Matcher:
         has_moved = line.status is LineStatus.SUCCEEDED
         return Match(_result(line, Verdict.REVERSAL, original, None, theirs_cents, is_difference=has_moved))
 
-    def _compare_pair(self, line: ProviderLine, ours: _Ours, agreed: Verdict) -> Match:
+    def _compare_pair(self, line: ProviderLine, ours: OurPayment, agreed: Verdict) -> Match:
         # The direction of a reversal is written from the provider's point of view.
         direction = ours.direction if agreed is Verdict.REVERSAL else _written_direction(line) or ours.direction
         theirs_cents = self._count_theirs(line, direction)
@@ -228,7 +165,9 @@ class Matcher:
             return Match(result, line.status, our_cents)
         self._matched.add(_key(ours.id))
         self.ours_cents += our_cents
-        if ours.standing is LineStatus.SUCCEEDED and ours.completed_at is not None and agreed is Verdict.MATCHED:
+        # Payers pay before we learn of it, so that the dates of their payments prove nothing.
+        is_timed = agreed is Verdict.MATCHED and ours.origin != Origin.PAYER
+        if ours.standing is LineStatus.SUCCEEDED and ours.completed_at is not None and is_timed:
             for shift, dated in zip(self._shifts, line.moments, strict=True):
                 shift.note(dated, ours.created_at, ours.completed_at)
         return Match(result)
@@ -240,7 +179,7 @@ class Matcher:
         return cents
 
 
-def _direction_of(line: ProviderLine, second: _Ours | None) -> int:
+def _direction_of(line: ProviderLine, second: OurPayment | None) -> int:
     """The direction of a line that matches nothing; `second` is a transaction that it names after another line."""
     return _written_direction(line) or (second.direction if second else 1)
 
@@ -250,23 +189,10 @@ def _written_direction(line: ProviderLine) -> int:
     return line.direction or (_DIRECTIONS.get(line.type, 0) if line.type else 0)
 
 
-def _lies_within(ours: _Ours, period: Period) -> bool:
-    """Whether the statement must have this transaction.
-
-    The provider dated it between its creation here and its completion. A transaction that was under way at an end of
-    the period may be in the neighbouring statement. It counts only if that time is long compared to the period.
-    """
-    first, last = ours.created_at, min(ours.completed_at or ours.created_at, ours.created_at + _LONGEST_PAYMENT)
-    if last < period.first or first > period.last:
-        return False
-    is_inside = first >= period.first and last <= period.last
-    return is_inside or (last - first) * _SHARE_OF_PERIOD > period.last - period.first
-
-
 def _result(
     line: ProviderLine | None,
     verdict: Verdict,
-    ours: _Ours | None,
+    ours: OurPayment | None,
     our_value: int | str | None,
     their_value: int | str | None,
     *,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import atexit
 import threading
-from collections import Counter, deque
+from collections import deque
 from dataclasses import asdict
+from datetime import datetime
 from typing import Any
 
 import orjson
@@ -16,7 +17,7 @@ from ussd_server.logs import Logger, trace_of
 from ussd_server.metrics import count_dropped_requests
 from ussd_server.models.keys import ApiRequest, KeyUsage
 from ussd_server.services.request_log.messages import LoggedRequest
-from ussd_server.values import iso_milliseconds, new_id
+from ussd_server.values import iso_milliseconds, kampala_day, new_id
 
 log = Logger(__name__)
 
@@ -26,6 +27,7 @@ _MOST_USES = 100_000
 _AT_ONCE = 250
 
 _Use = tuple[str, str, str, int, str, str]
+_Times = tuple[int, datetime, str]
 
 
 class RequestRecorder:
@@ -37,18 +39,18 @@ class RequestRecorder:
     def __init__(self) -> None:
         self._waiting: deque[LoggedRequest] = deque()
         # Many threads append, which is atomic; only the writer counts.
-        self._uses: deque[_Use] = deque()
-        self._counted: Counter[_Use] = Counter()
+        self._uses: deque[tuple[_Use, datetime, str]] = deque()
+        self._counted: dict[_Use, _Times] = {}
         self._closed = threading.Event()
         self._writer: threading.Thread | None = None
         self._starting, self._writing = threading.Lock(), threading.Lock()
 
-    def count(self, key_id: str, day: str, endpoint: str, status: int, code: str, scope: str) -> None:
-        """Count a call of a key. `day` is the one in Kampala, `scope` what the endpoint needs."""
+    def count(self, key_id: str, at: datetime, endpoint: str, status: int, code: str, scope: str, address: str) -> None:
+        """Count a call of a key. `scope` is what the endpoint needs."""
         if len(self._uses) >= _MOST_USES:
             count_dropped_requests()
             return
-        self._uses.append((key_id, day, endpoint, status, code, scope))
+        self._uses.append(((key_id, kampala_day(at), endpoint, status, code, scope), at, address))
         self._start_writer()
 
     def note(self, request: LoggedRequest) -> None:
@@ -63,12 +65,14 @@ class RequestRecorder:
         """Write what waits. What cannot be written now is kept, as far as there is room."""
         with self._writing:
             while self._uses:
-                self._counted[self._uses.popleft()] += 1
+                use, at, address = self._uses.popleft()
+                number, last_at, last_address = self._counted.get(use, (0, at, address))
+                self._counted[use] = (number + 1, *max((at, address), (last_at, last_address)))
             try:
                 # Sorted, so that processes that count the same uses at the same time cannot deadlock.
                 for batch in _parts(sorted(self._counted)):
                     with unit_of_work():
-                        _add_uses([(*use, self._counted[use]) for use in batch])
+                        _add_uses([(*use, *self._counted[use]) for use in batch])
                     for use in batch:
                         del self._counted[use]
                 while self._waiting:
@@ -127,11 +131,18 @@ def _row(request: LoggedRequest) -> dict[str, Any]:
     return asdict(request) | {"id": new_id(request.at), "at": iso_milliseconds(request.at)}
 
 
+def _later(column: str) -> str:
+    """Set a column to the value of the later call."""
+    is_earlier = "excluded.last_at < key_usage.last_at"
+    return f"{column} = CASE WHEN {is_earlier} THEN key_usage.{column} ELSE excluded.{column} END"
+
+
 def _add_uses(uses: list[tuple[Any, ...]]) -> None:
     columns = list(KeyUsage._meta.columns)
-    rows = [dict(zip(columns, use, strict=True)) for use in uses]
+    rows = [dict(zip(columns, use, strict=True)) | {"last_at": iso_milliseconds(use[-2])} for use in uses]
     run_query(
         f"INSERT INTO key_usage ({', '.join(columns)}) {dialect().rows_of('key_usage', columns)} WHERE true "
-        "ON CONFLICT (key_id, day, endpoint, status, code) DO UPDATE SET count = key_usage.count + excluded.count",
+        "ON CONFLICT (key_id, day, endpoint, status, code) DO UPDATE SET count = key_usage.count + excluded.count, "
+        f"{_later('last_address')}, {_later('last_at')}",
         rows=orjson.dumps(rows).decode(),
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
 from peewee import fn
@@ -28,6 +29,10 @@ from ussd_server.wire import Page, view_of_row
 _MAY_NOT = "Insufficient permissions"
 _USED_DAYS = 90
 _MOST_GROUPS = 20
+
+
+# Refused before the key counted as used.
+_NO_USE = ("INVALID_CREDENTIALS", "API_KEY_DISABLED", "ADDRESS_NOT_ALLOWED", "RATE_LIMIT_EXCEEDED")
 
 
 class RequestLogService:
@@ -106,6 +111,17 @@ class RequestLogService:
             .tuples()
         )
         return tuple(sorted(scope for (scope,) in rows))
+
+    def last_accepted(self, key_ids: Sequence[str]) -> dict[str, tuple[datetime, str]]:
+        """When and from which address each key was last accepted, yesterday or today; without the last half second."""
+        rows = KeyUsage.select(KeyUsage.key_id, KeyUsage.last_at, KeyUsage.last_address).where(
+            KeyUsage.key_id.in_(list(key_ids)), KeyUsage.day >= self._days_ago(1), KeyUsage.code.not_in(_NO_USE)
+        )
+        found: dict[str, tuple[datetime, str]] = {}
+        for row in rows:
+            seen = (row.last_at, row.last_address)
+            found[row.key_id] = max(seen, found.get(row.key_id, seen))
+        return found
 
     def _days_ago(self, days: int) -> str:
         """The day in Kampala so many days ago."""

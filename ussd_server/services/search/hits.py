@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
+from ussd_server.languages import gettext, ngettext
 from ussd_server.models.clients import AuditEvent, User
 from ussd_server.models.events import Event
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.payouts import Payout, PayoutItem
+from ussd_server.models.sms import Sms
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import Menu, UssdSession
 from ussd_server.models.webhooks import Webhook
@@ -29,41 +31,66 @@ _ENDINGS = {
 }
 
 
+_DELIVERIES = {
+    "queued": "The message waits to be sent",
+    "sent": "The message was sent; its delivery was not reported yet",
+    "delivered": "The message was delivered",
+    "failed": "The message was not delivered",
+    "unknown": "The message may have been sent, and is not sent again",
+}
+
+
 def transaction_hit(row: Transaction, client: str | None) -> SearchHit:
     """A transaction, with the explanation of where its money is."""
     (view,) = views_of([row])
     is_in_review = row.review_opened_at is not None and row.review_closed_at is None
-    party = f" of {view.phone_number}" if view.phone_number else ""
-    title = (
-        f"{view.type.value.capitalize()} {view.reference}: {written_amount(view.amount_cents)}{party}, {view.status}"
-    )
+    party = gettext(" of %(number)s", number=view.phone_number) if view.phone_number else ""
+    kind, amount = gettext(view.type.value).capitalize(), written_amount(view.amount_cents)
+    title = f"{kind} {view.reference}: {amount}{party}, {gettext(view.status)}"
     return SearchHit("transaction", row.id, client, title, explain(view, is_in_review=is_in_review), row.created_at)
 
 
 def payout_hit(row: Payout, client: str | None) -> SearchHit:
     """A payout, and how many of its rows are in each state."""
     (view,) = payout_views([row])
-    rows = "1 row" if row.item_count == 1 else f"{row.item_count} rows"
-    title = f"Payout {row.reference}: {rows}, {written_amount(row.total_amount_cents)}, {row.status}"
-    states = ", ".join(f"{entry.count} {state.value}" for state, entry in view.states.items())
-    return SearchHit("payout", row.id, client, title, f"Rows by state: {states}.", row.created_at)
+    rows = ngettext("%(count)s row", "%(count)s rows", row.item_count) % {"count": row.item_count}
+    named = gettext("Payout %(reference)s", reference=row.reference)
+    title = f"{named}: {rows}, {written_amount(row.total_amount_cents)}, {gettext(row.status)}"
+    states = ", ".join(f"{entry.count} {gettext(state.value)}" for state, entry in view.states.items())
+    sentence = gettext("Rows by state: %(states)s.", states=states)
+    return SearchHit("payout", row.id, client, title, sentence, row.created_at)
 
 
 def payee_hit(row: PayoutItem, payout: Payout, clients: Mapping[str, str]) -> SearchHit:
     """A row of a payout: its transaction where it has one, else the payout."""
     amount = "" if row.amount_cents is None else f", {written_amount(row.amount_cents)}"
-    title = f"{row.name}{amount} to {row.phone_number}"
-    sentence = f"Line {row.line} of payout {payout.reference}, {payout.status}."
+    title = gettext("%(name)s%(amount)s to %(number)s", name=row.name, amount=amount, number=row.phone_number)
+    sentence = gettext(
+        "Line %(line)s of payout %(reference)s, %(status)s.",
+        line=row.line,
+        reference=payout.reference,
+        status=gettext(payout.status),
+    )
     kind, object_id = ("transaction", row.transaction_id) if row.transaction_id else ("payout", payout.id)
     return SearchHit(kind, object_id, clients.get(payout.client_id), title, sentence, payout.created_at)
 
 
 def session_hit(row: UssdSession, client: str | None) -> SearchHit:
     """A USSD session, and how it ended."""
-    title = f"Session {row.service_code} of {row.phone_number}"
-    paid = f"; it created transaction {row.transaction_id}" if row.transaction_id else ""
-    sentence = f"The session {_ENDINGS[row.status]} after {row.turn} entries{paid}."
+    title = gettext("Session %(code)s of %(number)s", code=row.service_code, number=row.phone_number)
+    paid = gettext("; it created transaction %(id)s", id=row.transaction_id) if row.transaction_id else ""
+    ending = gettext(_ENDINGS[row.status])
+    sentence = gettext(
+        "The session %(ending)s after %(turn)s entries%(paid)s.", ending=ending, turn=row.turn, paid=paid
+    )
     return SearchHit("session", row.id, client, title, sentence, row.created_at)
+
+
+def message_hit(row: Sms, client: str | None) -> SearchHit:
+    """A message with its text, and whether it was delivered."""
+    title = f"{gettext('Message to %(number)s', number=row.phone_number)}, {gettext(row.status)}"
+    sentence = f"{gettext(_DELIVERIES[row.status])}: {row.text}"
+    return SearchHit("message", row.id, client, title, sentence, row.created_at)
 
 
 def event_hit(row: Event, client: str | None) -> SearchHit:

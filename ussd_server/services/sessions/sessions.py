@@ -13,6 +13,7 @@ from typing import Any
 from ussd_server.clock import attempts
 from ussd_server.database.unit_of_work import GroupCommit, database, for_update, unit_of_work
 from ussd_server.gateways.messages import Action
+from ussd_server.logs import current_traceparent
 from ussd_server.menus.engine.state import AnsweredText, Digest, State, Turn
 from ussd_server.menus.text.gsm7 import measure
 from ussd_server.models.keys import ApiKey
@@ -118,6 +119,7 @@ class Sessions:
             "last_seen_at": now,
             "expires_at": now + self._idle,
             "due_at": now + self._idle,
+            "traceparent": current_traceparent(),
         }
         return UssdSession(**dict.fromkeys(UssdSession._meta.fields) | facts)
 
@@ -268,4 +270,4 @@ def state_of(row: UssdSession) -> State:
 
 def _end_event_of(row: UssdSession) -> dict[str, Any] | None:
     """The event of a session that has ended, to be written with the step that ended it."""
-    return None if row.ended_at is None else new_event(*end_event(row), row.ended_at)
+    return None if row.ended_at is None else new_event(*end_event(row), row.ended_at, row.traceparent)

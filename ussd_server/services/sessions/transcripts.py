@@ -39,7 +39,7 @@ def screen_of(turn: Mapping[str, Any]) -> GatewayScreen:
 
 def write_end_event(row: UssdSession, now: datetime) -> None:
     """Write the event of a session's end, in the unit of work that ends it."""
-    write_event(*end_event(row), now)
+    write_event(*end_event(row), now, row.traceparent)
 
 
 def end_event(row: UssdSession) -> tuple[str, str, str, dict[str, Any]]:

@@ -18,6 +18,7 @@ from ussd_server.services.accounts.ledger import (
     lock_accounts,
     write_entry,
 )
+from ussd_server.services.sms.receipts import queue_receipt
 from ussd_server.services.transactions.history import NOTHING_KNOWN, append_change, write_transaction_event
 from ussd_server.services.transactions.messages import ChangeDetail, Source, TransactionStatus, TransactionType
 
@@ -44,6 +45,7 @@ def succeed(row: Transaction, source: Source, now: datetime, detail: ChangeDetai
     close_review(row, REVIEW_SILENT, now)
     row.save()
     append_change(row, source, now, detail)
+    queue_receipt(row)
     if row.late and source is not Source.OPERATOR:
         open_review(row, REVIEW_LATE, now)
         row.save()

@@ -1,4 +1,4 @@
-"""The history of a phone number with one client: payments, refunds and sessions on one time line."""
+"""The history of a phone number with one client: payments, refunds, sessions and messages on one time line."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from datetime import timedelta
 from typing import Any
 
 from ussd_server.context import RequestContext
+from ussd_server.models.sms import Sms
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.runtime import Runtime
-from ussd_server.services.search.hits import session_hit, transaction_hit
+from ussd_server.services.search.hits import message_hit, session_hit, transaction_hit
 from ussd_server.services.subscribers.messages import GetHistory, History, HistoryEntry
 from ussd_server.services.transactions.messages import TransactionStatus, TransactionType
 from ussd_server.status import Code, ServiceError
@@ -29,7 +30,7 @@ class SubscriberHistoryService:
     def get(self, request: GetHistory, context: RequestContext) -> History:
         """A page of the history, newest first. INVALID_PHONE_NUMBER for what is none.
 
-        Ids begin with their time, so they order transactions and sessions together.
+        Ids begin with their time, so they order all kinds together.
         """
         context.require("transactions:read")
         number = phone_number(request.phone_number)
@@ -37,7 +38,8 @@ class SubscriberHistoryService:
             raise ServiceError(Code.INVALID_PHONE_NUMBER, "Invalid phone number")
         kind = f"subscriber/{number}"
         before = None if request.cursor is None else self._tokens.read_cursor(kind, request.cursor)
-        tables = [Transaction, *([UssdSession] if context.may("ussd:read") else [])]
+        may_see = {Transaction: True, UssdSession: context.may("ussd:read"), Sms: context.may("messages:read")}
+        tables = [table for table, may in may_see.items() if may]
         found = [row for table in tables for row in _newest(table, number, before, request.limit + 1, context)]
         found.sort(key=lambda row: str(row.id), reverse=True)
         shown = found[: request.limit]
@@ -87,6 +89,8 @@ def _entry(row: Any, possible_double: bool) -> HistoryEntry:
     if isinstance(row, Transaction):
         found, amount_cents = transaction_hit(row, None), row.amount_cents
         kind = "refund" if row.type == TransactionType.REFUND else "payment"
+    elif isinstance(row, Sms):
+        kind, found, amount_cents = "message", message_hit(row, None), None
     else:
         kind, found, amount_cents = "session", session_hit(row, None), None
     return HistoryEntry(

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from ussd_server.wire import Cents, one_of
 
-_Kind = Annotated[str, one_of("payment", "refund", "session")]
+_Kind = Annotated[str, one_of("payment", "refund", "session", "message")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +25,12 @@ class HistoryEntry:
     """One thing that happened with a phone number."""
 
     kind: Annotated[_Kind, "What it was."]
-    id: Annotated[str, "The transaction or session."]
+    id: Annotated[str, "The transaction, session or message."]
     at: Annotated[datetime, "When it began."]
     title: Annotated[str, "What it was, in a few words."]
     sentence: Annotated[str, "One sentence about it, which can be told to the subscriber."]
-    amount_cents: Annotated[Cents | None, "Shillings; null for a session."]
-    status: Annotated[str, "The status of the transaction or session."]
+    amount_cents: Annotated[Cents | None, "Shillings; null for a session and a message."]
+    status: Annotated[str, "The status of the transaction, session or message."]
     possible_double: Annotated[
         bool, "True for a payment that another of the same type and amount is within ten minutes of."
     ]

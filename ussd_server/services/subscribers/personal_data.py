@@ -9,9 +9,11 @@ from typing import Any
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import dialect, unit_of_work
 from ussd_server.models.clients import AuditEvent, Client
+from ussd_server.models.incoming import IncomingPayment
 from ussd_server.models.keys import ApiRequest
 from ussd_server.models.payouts import PayoutItem
 from ussd_server.models.providers import SubscriberName
+from ussd_server.models.sms import Sms
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import SubscriberLanguage, UssdSession
 from ussd_server.runtime import Runtime
@@ -38,10 +40,16 @@ _STATEMENT_TIMEOUT_MS = 60_000
 
 _REMOVED: Mapping[str, Any] = {
     "ussd_sessions": UssdSession,
+    "messages": Sms,
     "subscriber_languages": SubscriberLanguage,
     "subscriber_names": SubscriberName,
 }
-_KEPT: Mapping[str, Any] = {"transactions": Transaction, "payout_items": PayoutItem, "audit_events": AuditEvent}
+_KEPT: Mapping[str, Any] = {
+    "transactions": Transaction,
+    "incoming_payments": IncomingPayment,
+    "payout_items": PayoutItem,
+    "audit_events": AuditEvent,
+}
 # What only identifies or protects calls says nothing about the person.
 _NOT_EXPORTED = frozenset({"idempotency_key", "request_digest", "lease_token", "working_token", "state"})
 
@@ -70,7 +78,7 @@ class PersonalDataService:
         return PersonalData(number, held)
 
     def erase(self, request: ErasePersonalData, context: RequestContext) -> ErasedData:
-        """Remove sessions with their transcripts, names, the language and kept bodies of refused requests.
+        """Remove sessions with their transcripts, messages, names, the language and kept bodies of refused requests.
 
         The books of money are kept.
 
@@ -88,8 +96,11 @@ class PersonalDataService:
             for name in ("subscriber_languages", "subscriber_names"):
                 table = _REMOVED[name]
                 removed[name] = table.delete().where(table.phone_number == number).execute()
+            removed["messages"] = Sms.delete().where(_of_any_client(Sms), Sms.phone_number == number).execute()
             named = (PayoutItem.phone_number == number) & PayoutItem.registered_name.is_null(False)
             removed["registered_names"] = PayoutItem.update(registered_name=None).where(named).execute()
+            paid = (IncomingPayment.phone_number == number) & IncomingPayment.name.is_null(False)
+            removed["names_of_payers"] = IncomingPayment.update(name=None).where(paid).execute()
             removed["bodies_of_requests"] = ApiRequest.update(body=None).where(_names_in_body(number)).execute()
             write_audit_event(
                 "subscriber.erased",
@@ -128,7 +139,12 @@ def _remove_sessions(number: str) -> int:
 def _about(table: Any, number: str) -> Any:
     """The rows of a table about a phone number: by client where an index begins with the client."""
     rows = table.select().where(table.phone_number == number)
-    return rows.where(table.client_id.in_(Client.select(Client.id))) if table in (Transaction, UssdSession) else rows
+    return rows.where(_of_any_client(table)) if table in (Transaction, UssdSession, Sms) else rows
+
+
+def _of_any_client(table: Any) -> Any:
+    """The condition that lets an index serve which begins with the client."""
+    return table.client_id.in_(Client.select(Client.id))
 
 
 def _number(text: str) -> str:

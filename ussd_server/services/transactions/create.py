@@ -15,6 +15,7 @@ from peewee import IntegrityError
 from ussd_server.database.columns import values_of
 from ussd_server.database.unit_of_work import GroupCommit, database, dialect
 from ussd_server.logs import current_traceparent
+from ussd_server.models.clients import Client
 from ussd_server.models.events import Event
 from ussd_server.models.transactions import StatusChange, Transaction
 from ussd_server.runtime import Runtime
@@ -32,6 +33,7 @@ from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.transactions.history import first_rows, view_of, views_of
 from ussd_server.services.transactions.messages import (
     CreatedTransaction,
+    Origin,
     Source,
     TransactionStatus,
     TransactionType,
@@ -65,6 +67,7 @@ class DraftColumns(TypedDict, total=False):
     refund_of: str
     payout_id: str
     key_id: str | None
+    origin: Origin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +119,8 @@ class TransactionCreator:
         try:
             if source is not Source.OPERATOR:
                 self.require_open()
+            elif Client.select().where(Client.id == identity.client_id, Client.moved_at.is_null(False)).exists():
+                raise ServiceError(Code.INVALID_REQUEST, "The client was moved to another installation")
             view = self.fees.with_agreed_fee(
                 identity.client_id, identity.type, lambda: self._insert(*prepare(identity), source, within)
             )
@@ -157,6 +162,7 @@ class TransactionCreator:
         now = self._clock.now()
         name = self._references.of_request(identity) if columns.get("provider") else None
         terms = self.fees.find(identity.client_id, identity.type)
+        columns.setdefault("origin", Origin.USSD if identity.session_id else Origin.CLIENT)
         row = Transaction(__no_default__=True)
         row.__data__ |= dict(
             id=new_id(now),

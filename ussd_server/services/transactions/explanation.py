@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from ussd_server.languages import gettext, marked
 from ussd_server.providers.failures import Retry
 from ussd_server.providers.registry import short_name
 from ussd_server.services.transactions.messages import (
@@ -15,12 +16,12 @@ from ussd_server.services.transactions.messages import (
 from ussd_server.values import KAMPALA, written_amount
 
 _NEXT_STEPS = {
-    Retry.NO: "the same payment would fail again",
-    Retry.NEW_ATTEMPT: "a new payment can be made",
-    Retry.AFTER_USER_ACTION: "a new payment can be made once this is put right",
-    Retry.WAIT: "a new payment can be made later",
+    Retry.NO: marked("the same payment would fail again"),
+    Retry.NEW_ATTEMPT: marked("a new payment can be made"),
+    Retry.AFTER_USER_ACTION: marked("a new payment can be made once this is put right"),
+    Retry.WAIT: marked("a new payment can be made later"),
 }
-_OPERATOR_DECIDES = "an operator is finding out what happened"
+_OPERATOR_DECIDES = marked("an operator is finding out what happened")
 
 
 def explain(view: TransactionView, *, is_in_review: bool) -> str:
@@ -30,83 +31,108 @@ def explain(view: TransactionView, *, is_in_review: bool) -> str:
     """
     where = _leaving(view) if view.type in _LEAVES else _ELSE.get(view.type, _arriving)(view)
     ending = _next_step(view, is_in_review=is_in_review)
-    return f"{where[0].upper()}{where[1:]}" + (f"; {ending}." if ending else ". Complete.")
+    return f"{where[0].upper()}{where[1:]}" + (f"; {ending}." if ending else gettext(". Complete."))
 
 
 def _arriving(view: TransactionView) -> str:
     """Where the money of a collection is."""
-    provider, amount = _provider(view), written_amount(view.amount_cents)
+    said = _said(view)
     match view.status:
         case TransactionStatus.CREATED:
-            return f"{amount} is still with the payer and nothing was sent to {provider} yet"
+            text = gettext("%(amount)s is still with the payer and nothing was sent to %(provider)s yet", **said)
         case TransactionStatus.SUBMITTED:
-            return (
-                f"The request was sent to {provider} {_since(view)} without an answer so far, and no money has arrived"
+            text = gettext(
+                "The request was sent to %(provider)s %(since)s without an answer so far, and no money has arrived",
+                **said,
             )
         case TransactionStatus.PENDING:
-            return (
-                f"{provider} accepted the payment {_since(view)} and waits for the payer to approve it; "
-                f"{amount} is still with the payer"
+            text = gettext(
+                "%(provider)s accepted the payment %(since)s and waits for the payer to approve it; "
+                "%(amount)s is still with the payer",
+                **said,
             )
         case TransactionStatus.AMBIGUOUS:
-            return f"{provider} has not said whether it took {amount} from the payer, and none of it has arrived here"
+            text = gettext(
+                "%(provider)s has not said whether it took %(amount)s from the payer, and none of it has arrived here",
+                **said,
+            )
         case TransactionStatus.FAILED:
-            return f"{_failure(view)}, so {amount} stayed with the payer"
+            text = gettext("%(failure)s, so %(amount)s stayed with the payer", failure=_failure(view), **said)
         case TransactionStatus.REVERSED:
-            return f"{amount} was collected and all of it was refunded to the payer"
-    less_fee = f", less a fee of {written_amount(view.fee_cents)}" if view.fee_cents else ""
-    late = f" although {provider} had reported a failure before" if view.late else ""
-    back = ""
-    if view.refunded_amount_cents:
-        back = f"; {written_amount(view.refunded_amount_cents)} of it was refunded or is being refunded"
-    return f"{amount} arrived in the {_account(view)} {_since(view)}{less_fee}{late}{back}"
+            text = gettext("%(amount)s was collected and all of it was refunded to the payer", **said)
+        case _:
+            text = gettext("%(amount)s arrived in the %(account)s %(since)s", **said)
+            if view.fee_cents:
+                text += gettext(", less a fee of %(fee)s", fee=written_amount(view.fee_cents))
+            text += _although_failed(view)
+            if view.refunded_amount_cents:
+                back = written_amount(view.refunded_amount_cents)
+                text += gettext("; %(amount)s of it was refunded or is being refunded", amount=back)
+    return text
 
 
 def _leaving(view: TransactionView) -> str:
     """Where the money of a disbursement or a refund is."""
-    provider, amount, account = _provider(view), written_amount(view.amount_cents), _account(view)
-    receiver = "payer" if view.type is TransactionType.REFUND else "payee"
+    said = _said(view)
+    said["receiver"] = gettext("payer") if view.type is TransactionType.REFUND else gettext("payee")
     match view.status:
         case TransactionStatus.CREATED:
-            return f"{amount} is reserved in the {account} and nothing was sent to {provider} yet"
+            return gettext(
+                "%(amount)s is reserved in the %(account)s and nothing was sent to %(provider)s yet",
+                **said,
+            )
         case TransactionStatus.SUBMITTED:
-            return (
-                f"The request was sent to {provider} {_since(view)} without an answer so far; "
-                f"{amount} stays reserved in the {account}"
+            return gettext(
+                "The request was sent to %(provider)s %(since)s without an answer so far; "
+                "%(amount)s stays reserved in the %(account)s",
+                **said,
             )
         case TransactionStatus.PENDING:
-            return (
-                f"{provider} accepted the payment {_since(view)} and has not finished it; "
-                f"{amount} stays reserved in the {account}"
+            return gettext(
+                "%(provider)s accepted the payment %(since)s and has not finished it; "
+                "%(amount)s stays reserved in the %(account)s",
+                **said,
             )
         case TransactionStatus.AMBIGUOUS:
-            return (
-                f"{provider} has not said whether the {receiver} got {amount}, "
-                f"which stays reserved in the {account} until it does"
+            return gettext(
+                "%(provider)s has not said whether the %(receiver)s got %(amount)s, "
+                "which stays reserved in the %(account)s until it does",
+                **said,
             )
         case TransactionStatus.FAILED:
-            return f"{_failure(view)}, so the {receiver} got nothing and {amount} is available in the {account} again"
-    late = f" although {provider} had reported a failure before" if view.late else ""
-    return f"{amount} left the {account} and reached the {receiver} {_since(view)}{late}"
+            return gettext(
+                "%(failure)s, so the %(receiver)s got nothing and %(amount)s is available in the %(account)s again",
+                failure=_failure(view),
+                **said,
+            )
+    text = gettext("%(amount)s left the %(account)s and reached the %(receiver)s %(since)s", **said)
+    return text + _although_failed(view)
+
+
+def _although_failed(view: TransactionView) -> str:
+    return gettext(" although %(provider)s had reported a failure before", **_said(view)) if view.late else ""
 
 
 def _transfer(view: TransactionView) -> str:
+    said = _said(view)
     if view.status is not TransactionStatus.SUCCEEDED:
-        return f"{written_amount(view.amount_cents)} has not moved"
-    return (
-        f"{written_amount(view.amount_cents)} moved from the {_account(view)} "
-        f"to the account of {view.to_phone_number} {_since(view)}"
+        return gettext("%(amount)s has not moved", **said)
+    return gettext(
+        "%(amount)s moved from the %(account)s to the account of %(number)s %(since)s",
+        number=view.to_phone_number,
+        **said,
     )
 
 
 def _deposit(view: TransactionView) -> str:
+    said = _said(view)
     if view.status is not TransactionStatus.SUCCEEDED:
-        return f"{written_amount(view.amount_cents)} is not credited yet"
-    return f"{written_amount(view.amount_cents)} was credited to the {_account(view)} by the operator {_since(view)}"
+        return gettext("%(amount)s is not credited yet", **said)
+    return gettext("%(amount)s was credited to the %(account)s by the operator %(since)s", **said)
 
 
 def _settlement(view: TransactionView) -> str:
-    return f"{written_amount(view.amount_cents)} left the {_account(view)} for the bank, as recorded {_since(view)}"
+    return gettext("%(amount)s left the %(account)s for the bank, as recorded %(since)s", **_said(view))
 
 
 _LEAVES = (TransactionType.DISBURSEMENT, TransactionType.REFUND)
@@ -120,20 +146,35 @@ _ELSE = {
 def _next_step(view: TransactionView, *, is_in_review: bool) -> str:
     """What happens next, empty when the transaction is complete."""
     provider, next_check_at = _provider(view), view.next_check_at
-    asks = f"{provider} is asked again {_at(next_check_at)}" if next_check_at is not None else ""
+    asks = ""
+    if next_check_at is not None:
+        asks = gettext("%(provider)s is asked again %(at)s", provider=provider, at=_at(next_check_at))
     if is_in_review:
-        return f"{_OPERATOR_DECIDES}, and {asks}" if asks else _OPERATOR_DECIDES
+        decides = gettext(_OPERATOR_DECIDES)
+        return gettext("%(first)s, and %(second)s", first=decides, second=asks) if asks else decides
     if view.status is TransactionStatus.CREATED and view.provider is not None:
-        return f"it is sent as soon as {provider} takes it"
+        return gettext("it is sent as soon as %(provider)s takes it", provider=provider)
     if view.status is TransactionStatus.FAILED:
-        last_check = f"{provider} is asked once more {_at(next_check_at)}" if next_check_at else ""
-        retry = _NEXT_STEPS[view.failure.retry] if view.failure is not None else ""
-        return ", and ".join(filter(None, (last_check, retry)))
+        retry = gettext(_NEXT_STEPS[view.failure.retry]) if view.failure is not None else ""
+        if next_check_at is None:
+            return retry
+        last_check = gettext("%(provider)s is asked once more %(at)s", provider=provider, at=_at(next_check_at))
+        return gettext("%(first)s, and %(second)s", first=last_check, second=retry) if retry else last_check
     return asks
 
 
+def _said(view: TransactionView) -> dict[str, str]:
+    """What most sentences name."""
+    return {
+        "amount": written_amount(view.amount_cents),
+        "provider": _provider(view),
+        "account": _account(view),
+        "since": _since(view),
+    }
+
+
 def _failure(view: TransactionView) -> str:
-    return view.failure.message if view.failure is not None else "The payment failed"
+    return gettext(view.failure.message if view.failure is not None else "The payment failed")
 
 
 def _provider(view: TransactionView) -> str:
@@ -141,7 +182,7 @@ def _provider(view: TransactionView) -> str:
 
 
 def _account(view: TransactionView) -> str:
-    return "main account" if view.account == "main" else f"account of {view.account}"
+    return gettext("main account") if view.account == "main" else gettext("account of %(name)s", name=view.account)
 
 
 def _since(view: TransactionView) -> str:
@@ -152,4 +193,7 @@ def _since(view: TransactionView) -> str:
 
 
 def _at(moment: datetime | None) -> str:
-    return f"at {moment.astimezone(KAMPALA):%H:%M:%S on %-d %B %Y} (Kampala)" if moment is not None else "later"
+    if moment is None:
+        return gettext("later")
+    local = moment.astimezone(KAMPALA)
+    return gettext("at %(time)s on %(day)s (Kampala)", time=f"{local:%H:%M:%S}", day=f"{local:%-d %B %Y}")

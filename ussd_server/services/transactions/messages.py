@@ -23,6 +23,14 @@ class TransactionType(StrEnum):
     SETTLEMENT = "settlement"
 
 
+class Origin(StrEnum):
+    """Who began a transaction: the client, its menu, or the payer at a till or in the provider's own menu."""
+
+    CLIENT = "client"
+    USSD = "ussd"
+    PAYER = "payer"
+
+
 class TransactionStatus(StrEnum):
     """The status of a transaction (wire contract 3.1)."""
 
@@ -246,6 +254,9 @@ class TransactionView:
     refund_of: Annotated[str | None, "The collection that this refund gives back; null for everything else."]
     refunded_amount_cents: Annotated[Cents, "What refunds of it have taken or hold, in shillings."]
     payout_id: Annotated[str | None, "The payout that it belongs to; null for none."]
+    origin: Annotated[
+        Origin, "Who began it: `client`, `ussd` for a menu, or `payer` for money that came with a payment code."
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,10 +30,13 @@ OPERATOR_REFUND = "operator-refund-"
 SETTLEMENT = "bank/"
 """Begins the references of settlements to the bank; what follows is the bank's own reference."""
 
+INCOMING = "in/"
+"""Begins the references of payments that payers made by themselves; what follows is the provider's receipt."""
+
 RECOVERED = "recovered"
 """The digest of a transaction that operators booked after its commit was lost: what its request said is not known."""
 
-_OPERATORS = (OPERATOR_REFUND, SETTLEMENT, "in/")
+_OPERATORS = (OPERATOR_REFUND, SETTLEMENT, INCOMING)
 
 WRONG_REFERENCE_KEY = (
     "The reference key is not the one that the payments of this database were made with; "

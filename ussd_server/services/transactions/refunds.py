@@ -196,7 +196,8 @@ class RefundService:
         """The amount in cents and the name of the provider."""
         if original.type != TransactionType.COLLECTION or original.status != TransactionStatus.SUCCEEDED:
             raise ServiceError(Code.INVALID_REQUEST, "Only a succeeded collection can be given back")
-        assert original.phone_number is not None
+        if original.phone_number is None:
+            raise ServiceError(Code.INVALID_REQUEST, "The payer's phone number is not known")
         amount_cents = _within_what_is_left(amount_cents, original)
         provider = self._providers.choose(original.provider, original.phone_number, amount_cents, Direction.REFUND)
         if provider.refunds_in_full_only and amount_cents != original.amount_cents:

@@ -14,6 +14,7 @@ from ussd_server.runtime import Runtime
 from ussd_server.services.accounts.ledger import hold_legs, legs_of
 from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.pages import of_period, page_of
+from ussd_server.services.sms.receipts import has_receipts, with_receipt
 from ussd_server.services.transactions.create import Prepared, TransactionCreator
 from ussd_server.services.transactions.history import view_with_history, views_of
 from ussd_server.services.transactions.messages import (
@@ -82,7 +83,11 @@ class TransactionService:
             request.place,
             content={name: value for name, value in content.items() if name != "provider" or value},
         )
-        created = self._creator.create(identity, lambda identity: self._prepare(identity, request, context))
+        moves_at_once = request.type is TransactionType.TRANSFER
+        within = with_receipt if moves_at_once and has_receipts(context.client_id, request.type) else None
+        created = self._creator.create(
+            identity, lambda identity: self._prepare(identity, request, context), within=within
+        )
         if not request.wait:
             return created
         row = self._watch(

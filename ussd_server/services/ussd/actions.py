@@ -23,6 +23,8 @@ from ussd_server.menus.engine.actions import (
     NameFound,
     Paid,
     PayAction,
+    SmsAction,
+    SmsQueued,
 )
 from ussd_server.outbound.client_server import ClientServer, Handover, NoAnswerError
 from ussd_server.outbound.signature import Signature
@@ -33,6 +35,7 @@ from ussd_server.services.accounts.balances import BalanceService
 from ussd_server.services.accounts.messages import GetBalance
 from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.providers.subscribers import SubscriberNames
+from ussd_server.services.sms.outbox import is_sms_on, queue_sms
 from ussd_server.services.transactions.messages import MAIN_ACCOUNT, CreateTransaction, TransactionType
 from ussd_server.services.transactions.transactions import TransactionService
 from ussd_server.status import Code, ServiceError
@@ -101,6 +104,8 @@ class Actions:
             case LookupNameAction(phone_number=phone_number):
                 with self._lookups.place(action_context.context.client_id) as has_place:
                     return self._look_up(phone_number, action_context) if has_place else _refused(action_context)
+            case SmsAction():
+                return self._send_sms(action, action_context)
             case HttpAction() | HandoverAction():
                 with self._bulkhead.place(action_context.context.client_id) as has_place:
                     try:
@@ -132,6 +137,16 @@ class Actions:
         action_context.is_unsure = False
         action_context.transaction_id = created.transaction.transaction_id
         return Paid(accepted=True)
+
+    def _send_sms(self, action: SmsAction, action_context: ActionContext) -> ActionOutcome:
+        """Queue a message under the name of its step, so that a repeated step sends it once."""
+        client_id = action_context.context.client_id
+        if is_sms_on():
+            reference = f"ussd/{action_context.facts.session_id}/{action.node}/{action_context.turn}"
+            queue_sms(client_id, action.phone_number, action.text, reference, self._clock.now())
+        else:
+            log.warning("a menu's message was left out: this service sends none", client_id=client_id)
+        return SmsQueued()
 
     def _look_up(self, phone_number: str, action_context: ActionContext) -> ActionOutcome:
         seconds = action_context.seconds_left()

@@ -98,7 +98,8 @@ class DeliveryService:
             # Deleted or switched off since it was claimed.
             return
         event = Event.get_by_id(delivery.event_id)
-        now_about(delivery_id=delivery.id, webhook_id=webhook.id, event_id=event.id, **_origin_of(event))
+        ids = {"delivery_id": delivery.id, "webhook_id": webhook.id, "event_id": event.id}
+        now_about(**ids, **_origin_of(event))
         body = event_body(event)
         signature = self._signature(webhook, delivery.event_id)
         headers = {"Content-Type": "application/json", **signature.headers(body), **trace_headers()}
@@ -185,9 +186,9 @@ _UNDER_WAY = CompiledQuery(
 
 
 def _origin_of(event: Event) -> dict[str, str | None]:
-    """The transaction that an event is about, with id and trace of the call that created it; nothing for others."""
+    """The trace of the call that made what an event is about; for a transaction also its id and that of the call."""
     if not event.type.startswith("transaction."):
-        return {}
+        return {"traceparent": event.traceparent}
     recorded_by = Transaction.select(Transaction.request_id, Transaction.traceparent)
     found = recorded_by.where(Transaction.id == event.object_id).dicts().first()
     return {"transaction_id": event.object_id, **(found or {})}

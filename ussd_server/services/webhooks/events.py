@@ -9,6 +9,7 @@ from typing import Any
 
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update, unit_of_work
+from ussd_server.logs import current_traceparent
 from ussd_server.models.events import EVENT_FORMAT, Event, insert_event, last_event_id, queue_events
 from ussd_server.models.webhooks import Delivery, Webhook
 from ussd_server.runtime import Runtime
@@ -89,22 +90,32 @@ class EventService:
         return Redelivery(len(ids))
 
 
-def write_event(client_id: str, event_type: str, object_id: str, data: dict[str, Any], now: datetime) -> str:
+def write_event(
+    client_id: str, event_type: str, object_id: str, data: dict[str, Any], now: datetime, traceparent: str | None = None
+) -> str:
     """Write the next event of an object and give its id.
 
-    Call inside the unit of work that makes the change, with the object's row locked.
+    Call inside the unit of work that makes the change, with the object's row locked. `traceparent` is that of the call
+    which made the object, by default that of the current one.
     """
     # A process whose clock is ahead may have written the event before. Pages go by the ids.
-    event = new_event(client_id, event_type, object_id, data, now, after=last_event_id(object_id))
+    event = new_event(client_id, event_type, object_id, data, now, traceparent, after=last_event_id(object_id))
     insert_event(event)
     event_id: str = event["id"]
     return event_id
 
 
 def new_event(
-    client_id: str, event_type: str, object_id: str, data: dict[str, Any], now: datetime, after: str | None = None
+    client_id: str,
+    event_type: str,
+    object_id: str,
+    data: dict[str, Any],
+    now: datetime,
+    traceparent: str | None = None,
+    after: str | None = None,
 ) -> dict[str, Any]:
     """The next event of an object, as `insert_event` takes it; `after` is the id of the one before, if any."""
+    is_traced_itself = event_type.startswith("transaction.")
     return {
         "id": new_id(now, after),
         "client_id": client_id,
@@ -113,6 +124,7 @@ def new_event(
         "format": EVENT_FORMAT,
         "payload": data,
         "created_at": now,
+        "traceparent": None if is_traced_itself else traceparent or current_traceparent(),
     }
 
 

@@ -18,10 +18,13 @@ EVENT_TYPES: Mapping[str, str] = {
     "transaction.reversed": "A succeeded transaction was given back.",
     "transaction.needs_review": "The provider could not confirm the outcome; an operator reviews the transaction.",
     "payout.needs_approval": "A payout was created; another key or person than its maker can approve it.",
+    "payout.needs_money": "A payout is due and its money is missing. It is cancelled a day later, unless money comes.",
     "payout.completed": "Every row of an approved payout has its outcome, or was cancelled.",
     "ussd.session.ended": "A USSD session came to its end.",
     "api_key.deleted": "An API key was deleted and is refused from now on.",
     "api_key.expiring": "An API key expires in 7 days, or in 1 day.",
+    "api_key.address_refused": "A call with a key's right secret came from an address that it does not allow, and was "
+    "refused; once a day for each key.",
     "webhook.disabled": "A webhook was switched off because it accepted no deliveries any more.",
     "webhook.test": "A test was requested. It is sent to the webhook under test, whatever its types.",
 }

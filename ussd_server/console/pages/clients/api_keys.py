@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -16,6 +16,7 @@ from ussd_server.console.charts import Point
 from ussd_server.console.forms import any_sum, day
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
+from ussd_server.languages import gettext, marked
 from ussd_server.services.clients.key_messages import (
     ACTIONS,
     RESOURCES,
@@ -27,7 +28,7 @@ from ussd_server.services.clients.key_messages import (
     ShowApiKey,
     UpdateApiKey,
 )
-from ussd_server.services.request_log.messages import GetKeyUsage
+from ussd_server.services.request_log.messages import GetKeyUsage, UsageItem
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import kampala_day, shillings
 
@@ -63,7 +64,7 @@ def list_api_keys(context: RequestContext) -> Response:
     """All keys of the client; a client has 50 at most."""
     state, text = (
         TableFilter("state", "State", _STATES),
-        TableFilter("q", "Name, API key or id", placeholder="Name, key or id"),
+        TableFilter("q", "Name, API key or id", placeholder=marked("Name, key or id")),
     )
     keys = [
         key
@@ -185,13 +186,16 @@ def delete_api_keys(context: RequestContext) -> Any:
         flash("No key was deleted: choose one or more keys first.", "warn")
     else:
         outcome = services().api_keys.delete_many(DeleteApiKeys(chosen[:100]), context)
-        flash(f"{outcome.deleted_count} of {outcome.requested} API keys deleted.", "warn" if outcome.failed else "good")
+        counts = {"count": outcome.deleted_count, "requested": outcome.requested}
+        text = gettext("%(count)s of %(requested)s API keys deleted.", **counts)
+        flash(text, "warn" if outcome.failed else "good")
     return redirect(url_for("console.list_api_keys"), 303)
 
 
 def _key_page(api_key_id: str, context: RequestContext, secret: str | None = None) -> str:
     reader, wanted = services().key_reader, ShowApiKey(api_key_id)
     key: ApiKeySummary = reader.show(wanted, context)
+    usage = services().request_log.usage(GetKeyUsage(key.id, 30), context).items
     return render_template(
         "console/api_keys/key.html",
         key=key,
@@ -199,15 +203,16 @@ def _key_page(api_key_id: str, context: RequestContext, secret: str | None = Non
         calls=reader.calls(wanted, context),
         api_key_id=key.id,
         grace_periods=_GRACE,
-        used=_calls_by_day(key.id, context),
+        used=_by_day(usage),
+        refused_elsewhere=sum(each.count for each in usage if each.code == Code.ADDRESS_NOT_ALLOWED.name),
         is_unused=_is_unused(key),
     )
 
 
-def _calls_by_day(api_key_id: str, context: RequestContext) -> list[Point]:
+def _by_day(usage: Sequence[UsageItem]) -> list[Point]:
     """The calls of each of the last 30 days, the oldest first; empty without a call."""
     counts = Counter[str]()
-    for each in services().request_log.usage(GetKeyUsage(api_key_id, 30), context).items:
+    for each in usage:
         counts[each.date] += each.count
     now = services().clock.now()
     days = [kampala_day(now - timedelta(days=back)) for back in reversed(range(30))]
@@ -224,18 +229,19 @@ def _new_form(given: dict[str, Any], error: ServiceError | None) -> str:
     return _form(
         given,
         error,
-        "New API key",
+        gettext("New API key"),
         url_for("console.create_api_key"),
-        "Create the key",
+        gettext("Create the key"),
         back=back,
-        back_title="API keys",
+        back_title=gettext("API keys"),
     )
 
 
 def _edit_form(key: ApiKeySummary, given: dict[str, Any], error: ServiceError | None) -> str:
     action = url_for("console.update_api_key", api_key_id=key.id)
     back = url_for("console.show_api_key", api_key_id=key.id)
-    return _form(given, error, f"Change {key.title}", action, "Change the key", back=back, back_title=key.title)
+    title = gettext("Change %(key)s", key=key.title)
+    return _form(given, error, title, action, gettext("Change the key"), back=back, back_title=key.title)
 
 
 def _form(given: dict[str, Any], error: ServiceError | None, title: str, action: str, button: str, **back: str) -> str:

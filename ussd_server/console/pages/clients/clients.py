@@ -11,6 +11,7 @@ from ussd_server.console.blueprint import console
 from ussd_server.console.links import acting_for, link_to
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
+from ussd_server.languages import gettext, marked
 from ussd_server.services.accounts.messages import GetBalance
 from ussd_server.services.clients.messages import ListPeople
 from ussd_server.services.menus.messages import AssignCode
@@ -56,7 +57,7 @@ _CHANNELS = (
 @console.page("GET", "/operator/clients", who="operator")
 def list_clients(context: RequestContext) -> Response:
     """Every client."""
-    name, clients = TableFilter("q", "Name or id", placeholder="The whole name"), services().clients
+    name, clients = TableFilter("q", "Name or id", placeholder=marked("The whole name")), services().clients
     try:
         page = (
             Page((clients.find(name.chosen, context),), None)
@@ -88,13 +89,15 @@ def show_client(context: RequestContext, client_id: str) -> str:
 @console.page("POST", "/operator/clients/<client_id>/disable", who="operator")
 def disable_client(context: RequestContext, client_id: str) -> Any:
     """Refuse a client's keys and end its people's logins."""
-    return _set_client(client_id, False, "The client is disabled: its keys and people are refused.", context)
+    return _set_client(client_id, False, gettext("The client is disabled: its keys and people are refused."), context)
 
 
 @console.page("POST", "/operator/clients/<client_id>/enable", who="operator")
 def enable_client(context: RequestContext, client_id: str) -> Any:
     """Accept a client's keys and people again."""
-    return _set_client(client_id, True, "The client is enabled. Its keys work; its people sign in again.", context)
+    return _set_client(
+        client_id, True, gettext("The client is enabled. Its keys work; its people sign in again."), context
+    )
 
 
 @console.page("POST", "/operator/clients/<client_id>/codes", who="operator")
@@ -108,7 +111,7 @@ def assign_code(context: RequestContext, client_id: str) -> Any:
         if error.code is not Code.INVALID_REQUEST:
             raise
         return Response(_client_page(client_id, context, error), status=error.code.http_status)
-    flash(f"{given.service_code} belongs to this client.", "good")
+    flash(gettext("%(code)s belongs to this client.", code=given.service_code), "good")
     return redirect(url_for("console.show_client", client_id=client_id), 303)
 
 

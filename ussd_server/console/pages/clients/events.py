@@ -17,6 +17,7 @@ from ussd_server.console.forms import local_moment
 from ussd_server.console.links import acting_for_owner
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
+from ussd_server.languages import gettext
 from ussd_server.services.webhooks.messages import (
     EVENT_TYPES,
     DeliveryAttemptView,
@@ -86,7 +87,9 @@ def redeliver_events(context: RequestContext) -> Any:
     if from_at is None or to_at is None:
         raise ServiceError(Code.INVALID_REQUEST, "Give the beginning and the end of the period.")
     outcome = services().events.redeliver_range(RedeliverEvents(from_at, to_at, form.get("type") or None), context)
-    flash(f"{outcome.events:,} events are sent again.", "good" if outcome.events else "warn")
+    flash(
+        gettext("%(count)s events are sent again.", count=f"{outcome.events:,}"), "good" if outcome.events else "warn"
+    )
     kept = urlencode([(name, form.get(name, "")) for name in ("type", "from", "to") if form.get(name)])
     return redirect(f"{url_for('console.list_events')}?{kept}", 303)
 

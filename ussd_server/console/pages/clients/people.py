@@ -11,6 +11,7 @@ from ussd_server.console.blueprint import TOO_OLD, console
 from ussd_server.console.links import public_address
 from ussd_server.console.tables import Column, DataTable, show_table
 from ussd_server.context import RequestContext
+from ussd_server.languages import gettext
 from ussd_server.services.clients.messages import ChangeRole, InvitePerson, ListPeople, PasswordLink
 from ussd_server.status import Code, ServiceError
 
@@ -62,7 +63,7 @@ def invite_person(context: RequestContext) -> Any:
         if error.code not in (Code.INVALID_REQUEST, Code.INSUFFICIENT_SCOPE, Code.RATE_LIMIT_EXCEEDED):
             raise
         return Response(_form(form.to_dict(), error), status=error.code.http_status)
-    return _link_page("The invitation is ready", link)
+    return _link_page(gettext("The invitation is ready"), link)
 
 
 @console.page("GET", "/people/<user_id>", needs="team:read")
@@ -92,28 +93,28 @@ def change_role(context: RequestContext, user_id: str) -> Any:
 def disable_person(context: RequestContext, user_id: str) -> Any:
     """Refuse a person and end their logins."""
     services().team.set_active(user_id, False, context)
-    return _changed(user_id, "The person is disabled and signed out everywhere.", context)
+    return _changed(user_id, gettext("The person is disabled and signed out everywhere."), context)
 
 
 @console.page("POST", "/people/<user_id>/enable", needs="team:write", fresh_code=True)
 def enable_person(context: RequestContext, user_id: str) -> Any:
     """Let a person sign in again."""
     services().team.set_active(user_id, True, context)
-    return _changed(user_id, "The person may sign in again.", context)
+    return _changed(user_id, gettext("The person may sign in again."), context)
 
 
 @console.page("POST", "/people/<user_id>/logins/end", needs="team:write", fresh_code=True)
 def end_logins_of_person(context: RequestContext, user_id: str) -> Any:
     """Sign a person out everywhere."""
     services().team.end_logins(user_id, context)
-    return _changed(user_id, "Every login of the person has ended.", context)
+    return _changed(user_id, gettext("Every login of the person has ended."), context)
 
 
 @console.page("POST", "/people/<user_id>/link", needs="team:write", fresh_code=True)
 def make_password_link(context: RequestContext, user_id: str) -> Any:
     """Make another link by which a person chooses a password."""
     link = services().team.new_link(user_id, context, shows_link=_shows_link())
-    return _link_page("The link is ready", link)
+    return _link_page(gettext("The link is ready"), link)
 
 
 @console.page("GET", "/welcome/<token>", who="public")
@@ -171,7 +172,8 @@ def _welcome_again(token: str, error: ServiceError) -> Response:
 def _link_page(title: str, link: PasswordLink) -> Any:
     """The page with the link, or the page of the person to whom it is mailed."""
     if link.token is None:
-        flash(f"A link is on its way to {link.person.email}. It works once, for three days.", "good")
+        text = gettext("A link is on its way to %(email)s. It works once, for three days.", email=link.person.email)
+        flash(text, "good")
         return redirect(url_for("console.show_person", user_id=link.person.user_id), 303)
     address = public_address("console.show_welcome", token=link.token)
     return render_template("console/people/link.html", title=title, link=link, address=address)

@@ -19,7 +19,7 @@ def list_requests(context: RequestContext) -> Response:
     columns = (
         Column("at", "When", "moment", link=lambda seen: url_for("console.show_request", request_id=seen.request_id)),
         Column("key", "Key", value=lambda seen: names.get(seen.key_id, seen.key_id) if seen.key_id else "a person"),
-        Column("call", "Call", "code", value=lambda seen: f"{seen.method} {seen.path}"),
+        Column("call", "Request", "code", value=lambda seen: f"{seen.method} {seen.path}"),
         Column("status", "Status", "number"),
         Column("code", "Code", "code"),
         Column("message", "Message", "sentence"),

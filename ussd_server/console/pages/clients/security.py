@@ -11,6 +11,7 @@ from ussd_server.api.requests import services
 from ussd_server.console.blueprint import TOO_OLD, console
 from ussd_server.console.session import decrypt_field, encrypt_field
 from ussd_server.context import RequestContext
+from ussd_server.languages import gettext
 from ussd_server.status import Code, ServiceError
 
 
@@ -38,13 +39,13 @@ def add_factor(context: RequestContext) -> Any:
         if error.code is not Code.INVALID_REQUEST:
             raise
         return Response(_form(context, secret, error), status=error.code.http_status)
-    return _codes_page("You have a second factor", codes)
+    return _codes_page(gettext("You have a second factor"), codes)
 
 
 @console.page("POST", "/security/recovery-codes", fresh_code=True)
 def replace_recovery_codes(context: RequestContext) -> str:
     """Show new recovery codes in place of the old ones."""
-    return _codes_page("Your new recovery codes", services().second_factors.replace_recovery_codes(context))
+    return _codes_page(gettext("Your new recovery codes"), services().second_factors.replace_recovery_codes(context))
 
 
 @console.page("POST", "/security/remove", fresh_code=True)

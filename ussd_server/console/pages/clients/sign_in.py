@@ -16,7 +16,7 @@ from ussd_server.services.operators.messages import OperatorSignIn
 from ussd_server.status import Code, ServiceError
 
 # A path of the console: no other host, no second slash, no backslash.
-_OWN_PATH = re.compile(r"/console(?:/(?![/\\])[^\\\s]*|\?[^\\\s]*)?")
+OWN_PATH = re.compile(r"/console(?:/(?![/\\])[^\\\s]*|\?[^\\\s]*)?")
 
 
 @console.page("GET", "/sign-in", who="public")
@@ -128,4 +128,4 @@ def _go_on(first_page: str) -> Any:
         if form_of_before := kept_form(kept):
             return render_template("console/send_again.html", **form_of_before)
         flash("You are signed in. The form that you sent before could not be kept; please fill it in again.", "warn")
-    return redirect(wanted if _OWN_PATH.fullmatch(wanted) else url_for(first_page), 303)
+    return redirect(wanted if OWN_PATH.fullmatch(wanted) else url_for(first_page), 303)

@@ -10,6 +10,7 @@ from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
 from ussd_server.console.tables import Column, DataTable, show_table
 from ussd_server.context import RequestContext
+from ussd_server.languages import gettext
 from ussd_server.services.webhooks.messages import (
     EVENT_TYPES,
     WEBHOOK_TEST,
@@ -67,7 +68,7 @@ def create_webhook(context: RequestContext) -> Any:
         created = services().webhooks.create(CreateWebhook(*_typed()), context)
     except ServiceError as error:
         return _refused(error)
-    return _secret_page("The webhook is ready", created.secret, created)
+    return _secret_page(gettext("The webhook is ready"), created.secret, created)
 
 
 @console.page("GET", "/webhooks/<webhook_id>/edit", needs="webhooks:write")
@@ -119,14 +120,14 @@ def rotate_webhook(context: RequestContext, webhook_id: str) -> Any:
     subscriptions = services().webhooks
     rotated = subscriptions.rotate(RotateWebhook(webhook_id, _grace_period()), context)
     webhook = subscriptions.get(NameWebhook(webhook_id), context)
-    return _secret_page("The secret is changed", rotated.secret, webhook, rotated.previous_secret_expires_at)
+    return _secret_page(gettext("The secret is changed"), rotated.secret, webhook, rotated.previous_secret_expires_at)
 
 
 @console.page("POST", "/webhooks/callbacks/rotate", needs="webhooks:write")
 def rotate_callbacks(context: RequestContext) -> Any:
     """Give another secret, or the first, for the callback addresses of single transactions."""
     rotated = services().webhooks.rotate_callbacks(RotateCallbacks(_grace_period()), context)
-    title = "The secret of callbacks is changed"
+    title = gettext("The secret of callbacks is changed")
     return _secret_page(title, rotated.secret, None, rotated.previous_secret_expires_at)
 
 

@@ -14,6 +14,7 @@ from ussd_server.console.blueprint import console
 from ussd_server.console.links import link_to
 from ussd_server.console.tables import Column, DataTable, send_csv, show_table
 from ussd_server.context import RequestContext
+from ussd_server.languages import gettext
 from ussd_server.services.bank.messages import (
     LARGEST_FILE_BYTES,
     ConfirmBankAccount,
@@ -99,7 +100,7 @@ def propose_settlements(context: RequestContext) -> Any:
         if error.code is not Code.INVALID_REQUEST:
             raise
         return _settlements_page(context, error)
-    flash(f"{len(lines)} proposed. Another operator confirms each.", "good")
+    flash(gettext("%(count)s proposed. Another operator confirms each.", count=len(lines)), "good")
     return redirect(url_for("console.list_proposals"), 303)
 
 

@@ -11,13 +11,13 @@ from ussd_server.console import forms
 from ussd_server.console.blueprint import console
 from ussd_server.console.pages.money.reconciliation import VERDICTS
 from ussd_server.context import RequestContext
+from ussd_server.languages import gettext, marked
 from ussd_server.services.reconciliation.messages import CloseDay
 from ussd_server.status import Code, ServiceError
 
-_STEPS = {verdict.value: title for verdict, title in VERDICTS.items()} | {
-    "late_change": "Late change",
-    "timing": "Dated on a neighbouring day",
-}
+_STEPS = {verdict.value: title for verdict, title in VERDICTS.items()} | marked(
+    {"late_change": "Late change", "timing": "Dated on a neighbouring day"}
+)
 
 
 @console.page("GET", "/operator/days", who="operator")
@@ -39,7 +39,7 @@ def close_day(context: RequestContext) -> Any:
         if error.code is not Code.INVALID_REQUEST:
             raise
         return Response(_page(context, error), status=error.code.http_status)
-    flash(f"{day} is closed.", "good")
+    flash(gettext("%(day)s is closed.", day=day), "good")
     return redirect(url_for("console.list_days"), 303)
 
 

@@ -14,6 +14,7 @@ from ussd_server.console.blueprint import console
 from ussd_server.console.links import link_to
 from ussd_server.console.tables import Column, DataTable, TableFilter, send_csv, show_table
 from ussd_server.context import RequestContext
+from ussd_server.languages import gettext
 from ussd_server.services.accounts.messages import GetBalance
 from ussd_server.services.clients.messages import ClientView
 from ussd_server.services.payouts.messages import (
@@ -43,9 +44,10 @@ _COLUMNS = (
         link=lambda seen: link_to("payout", seen.payout_id),
     ),
     Column("status", "Status", "status", value=lambda seen: seen.status.value),
+    Column("send_at", "Date", "moment"),
     Column("ready_count", "People", "number"),
     Column("total_amount", "Total", "money", value=lambda seen: seen.total_amount_cents),
-    Column("total_fee", "Fees", "money", value=lambda seen: seen.total_fee_cents),
+    Column("total_fee", "Fees", "money", value=lambda seen: seen.total_fee_cents, where="files"),
     Column("succeeded_count", "Succeeded", "number"),
     Column("failed_count", "Failed", "number"),
     Column("invalid_count", "Invalid", "number"),
@@ -114,12 +116,13 @@ def new_payout(_: RequestContext) -> str:
 @console.page("POST", "/payouts/new", needs="payouts:write", max_body_bytes=LARGEST_FILE_BYTES + FORM_BYTES)
 def create_payout(context: RequestContext) -> Any:
     """Judge every row of a file and show them; nothing is sent."""
-    given = {name: request.form.get(name, "").strip() for name in ("reference", "description")}
+    given = {name: request.form.get(name, "").strip() for name in ("reference", "description", "send_at")}
     file = request.files.get("file")
     try:
         if file is None or not file.filename:
             raise ServiceError(Code.INVALID_REQUEST, "Choose a file.")
-        values = load(CreatePayoutQuery(), {name: value for name, value in given.items() if value})
+        named = {name: given[name] for name in ("reference", "description") if given[name]}
+        values = load(CreatePayoutQuery(), named) | {"send_at": forms.local_moment(given["send_at"])}
         created = services().payouts.create(CreatePayout(**values, file=file.read()), context)
     except ServiceError as error:
         if error.code not in (Code.INVALID_REQUEST, Code.IDEMPOTENCY_KEY_REUSED):
@@ -156,10 +159,13 @@ def approve_payout(context: RequestContext, payout_id: str) -> Any:
     """Reserve the sum and the fees of all ready rows, and send them."""
     try:
         shown = load(ApprovePayoutBody(), {name: value for name, value in request.form.items() if name == "total_fee"})
-        services().payouts.approve(ApprovePayout(payout_id, **shown), context)
+        approved = services().payouts.approve(ApprovePayout(payout_id, **shown), context)
     except ServiceError as error:
         return _refused(payout_id, error, context, None)
-    flash("The payout is approved. Its rows are being sent.", "good")
+    if approved.send_at and approved.approved_at and approved.send_at > approved.approved_at:
+        flash("The payout is approved. It waits for its date.", "good")
+    else:
+        flash("The payout is approved. Its rows are being sent.", "good")
     return redirect(url_for("console.show_payout", payout_id=payout_id), 303)
 
 
@@ -218,9 +224,8 @@ def payout_page(
     chosen = ListPayoutItems(payout_id, cursor=cursor, state=_state(), name_match=_name_match())
     page = reader.items(chosen, context)
     filters = (state, names)
-    table = DataTable(
-        f"Rows of {payout.reference}", _ITEM_COLUMNS, page.items, page.next_cursor, filters, has_filter_form=False
-    )
+    title = gettext("Rows of %(reference)s", reference=payout.reference)
+    table = DataTable(title, _ITEM_COLUMNS, page.items, page.next_cursor, filters, has_filter_form=False)
     main = services().balances.get(GetBalance(), context)
     return show_table(
         "console/payouts/payout.html",
@@ -276,7 +281,8 @@ def _views(client: ClientView | None) -> dict[str, str]:
 
 def _version_of(payout: PayoutView) -> str:
     """What the page's actions depend on."""
-    return f"{payout.status.value}{'-final' if payout.completed_at else ''}"
+    parts = (payout.status.value, "final" if payout.completed_at else "", "reserved" if payout.reserved_at else "")
+    return "-".join(filter(None, parts))
 
 
 def _state() -> ItemState | None:

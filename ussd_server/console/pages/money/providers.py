@@ -15,6 +15,7 @@ from ussd_server.console.charts import Point
 from ussd_server.console.formats import local_time
 from ussd_server.console.tables import Column, DataTable, show_table
 from ussd_server.context import RequestContext
+from ussd_server.languages import gettext
 from ussd_server.providers.failures import FAILURES, FailureCode
 from ussd_server.services.providers.messages import (
     CALLS_KEPT_DAYS,
@@ -68,7 +69,8 @@ def switch_provider(context: RequestContext, provider: str) -> Any:
     """Take a provider out of use for new payments, or into use again."""
     is_off = request.form.get("to") == "off"
     state = services().provider_states.switch(SwitchProvider(provider, is_off, request.form.get("reason", "")), context)
-    flash(f"{state.name} is switched {'off' if is_off else 'on'}.", "warn" if is_off else "good")
+    text = gettext("%(name)s is switched off." if is_off else "%(name)s is switched on.", name=state.name)
+    flash(text, "warn" if is_off else "good")
     return redirect(url_for("console.list_providers"), 303)
 
 

@@ -18,6 +18,7 @@ from ussd_server.console.formats import provider_name
 from ussd_server.console.links import link_to
 from ussd_server.console.tables import Column, DataTable, TableFilter, send_csv, show_table
 from ussd_server.context import RequestContext
+from ussd_server.languages import gettext
 from ussd_server.providers.statement_format import LineStatus
 from ussd_server.services.operators.messages import Propose
 from ussd_server.services.reconciliation.messages import (
@@ -159,7 +160,7 @@ def show_reconciliation(context: RequestContext, statement_id: str) -> Response:
         context,
     )
     table = DataTable(
-        f"Differences of {seen.file_name}",
+        gettext("Differences of %(file)s", file=seen.file_name),
         _DIFFERENCE_COLUMNS,
         page.items,
         page.next_cursor,

@@ -17,6 +17,7 @@ from ussd_server.console.formats import provider_name
 from ussd_server.console.links import acting_for, link_to
 from ussd_server.console.tables import Column, DataTable, send_csv, show_table
 from ussd_server.context import RequestContext
+from ussd_server.languages import gettext, marked
 from ussd_server.services.accounts.messages import GetBalances, GetStatement, StatementView
 from ussd_server.services.clients.messages import ClientView
 from ussd_server.services.reports.messages import GetDailyReport
@@ -68,7 +69,7 @@ def _statement_page(context: RequestContext, client: ClientView | None = None) -
     is_whole = request.args.get("lines") == "all"
     page = _whole(wanted, context) if is_whole else reader.get(wanted, context)
     table = DataTable(
-        f"Statement of {wanted.account}, oldest first",
+        gettext("Statement of %(account)s, oldest first", account=wanted.account),
         _LINE_COLUMNS,
         page.items,
         None if is_whole else page.next_cursor,
@@ -129,13 +130,13 @@ def show_report(context: RequestContext) -> Response:
     day = forms.date_of(request.args.get("date", "")) or today
     report = services().daily_reports.get(GetDailyReport(day), context)
     table = DataTable(
-        f"Payments that became final on {day}",
+        gettext("Payments that became final on %(day)s", day=day),
         _REPORT_COLUMNS,
         report.rows,
         empty_title="No payment",
         empty_text="No payment became final on this day.",
     )
-    days = {"Today": today, "Yesterday": today - timedelta(days=1)}
+    days = marked({"Today": today, "Yesterday": today - timedelta(days=1)})
     return show_table("console/statements/report.html", table, report=report, day=day, days=days)
 
 
@@ -165,12 +166,14 @@ def _periods() -> dict[str, tuple[date, date]]:
     month = today.replace(day=1)
     end_of_last = month - timedelta(days=1)
     yesterday = today - timedelta(days=1)
-    return {
-        "Today": (today, today),
-        "Yesterday": (yesterday, yesterday),
-        "This month": (month, today),
-        "Last month": (end_of_last.replace(day=1), end_of_last),
-    }
+    return marked(
+        {
+            "Today": (today, today),
+            "Yesterday": (yesterday, yesterday),
+            "This month": (month, today),
+            "Last month": (end_of_last.replace(day=1), end_of_last),
+        }
+    )
 
 
 def _moments(first: date, last: date) -> list[datetime]:

@@ -13,6 +13,7 @@ from ussd_server.console.links import link_to
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.console.timeline import timeline_of
 from ussd_server.context import RequestContext
+from ussd_server.languages import gettext
 from ussd_server.services.clients.messages import ClientView
 from ussd_server.services.payouts.messages import NamePayout
 from ussd_server.services.transactions.messages import (
@@ -114,7 +115,7 @@ def refund_transaction(context: RequestContext, transaction_id: str) -> Any:
         if error.code is Code.TRANSACTION_NOT_FOUND or error.code.http_status not in (400, 502):
             raise
         return Response(_page(transaction_id, context, error), status=error.code.http_status)
-    text = "This refund was made before." if refund.replayed else "The refund is on its way to the payer."
+    text = gettext("This refund was made before." if refund.replayed else "The refund is on its way to the payer.")
     flash(text, "warn" if refund.replayed else "good")
     return redirect(url_for("console.show_transaction", transaction_id=refund.transaction.transaction_id), 303)
 

@@ -11,6 +11,7 @@ from ussd_server.console.blueprint import console
 from ussd_server.console.formats import LANGUAGES, NETWORKS, iso
 from ussd_server.console.tables import Column, DataTable, show_table
 from ussd_server.context import RequestContext
+from ussd_server.languages import gettext
 from ussd_server.services.menus.messages import (
     BindCode,
     CheckMenu,
@@ -142,11 +143,14 @@ def publish_menu(context: RequestContext, menu_id: str) -> Any:
         return redirect(url_for("console.show_menu_version", menu_id=menu_id, version="draft"), 303)
     try:
         published = services().menus.publish(NameMenu(menu_id), context)
-        flash(f"Version {published.version} is published. New sessions use it; open ones keep theirs.", "good")
+        text = gettext(
+            "Version %(version)s is published. New sessions use it; open ones keep theirs.", version=published.version
+        )
+        flash(text, "good")
     except ServiceError as error:
         if error.code is not Code.MENU_INVALID:
             raise
-        flash(f"The draft was not published: {error.message}", "bad")
+        flash(gettext("The draft was not published: %(reason)s", reason=error.message), "bad")
     return redirect(url_for("console.show_menu", menu_id=menu_id), 303)
 
 
@@ -155,7 +159,7 @@ def roll_back_menu(context: RequestContext, menu_id: str) -> Any:
     """Make another version the one in force."""
     version = _number(request.form.get("version", ""))
     services().menus.roll_back(RollBack(menu_id, version), context)
-    flash(f"Version {version} is in force again. The draft stays as it is.", "good")
+    flash(gettext("Version %(version)s is in force again. The draft stays as it is.", version=version), "good")
     return redirect(url_for("console.show_menu", menu_id=menu_id), 303)
 
 
@@ -163,7 +167,7 @@ def roll_back_menu(context: RequestContext, menu_id: str) -> Any:
 def bind_code(context: RequestContext, menu_id: str) -> Any:
     """Bind a code of the client to this menu."""
     code = services().menus.bind_code(BindCode(request.form.get("service_code", ""), menu_id), context)
-    flash(f"{code.service_code} leads to this menu now.", "good")
+    flash(gettext("%(code)s leads to this menu now.", code=code.service_code), "good")
     return redirect(url_for("console.show_menu", menu_id=menu_id), 303)
 
 

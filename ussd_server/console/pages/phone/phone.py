@@ -16,13 +16,16 @@ from ussd_server.console.calls import Call
 from ussd_server.console.formats import LANGUAGES, NETWORKS
 from ussd_server.console.session import decrypt_field, encrypt_field
 from ussd_server.context import RequestContext
+from ussd_server.languages import gettext
 from ussd_server.services.menus.messages import DrawMenu, MenuSummary, NameMenu
 from ussd_server.services.menus.walk_messages import ActKind, MakeScript
+from ussd_server.services.sms.messages import ListSms, SmsView
 from ussd_server.services.ussd.messages import HandsetView
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import PHONE_NUMBER
 
 _LONGEST_ENTRY = 160
+_NEWEST_MESSAGES = 5
 _WALKED_CODE = "*384*123#"
 _KEYS = ("1 ", "2 abc", "3 def", "4 ghi", "5 jkl", "6 mno", "7 pqrs", "8 tuv", "9 wxyz", "* ", "0 +", "# ")
 
@@ -65,6 +68,13 @@ def use_phone(context: RequestContext) -> Any:
     return _page(after, context, sends=sends)
 
 
+@console.page("GET", "/phone/messages", needs="messages:read")
+def show_phone_messages(context: RequestContext) -> str:
+    """The live part of the phone: the newest messages of its number."""
+    number = forms.phone_number(request.args.get("phone_number", "")) or Call().phone_number
+    return render_template("console/phone/messages.html", phone_number=number, messages=_messages(number, context))
+
+
 @console.page("POST", "/phone/script", needs="menus:write")
 def save_walk(context: RequestContext) -> Any:
     """Save the call as a script of the menu's draft."""
@@ -76,7 +86,7 @@ def save_walk(context: RequestContext) -> Any:
     name = request.form.get("name", "").strip() or "a walk from the console"
     walk = call.as_walk(target.menu_id, target.version, target.code or _WALKED_CODE)
     script = services().walks.make_script(MakeScript(walk, name[:60], save=True), context)
-    flash(f"Saved as a script of the draft of {target.menu_id}.", "good")
+    flash(gettext("Saved as a script of the draft of %(menu_id)s.", menu_id=target.menu_id), "good")
     if script.left_out:
         flash("What you typed into secret entries was left out. Fill in made-up ones before you publish.", "warn")
         return redirect(url_for("console.edit_menu", menu_id=target.menu_id), 303)
@@ -153,8 +163,14 @@ def _page(
         written=encrypt_field(call.written()),
         is_sandbox=services().settings.is_sandbox,
         may_dial=services().handsets.may_dial(context),
+        phone_number=call.phone_number,
+        messages=_messages(call.phone_number, context) if target and target.code and services().sms.is_on else None,
     )
     return Response(shown, status=error.code.http_status if error and part == "page" else 200)
+
+
+def _messages(number: str, context: RequestContext) -> Sequence[SmsView]:
+    return services().sms.list(ListSms(_NEWEST_MESSAGES, phone_number=number), context).items
 
 
 def _with_screen(

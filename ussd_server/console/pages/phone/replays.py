@@ -13,6 +13,7 @@ from ussd_server.console import forms
 from ussd_server.console.blueprint import console
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
+from ussd_server.languages import gettext
 from ussd_server.services.menus.messages import NameMenu
 from ussd_server.services.menus.walk_messages import ReplayItem, ReplayMenu, ReplayResult
 from ussd_server.status import Code, ServiceError
@@ -66,7 +67,9 @@ def replay_sessions(context: RequestContext, menu_id: str) -> Response:
         if refusal.code not in (Code.INVALID_REQUEST, Code.MENU_INVALID):
             raise
         error = refusal
-    table = DataTable(f"Sessions in the draft of {menu_id}", _COLUMNS, items, filters=(begin, end))
+    table = DataTable(
+        gettext("Sessions in the draft of %(menu_id)s", menu_id=menu_id), _COLUMNS, items, filters=(begin, end)
+    )
     counts = Counter(item.result for item in items)
     yesterday = services().clock.now().astimezone(KAMPALA) - timedelta(days=1)
     response = show_table(

@@ -10,6 +10,7 @@ from ussd_server.console.blueprint import console
 from ussd_server.console.links import acting_for, acting_for_owner, link_to
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
+from ussd_server.languages import gettext
 from ussd_server.services.clients.messages import ClientView
 from ussd_server.services.menus.walk_messages import ReplayItem, ReplayMenu
 from ussd_server.services.sessions.messages import EndReason, ListSessions, NameSession, SessionStatus, SessionView
@@ -126,5 +127,5 @@ def _replayed(seen: SessionView, context: RequestContext) -> ReplayItem:
 
 def _why(seen: SessionView) -> str:
     if seen.end_reason is None:
-        return "It is still open."
-    return _WHY[EndReason(seen.end_reason)]
+        return gettext("It is still open.")
+    return gettext(_WHY[EndReason(seen.end_reason)])

@@ -12,6 +12,7 @@ from ussd_server.console.blueprint import console
 from ussd_server.console.links import link_to
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
+from ussd_server.languages import gettext
 from ussd_server.services.audit.messages import AuditEventView, ListAuditEvents, ListOperatorActions
 from ussd_server.services.clients.messages import ListPeople
 from ussd_server.values import written_amount
@@ -108,11 +109,15 @@ def _details(event: AuditEventView) -> str:
 
 def _who(event: AuditEventView) -> str:
     if event.actor == "operator":
-        return f"Operators {event.decided_by}" if event.decided_by else "Operator"
-    return f"API key {event.apikey or event.key_id}" if event.key_id else event.email or "Unknown person"
+        return gettext("Operators %(names)s", names=event.decided_by) if event.decided_by else gettext("Operator")
+    if event.key_id:
+        return gettext("API key %(title)s", title=event.apikey or event.key_id)
+    return event.email or gettext("Unknown person")
 
 
 def _who_without_account(event: AuditEventView) -> str:
     if event.actor == "operator":
-        return f"Command line: {event.decided_by}" if event.decided_by else "Command line"
-    return "Unknown person"
+        return (
+            gettext("Command line: %(names)s", names=event.decided_by) if event.decided_by else gettext("Command line")
+        )
+    return gettext("Unknown person")

@@ -96,5 +96,10 @@ def set_any_api_key(context: RequestContext) -> Any:
     if action not in ("disable", "enable"):
         raise ServiceError(Code.INVALID_REQUEST, "Choose whether to disable or enable the key.")
     services().api_keys.set_active(key, action == "enable", context)
-    flash(f"The key is {action}d. This holds for calls from now on.", "good")
+    flash(
+        "The key is enabled. This holds for calls from now on."
+        if action == "enable"
+        else "The key is disabled. This holds for calls from now on.",
+        "good",
+    )
     return redirect(url_for("console.find_any_api_key", q=key), 303)

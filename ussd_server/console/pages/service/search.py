@@ -16,6 +16,7 @@ from ussd_server.console.blueprint import console
 from ussd_server.console.links import link_to
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
+from ussd_server.languages import gettext
 from ussd_server.services.search.messages import (
     KINDS,
     SHORTEST_PART,
@@ -65,7 +66,7 @@ def _answer(
     address = link_to(hits[0].kind, hits[0].id) if len(hits) == 1 else None
     if address and not {"format", "kind", "day"} & request.args.keys():
         return redirect(address)
-    table = DataTable(f"What was found for {text}", columns, hits, filters=(box, kind, day))
+    table = DataTable(gettext("What was found for %(text)s", text=text), columns, hits, filters=(box, kind, day))
     return show_table("console/search.html", table, text=text, is_searched=is_searched)
 
 

@@ -43,6 +43,11 @@ CREATE TRIGGER payout_items_keep BEFORE DELETE ON payout_items FOR EACH ROW EXEC
 
 CREATE TRIGGER payout_items_keep_all BEFORE TRUNCATE ON payout_items EXECUTE FUNCTION refuse_change();
 
+CREATE TRIGGER incoming_payments_keep BEFORE DELETE ON incoming_payments
+    FOR EACH ROW EXECUTE FUNCTION refuse_change();
+
+CREATE TRIGGER incoming_payments_keep_all BEFORE TRUNCATE ON incoming_payments EXECUTE FUNCTION refuse_change();
+
 CREATE TRIGGER menu_versions_keep BEFORE UPDATE OR DELETE ON menu_versions
     FOR EACH ROW EXECUTE FUNCTION refuse_change();
 
@@ -83,12 +88,12 @@ BEGIN
         NEW.id, NEW.client_id, NEW.type, NEW.phone_number, NEW.to_phone_number, NEW.amount_cents,
         NEW.fee_cents, NEW.currency, NEW.account, NEW.provider, NEW.provider_reference, NEW.reference,
         NEW.idempotency_key, NEW.request_digest, NEW.session_id, NEW.confirmation, NEW.refund_of,
-        NEW.created_at, NEW.key_id
+        NEW.created_at, NEW.key_id, NEW.origin
     ) IS DISTINCT FROM (
         OLD.id, OLD.client_id, OLD.type, OLD.phone_number, OLD.to_phone_number, OLD.amount_cents,
         OLD.fee_cents, OLD.currency, OLD.account, OLD.provider, OLD.provider_reference, OLD.reference,
         OLD.idempotency_key, OLD.request_digest, OLD.session_id, OLD.confirmation, OLD.refund_of,
-        OLD.created_at, OLD.key_id
+        OLD.created_at, OLD.key_id, OLD.origin
     ) THEN
         RAISE EXCEPTION 'what a transaction promised is never edited' USING ERRCODE = 'integrity_constraint_violation';
     END IF;
@@ -135,6 +140,19 @@ END $$;
 CREATE TRIGGER transactions_bind_key AFTER INSERT ON transactions
     FOR EACH ROW WHEN (NEW.idempotency_key IS NOT NULL) EXECUTE FUNCTION bind_idempotency_key();
 
+-- What came in stays as it was reported. A held payment is booked or returned once; both are final.
+CREATE FUNCTION guard_incoming_payment() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'what came in is never edited' USING ERRCODE = 'integrity_constraint_violation';
+END $$;
+
+CREATE TRIGGER incoming_payments_promise BEFORE UPDATE ON incoming_payments
+    FOR EACH ROW WHEN ((NEW.id, NEW.provider, NEW.provider_transaction_id, NEW.amount_cents, NEW.received_at)
+        IS DISTINCT FROM (OLD.id, OLD.provider, OLD.provider_transaction_id, OLD.amount_cents, OLD.received_at)
+        OR (OLD.status <> 'held'
+            AND (NEW.status, NEW.transaction_id) IS DISTINCT FROM (OLD.status, OLD.transaction_id)))
+    EXECUTE FUNCTION guard_incoming_payment();
+
 -- The judged columns of a payout's rows stay as the approver saw them.
 CREATE FUNCTION guard_payout_item() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -157,19 +175,22 @@ CREATE TRIGGER payouts_judged BEFORE UPDATE ON payouts
     FOR EACH ROW WHEN ((
         NEW.id, NEW.client_id, NEW.reference, NEW.description, NEW.request_digest, NEW.item_count,
         NEW.ready_count, NEW.invalid_count, NEW.total_amount_cents, NEW.created_by, NEW.people,
-        NEW.created_at
+        NEW.created_at, NEW.send_at
     ) IS DISTINCT FROM (
         OLD.id, OLD.client_id, OLD.reference, OLD.description, OLD.request_digest, OLD.item_count,
         OLD.ready_count, OLD.invalid_count, OLD.total_amount_cents, OLD.created_by, OLD.people,
-        OLD.created_at
+        OLD.created_at, OLD.send_at
     )
     OR (OLD.items_digest IS NOT NULL AND NEW.items_digest IS DISTINCT FROM OLD.items_digest)
     OR (OLD.approved_by IS NOT NULL AND NEW.approved_by IS DISTINCT FROM OLD.approved_by)
-    OR (OLD.approved_at IS NOT NULL AND NEW.approved_at IS DISTINCT FROM OLD.approved_at)
+    OR (OLD.approved_at IS NOT NULL AND (NEW.approved_at, NEW.key_id) IS DISTINCT FROM (OLD.approved_at, OLD.key_id))
+    OR (OLD.reserved_at IS NOT NULL AND NEW.reserved_at IS DISTINCT FROM OLD.reserved_at)
+    OR (OLD.needs_money_at IS NOT NULL AND NEW.needs_money_at IS DISTINCT FROM OLD.needs_money_at)
     OR (OLD.cancelled_at IS NOT NULL AND NEW.cancelled_at IS DISTINCT FROM OLD.cancelled_at)
     OR (OLD.completed_at IS NOT NULL AND NEW.completed_at IS DISTINCT FROM OLD.completed_at)
     OR (OLD.status <> 'draft' AND NEW.replaced_by IS DISTINCT FROM OLD.replaced_by)
-    OR (OLD.status <> 'draft' AND NEW.total_fee_cents <> OLD.total_fee_cents))
+    OR ((OLD.reserved_at IS NOT NULL OR OLD.status NOT IN ('draft', 'approved'))
+        AND NEW.total_fee_cents <> OLD.total_fee_cents))
     EXECUTE FUNCTION guard_payout_item();
 
 CREATE FUNCTION guard_payout_status() RETURNS trigger LANGUAGE plpgsql AS $$

@@ -70,6 +70,14 @@ CREATE TRIGGER payout_items_unreplaced BEFORE INSERT ON payout_items
 WHEN EXISTS (SELECT 1 FROM payout_items WHERE payout_id = NEW.payout_id AND line = NEW.line)
 BEGIN SELECT RAISE(ABORT, 'rows of payout_items are never replaced'); END;
 
+CREATE TRIGGER incoming_payments_keep BEFORE DELETE ON incoming_payments
+BEGIN SELECT RAISE(ABORT, 'rows of incoming_payments are never removed'); END;
+
+CREATE TRIGGER incoming_payments_unreplaced BEFORE INSERT ON incoming_payments
+WHEN EXISTS (SELECT 1 FROM incoming_payments WHERE id = NEW.id OR transaction_id = NEW.transaction_id
+    OR (provider = NEW.provider AND provider_transaction_id = NEW.provider_transaction_id))
+BEGIN SELECT RAISE(ABORT, 'rows of incoming_payments are never replaced'); END;
+
 CREATE TRIGGER menu_versions_keep BEFORE DELETE ON menu_versions
 BEGIN SELECT RAISE(ABORT, 'rows of menu_versions are never removed'); END;
 
@@ -104,12 +112,12 @@ WHEN (
         NEW.id, NEW.client_id, NEW.type, NEW.phone_number, NEW.to_phone_number, NEW.amount_cents,
         NEW.fee_cents, NEW.currency, NEW.account, NEW.provider, NEW.provider_reference, NEW.reference,
         NEW.idempotency_key, NEW.request_digest, NEW.session_id, NEW.confirmation, NEW.refund_of,
-        NEW.created_at, NEW.key_id
+        NEW.created_at, NEW.key_id, NEW.origin
     ) IS NOT (
         OLD.id, OLD.client_id, OLD.type, OLD.phone_number, OLD.to_phone_number, OLD.amount_cents,
         OLD.fee_cents, OLD.currency, OLD.account, OLD.provider, OLD.provider_reference, OLD.reference,
         OLD.idempotency_key, OLD.request_digest, OLD.session_id, OLD.confirmation, OLD.refund_of,
-        OLD.created_at, OLD.key_id
+        OLD.created_at, OLD.key_id, OLD.origin
     )
 BEGIN SELECT RAISE(ABORT, 'what a transaction promised is never edited'); END;
 
@@ -134,6 +142,13 @@ CREATE TRIGGER transactions_bind_key AFTER INSERT ON transactions WHEN NEW.idemp
 BEGIN INSERT INTO idempotency_keys (client_id, key, transaction_id, created_at)
         VALUES (NEW.client_id, NEW.idempotency_key, NEW.id, NEW.created_at); END;
 
+-- What came in stays as it was reported. A held payment is booked or returned once; both are final.
+CREATE TRIGGER incoming_payments_promise BEFORE UPDATE ON incoming_payments
+WHEN (NEW.id, NEW.provider, NEW.provider_transaction_id, NEW.amount_cents, NEW.received_at)
+        IS NOT (OLD.id, OLD.provider, OLD.provider_transaction_id, OLD.amount_cents, OLD.received_at)
+    OR (OLD.status <> 'held' AND (NEW.status, NEW.transaction_id) IS NOT (OLD.status, OLD.transaction_id))
+BEGIN SELECT RAISE(ABORT, 'what came in is never edited'); END;
+
 -- The judged columns of a payout's rows stay as the approver saw them.
 CREATE TRIGGER payout_items_judged BEFORE UPDATE ON payout_items WHEN (
         NEW.payout_id, NEW.line, NEW.phone_number, NEW.amount_cents, NEW.amount_text, NEW.provider,
@@ -149,19 +164,22 @@ BEGIN SELECT RAISE(ABORT, 'what was judged of a payout is never edited'); END;
 CREATE TRIGGER payouts_judged BEFORE UPDATE ON payouts WHEN (
         NEW.id, NEW.client_id, NEW.reference, NEW.description, NEW.request_digest, NEW.item_count,
         NEW.ready_count, NEW.invalid_count, NEW.total_amount_cents, NEW.created_by, NEW.people,
-        NEW.created_at
+        NEW.created_at, NEW.send_at
     ) IS NOT (
         OLD.id, OLD.client_id, OLD.reference, OLD.description, OLD.request_digest, OLD.item_count,
         OLD.ready_count, OLD.invalid_count, OLD.total_amount_cents, OLD.created_by, OLD.people,
-        OLD.created_at
+        OLD.created_at, OLD.send_at
     )
     OR (OLD.items_digest IS NOT NULL AND NEW.items_digest IS NOT OLD.items_digest)
     OR (OLD.approved_by IS NOT NULL AND NEW.approved_by IS NOT OLD.approved_by)
-    OR (OLD.approved_at IS NOT NULL AND NEW.approved_at IS NOT OLD.approved_at)
+    OR (OLD.approved_at IS NOT NULL AND (NEW.approved_at, NEW.key_id) IS NOT (OLD.approved_at, OLD.key_id))
+    OR (OLD.reserved_at IS NOT NULL AND NEW.reserved_at IS NOT OLD.reserved_at)
+    OR (OLD.needs_money_at IS NOT NULL AND NEW.needs_money_at IS NOT OLD.needs_money_at)
     OR (OLD.cancelled_at IS NOT NULL AND NEW.cancelled_at IS NOT OLD.cancelled_at)
     OR (OLD.completed_at IS NOT NULL AND NEW.completed_at IS NOT OLD.completed_at)
     OR (OLD.status <> 'draft' AND NEW.replaced_by IS NOT OLD.replaced_by)
-    OR (OLD.status <> 'draft' AND NEW.total_fee_cents <> OLD.total_fee_cents)
+    OR ((OLD.reserved_at IS NOT NULL OR OLD.status NOT IN ('draft', 'approved'))
+        AND NEW.total_fee_cents <> OLD.total_fee_cents)
 BEGIN SELECT RAISE(ABORT, 'what was judged of a payout is never edited'); END;
 
 CREATE TRIGGER payouts_status BEFORE UPDATE OF status ON payouts WHEN NEW.status <> OLD.status AND NOT (

@@ -7,7 +7,10 @@ CREATE TABLE clients (
     created_at timestamptz NOT NULL,
     updated_at timestamptz NOT NULL,
     requires_second_factor boolean,
-    counts_readers boolean NOT NULL DEFAULT false
+    counts_readers boolean NOT NULL DEFAULT false,
+    moved_at timestamptz,
+    imported_at timestamptz,
+    CHECK (moved_at IS NULL OR NOT is_active)
 );
 
 CREATE TABLE users (
@@ -20,7 +23,8 @@ CREATE TABLE users (
     created_at timestamptz NOT NULL,
     updated_at timestamptz NOT NULL,
     link_seen_by text,
-    password_seen_by text
+    password_seen_by text,
+    language text
 );
 CREATE INDEX users_client ON users (client_id);
 
@@ -102,7 +106,8 @@ CREATE TABLE operators (
     last_step bigint NOT NULL,
     is_active boolean NOT NULL,
     created_at timestamptz NOT NULL,
-    updated_at timestamptz NOT NULL
+    updated_at timestamptz NOT NULL,
+    language text
 );
 
 CREATE TABLE recovery_codes (

@@ -46,6 +46,7 @@ CREATE TABLE transactions (
     traceparent text,
     payout_id uuid,
     key_id uuid,
+    origin text NOT NULL DEFAULT 'client' CHECK (origin IN ('client', 'ussd', 'payer')),
     CHECK ((failure_code IS NOT NULL) = (status = 'failed')),
     CHECK ((completed_at IS NOT NULL) = (status IN ('succeeded', 'failed', 'reversed'))),
     CHECK (due_at IS NOT NULL OR review_opened_at IS NOT NULL OR completed_at IS NOT NULL)
@@ -203,3 +204,53 @@ CREATE TABLE bank_accounts (
     CHECK (confirmed_at IS NULL OR (bank IS NOT NULL AND number IS NOT NULL AND name IS NOT NULL)),
     CHECK ((confirmed_at IS NULL) = (confirmed_by IS NULL))
 ); -- by key
+
+-- The letters with which the payment codes of a client begin. No prefix begins another, so each code has one owner.
+CREATE TABLE payment_code_prefixes (
+    client_id uuid PRIMARY KEY REFERENCES clients (id),
+    prefix text NOT NULL UNIQUE
+); -- by key
+
+-- What payers type as the reason of a payment: upper-case letters and digits, beginning with the client's prefix.
+CREATE TABLE payment_codes (
+    id uuid PRIMARY KEY,
+    client_id uuid NOT NULL REFERENCES clients (id),
+    code text NOT NULL UNIQUE,
+    description text NOT NULL,
+    account text NOT NULL,
+    amount_cents bigint CHECK (amount_cents > 0),
+    min_amount_cents bigint CHECK (min_amount_cents > 0),
+    max_amount_cents bigint CHECK (max_amount_cents > 0),
+    expires_at timestamptz,
+    single_use boolean NOT NULL,
+    used_at timestamptz,
+    created_at timestamptz NOT NULL,
+    updated_at timestamptz NOT NULL
+); -- by key
+CREATE INDEX payment_codes_newest ON payment_codes (client_id, id);
+
+-- Payments that payers made by themselves, as providers reported them. Each receipt is here once: booked as a
+-- transaction, held for the operators, or marked for return.
+CREATE TABLE incoming_payments (
+    id uuid PRIMARY KEY,
+    provider text NOT NULL,
+    provider_transaction_id text NOT NULL,
+    amount_cents bigint NOT NULL CHECK (amount_cents > 0),
+    code text,
+    phone_number text,
+    name text,
+    paid_at timestamptz,
+    status text NOT NULL CHECK (status IN ('held', 'booked', 'returned')),
+    held_because text,
+    transaction_id uuid UNIQUE REFERENCES transactions (id),
+    difference_id uuid,
+    decided_by text,
+    reason text,
+    received_at timestamptz NOT NULL,
+    updated_at timestamptz NOT NULL,
+    CHECK ((status = 'booked') = (transaction_id IS NOT NULL)),
+    UNIQUE (provider, provider_transaction_id)
+); -- by key
+CREATE INDEX incoming_payments_held ON incoming_payments (id) WHERE status = 'held';
+CREATE INDEX incoming_payments_paid ON incoming_payments (provider, paid_at);
+CREATE INDEX incoming_payments_of_phone ON incoming_payments (phone_number) WHERE phone_number IS NOT NULL;

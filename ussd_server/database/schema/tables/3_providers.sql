@@ -28,6 +28,11 @@ CREATE TABLE payouts (
     draft_digest text,
     approval_digest text,
     replaced_by uuid REFERENCES payouts (id) DEFERRABLE INITIALLY DEFERRED,
+    send_at timestamptz,
+    reserved_at timestamptz,
+    needs_money_at timestamptz,
+    key_id uuid,
+    traceparent text,
     CHECK (ready_count + invalid_count = item_count),
     CHECK ((approved_by IS NULL) = (approved_at IS NULL)),
     CHECK (approved_by IS NULL OR approved_by <> created_by),
@@ -36,7 +41,11 @@ CREATE TABLE payouts (
     CHECK ((cancelled_at IS NOT NULL) = (status = 'cancelled')),
     CHECK (completed_at IS NOT NULL OR status <> 'completed'),
     CHECK (due_at IS NOT NULL OR approved_at IS NULL OR completed_at IS NOT NULL),
-    CHECK (replaced_by IS NULL OR (status = 'cancelled' AND approved_at IS NULL))
+    CHECK (replaced_by IS NULL OR (status = 'cancelled' AND approved_at IS NULL)),
+    CHECK (approved_at IS NOT NULL OR (reserved_at IS NULL AND needs_money_at IS NULL AND key_id IS NULL)),
+    CHECK (reserved_at IS NOT NULL OR (status NOT IN ('running', 'completed')
+        AND (approved_at IS NULL OR send_at IS NOT NULL))),
+    CHECK (key_id IS NULL OR key_id = approved_by)
 ); -- by key
 CREATE UNIQUE INDEX payouts_reference ON payouts (client_id, reference) WHERE replaced_by IS NULL;
 CREATE INDEX payouts_newest ON payouts (client_id, id);

@@ -70,6 +70,7 @@ CREATE TABLE ussd_sessions (
     expires_at timestamptz NOT NULL,
     ended_at timestamptz,
     due_at timestamptz NOT NULL DEFAULT '2000-01-01T00:00:00.000Z',
+    traceparent text,
     CHECK ((ended_at IS NULL) = (status = 'active'))
 );
 ALTER TABLE ussd_sessions SET (fillfactor = 50, toast_tuple_target = 4080); -- PostgreSQL

@@ -1,4 +1,4 @@
--- Events, webhooks and mails.
+-- Events, webhooks, mails and messages.
 
 CREATE TABLE events (
     id uuid PRIMARY KEY,
@@ -9,6 +9,7 @@ CREATE TABLE events (
     format integer NOT NULL DEFAULT 1,
     payload text NOT NULL,
     created_at timestamptz NOT NULL,
+    traceparent text,
     UNIQUE (object_id, sequence)
 );
 CREATE INDEX events_newest ON events (client_id, id);
@@ -116,4 +117,41 @@ CREATE TABLE unwanted_mails (
     person_id uuid NOT NULL,
     kind text NOT NULL,
     PRIMARY KEY (person_id, kind)
+); -- by key
+
+-- Messages (SMS) to phones. A reference names one message of a client for as long as the message is kept.
+CREATE TABLE messages (
+    id uuid PRIMARY KEY,
+    client_id uuid NOT NULL REFERENCES clients (id),
+    reference text NOT NULL,
+    phone_number text NOT NULL,
+    text text NOT NULL,
+    parts integer NOT NULL CHECK (parts > 0),
+    status text NOT NULL CHECK (status IN ('queued', 'sent', 'delivered', 'failed', 'unknown')),
+    failure_code text,
+    transaction_id uuid,
+    sender_message_id text,
+    attempts integer NOT NULL,
+    asked_at timestamptz,
+    due_at timestamptz,
+    leased_until timestamptz,
+    lease_token text,
+    created_at timestamptz NOT NULL,
+    completed_at timestamptz,
+    UNIQUE (client_id, reference),
+    CHECK ((due_at IS NULL) = (status <> 'queued')),
+    CHECK (lease_token IS NULL OR due_at IS NOT NULL),
+    CHECK ((completed_at IS NULL) = (status IN ('queued', 'sent'))),
+    CHECK ((failure_code IS NULL) = (status <> 'failed'))
+);
+CREATE INDEX messages_due ON messages (client_id, due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX messages_newest ON messages (client_id, id);
+CREATE INDEX messages_of_number ON messages (client_id, phone_number, id);
+CREATE INDEX messages_of_sender ON messages (sender_message_id) WHERE sender_message_id IS NOT NULL;
+
+CREATE TABLE receipts (
+    client_id uuid NOT NULL REFERENCES clients (id),
+    type text NOT NULL CHECK (type IN ('collection', 'disbursement', 'refund', 'transfer')),
+    texts text NOT NULL,
+    PRIMARY KEY (client_id, type)
 ); -- by key

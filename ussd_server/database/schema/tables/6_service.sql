@@ -18,7 +18,7 @@ CREATE TABLE service_clock (
 INSERT INTO service_clock (id, ahead_ms, decided_at) VALUES (1, 0, '2026-01-01T00:00:00.000Z');
 
 CREATE TABLE examinations (
-    kind text PRIMARY KEY CHECK (kind IN ('doctor', 'check')),
+    kind text PRIMARY KEY CHECK (kind IN ('doctor', 'check', 'full_check')),
     ended_at timestamptz NOT NULL,
     machine text NOT NULL,
     operator text,
@@ -26,6 +26,7 @@ CREATE TABLE examinations (
 );
 
 -- Requests that were refused or changed something. Nothing depends on them, and no foreign key slows their writing.
+-- On PostgreSQL the worker adds a partition for each day; what has none lies in `api_requests_rest`.
 CREATE TABLE api_requests (
     id uuid PRIMARY KEY,
     request_id text NOT NULL,
@@ -41,7 +42,9 @@ CREATE TABLE api_requests (
     address text NOT NULL,
     object_id text,
     body text
-);
+) PARTITION BY RANGE (id); -- PostgreSQL
+); -- SQLite
+CREATE TABLE api_requests_rest PARTITION OF api_requests DEFAULT; -- PostgreSQL
 CREATE INDEX api_requests_newest ON api_requests (client_id, id);
 CREATE INDEX api_requests_of_key ON api_requests (key_id, id) WHERE key_id IS NOT NULL;
 CREATE INDEX api_requests_request_id ON api_requests (request_id);
@@ -54,6 +57,9 @@ CREATE TABLE key_usage (
     code text NOT NULL,
     scope text NOT NULL,
     count bigint NOT NULL,
+    last_at timestamptz NOT NULL,
+    last_address text NOT NULL,
     PRIMARY KEY (key_id, day, endpoint, status, code)
 ); -- by key
 CREATE INDEX key_usage_oldest ON key_usage (day);
+CREATE INDEX key_usage_elsewhere ON key_usage (day) WHERE code = 'ADDRESS_NOT_ALLOWED';

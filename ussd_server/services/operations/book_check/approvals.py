@@ -23,18 +23,19 @@ UNREPORTED = "was created without an event of it, or has an event that shows som
 APPROVAL_RULES = (OTHER_THAN_JUDGED, UNREPORTED)
 
 _SHOWN = (
-    "reference", "description", "item_count", "ready_count", "invalid_count", "created_by", "created_at",
+    "reference", "description", "item_count", "ready_count", "invalid_count", "created_by", "created_at", "send_at",
 )  # fmt: skip
+_SHOWN_WHEN_DUE = ("approved_by", "approved_at", "needs_money_at")
 _SHOWN_AT_THE_END = ("approved_by", "approved_at", "completed_at", "status")
 _COLUMNS = (
     "id", "client_id", *_SHOWN, *_SHOWN_AT_THE_END, "total_amount_cents", "total_fee_cents", "request_digest", "people",
-    "items_digest",
-    "draft_digest", "approval_digest",
+    "items_digest", "draft_digest", "approval_digest", "key_id", "needs_money_at",
 )  # fmt: skip
 _PAYOUTS = "SELECT {} FROM payouts WHERE id > :low AND id <= :high ORDER BY id"
 _OF_EVENT = ("object_id", "type", "client_id", "created_at", "payload")
 _EVENTS = """SELECT {} FROM events
-    WHERE object_id > :low AND object_id <= :high AND type IN ('payout.needs_approval', 'payout.completed')
+    WHERE object_id > :low AND object_id <= :high
+        AND type IN ('payout.needs_approval', 'payout.needs_money', 'payout.completed')
     ORDER BY object_id, sequence"""
 
 
@@ -71,22 +72,28 @@ def _is_as_judged(payout: Any, digests: PayoutDigests | None) -> bool:
 
 
 def _is_reported(payout: Any, events: list[tuple[str, ...]]) -> bool:
-    created = [each for each in events if each[0] == "payout.needs_approval"]
-    if len(created) != bool(payout.ready_count):
+    types = [event_type for event_type, *_ in events]
+    if types.count("payout.needs_approval") != bool(payout.ready_count):
         return False
-    fixed = _record(payout, _SHOWN) | {"payout_id": payout.id, "total_amount": shillings(payout.total_amount_cents)}
-    at_the_end = fixed | _record(payout, _SHOWN_AT_THE_END) | {"total_fee": shillings(payout.total_fee_cents)}
+    if types.count("payout.needs_money") != (payout.needs_money_at is not None):
+        return False
+    draft = _record(payout, _SHOWN) | {"payout_id": payout.id, "total_amount": shillings(payout.total_amount_cents)}
+    at_the_end = draft | _record(payout, _SHOWN_AT_THE_END) | {"total_fee": shillings(payout.total_fee_cents)}
+    approved = draft | _record(payout, _SHOWN_WHEN_DUE)
+    expected: dict[str, tuple[str, dict[str, Any]]] = {
+        "payout.needs_approval": (payout.created_at, draft | {"status": PayoutStatus.DRAFT}),
+        "payout.needs_money": (payout.needs_money_at, approved | {"status": PayoutStatus.APPROVED}),
+        "payout.completed": (payout.completed_at, at_the_end),
+    }
     for event_type, client_id, created_at, payload in events:
-        is_last = event_type == "payout.completed"
-        expected = at_the_end if is_last else fixed | {"status": PayoutStatus.DRAFT}
+        expected_at, record = expected[event_type]
         try:
             shown = orjson.loads(payload)
         except ValueError:
             return False
-        written = (client_id, created_at)
-        if written != (payout.client_id, payout.completed_at if is_last else payout.created_at):
+        if (client_id, created_at) != (payout.client_id, expected_at):
             return False
-        if not isinstance(shown, dict) or not shown.items() >= expected.items():
+        if not isinstance(shown, dict) or not shown.items() >= record.items():
             return False
     return True
 

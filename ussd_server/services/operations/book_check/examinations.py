@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from ussd_server.database.unit_of_work import unit_of_work
@@ -18,6 +18,9 @@ from ussd_server.services.operations.messages import (
 )
 
 MOST_VIOLATIONS = 100
+_FULL_EVERY = timedelta(days=30)
+# Most payments are final within hours. A review, a late outcome and a refund may change one weeks later.
+_MAY_CHANGE_FOR = timedelta(days=31)
 
 
 def keep_doctor(findings: Sequence[DoctorFinding], now: datetime, operator: str | None = None) -> None:
@@ -25,15 +28,35 @@ def keep_doctor(findings: Sequence[DoctorFinding], now: datetime, operator: str 
     _keep("doctor", {"findings": [[each.part, each.found, each.mend] for each in findings]}, now, operator)
 
 
-def keep_check(checked: BoundedCheck, now: datetime, *, is_whole: bool, operator: str | None = None) -> None:
+def keep_check(
+    checked: BoundedCheck,
+    now: datetime,
+    *,
+    is_whole: bool,
+    operator: str | None = None,
+    since: datetime | None = None,
+) -> None:
     """Store the result of a check, in place of the last one. `is_whole`: the check began at the beginning.
 
-    A partial check is stored only if it found a violation, because it proves nothing about the rest.
+    A partial check is stored only if it found a violation, because it proves nothing about the rest. `since` is that of
+    `check_ranges`.
     """
-    if (is_whole and checked.mark is None) or checked.violations:
+    is_complete = is_whole and checked.mark is None
+    if is_complete or checked.violations:
         violations = list(checked.violations[:MOST_VIOLATIONS])
-        is_complete = is_whole and checked.mark is None
-        _keep("check", {"rows": checked.rows, "violations": violations, "is_complete": is_complete}, now, operator)
+        result = {"rows": checked.rows, "violations": violations, "is_complete": is_complete}
+        _keep("check", result, now, operator)
+        if is_complete and since is None and not violations:
+            _keep("full_check", result, now, operator)
+
+
+def recent_since(now: datetime) -> datetime | None:
+    """Return the time since which a check has to look: None for all, once a month and after a violation."""
+    kept = {row.kind: row for row in Examination.select()}
+    if "full_check" not in kept or kept["check"].result["violations"]:
+        return None
+    last_full: datetime = kept["full_check"].ended_at
+    return None if now - last_full > _FULL_EVERY else last_full - _MAY_CHANGE_FOR
 
 
 def last_examinations() -> LastExaminations:

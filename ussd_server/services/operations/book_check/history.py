@@ -43,13 +43,15 @@ FOLLOWERS: dict[str, set[str]] = {
 # databases.
 _FIXED = (
     "reference", "type", "phone_number", "to_phone_number", "currency", "account", "provider", "provider_reference",
-    "session_id", "description", "created_at", "refund_of", "payout_id",
+    "session_id", "description", "created_at", "refund_of", "payout_id", "origin",
 )  # fmt: skip
 _MOVING = (
     "client_id", "status", "failure_code", "late", "completed_at", "provider_transaction_id", "review_opened_at",
     "amount_cents", "fee_cents", "metadata",
 )  # fmt: skip
-_MOMENTS = ("created_at", "completed_at", "review_opened_at", "review_closed_at", "approved_at")
+_MOMENTS = (
+    "created_at", "completed_at", "review_opened_at", "review_closed_at", "approved_at", "send_at", "needs_money_at",
+)  # fmt: skip
 _NUMBERS = (
     "sequence", "late", "amount_cents", "fee_cents", "item_count", "ready_count", "invalid_count",
     "total_amount_cents", "total_fee_cents",

@@ -198,6 +198,7 @@ NAME_RULES = {
         for what, columns, condition in names
     }
     for table, names in {
+        "incoming_payments": [("the receipt", "provider, provider_transaction_id", "true")],
         "ledger_accounts": [("the name", "client_id, name", "true")],
         "payouts": [("the reference", "client_id, reference", "replaced_by IS NULL")],
         "transactions": [

@@ -1,0 +1,65 @@
+"""Payment codes in the API, and what providers send about payments that payers made by themselves (contract 21)."""
+
+from __future__ import annotations
+
+from schemas.envelopes import Body, Query
+from schemas.fields import Amount, AnySum, Flag, PhoneNumber, Text, Timestamp
+from schemas.shared import PAGE_CURSOR, PAGE_LIMIT
+
+_LONGEST_TYPED = 160
+
+
+class PutPaymentCodeBody(Body):
+    """What a payment code says. A field that is left out has its default."""
+
+    description = Text(required=True, longest=100, metadata={"description": "What is paid with it; payers read it."})
+    account = Text(
+        longest=13,
+        pattern=r"main|\+256[0-9]{9}",
+        metadata={"description": "The account that is credited: `main` (default), or a subscriber's phone number."},
+    )
+    amount_cents = Amount(
+        data_key="amount",
+        allow_none=True,
+        metadata={"description": "The only amount that is taken, in shillings. Default: any within the bounds."},
+    )
+    min_amount_cents = Amount(
+        data_key="min_amount",
+        allow_none=True,
+        metadata={"description": "The least amount in shillings. Default: none."},
+    )
+    max_amount_cents = Amount(
+        data_key="max_amount",
+        allow_none=True,
+        metadata={"description": "The largest amount in shillings. Default: none."},
+    )
+    expires_at = Timestamp(
+        allow_none=True, metadata={"description": "From when payments with it are held. Default: never."}
+    )
+    single_use = Flag(metadata={"description": "Whether only one payment is taken. Default: false."})
+
+
+class ListPaymentCodesQuery(Query):
+    """The page of a list of payment codes, newest first."""
+
+    limit = PAGE_LIMIT
+    cursor = PAGE_CURSOR
+
+
+class CheckPaymentBody(Body):
+    """A provider asks whether a payment would be taken."""
+
+    code = Text(required=True, shortest=0, longest=_LONGEST_TYPED)
+    amount_cents = AnySum(data_key="amount", allow_none=True)
+    phone_number = PhoneNumber(allow_none=True)
+
+
+class NotifyPaymentBody(Body):
+    """A provider reports that a payer has paid. Without an upper bound: money that came must not be refused."""
+
+    provider_transaction_id = Text(required=True, longest=48)
+    code = Text(required=True, shortest=0, longest=_LONGEST_TYPED)
+    amount_cents = AnySum(required=True, data_key="amount")
+    phone_number = PhoneNumber(required=True)
+    name = Text(longest=_LONGEST_TYPED, allow_none=True)
+    at = Timestamp(required=True)

@@ -1,0 +1,48 @@
+"""Messages of menus: queued by a step, once however often it is repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from tests.blueprints.conftest import Dial
+from tests.support.shop import PHONE, Shop, shop_document
+from ussd_server.bootstrap import Services
+from ussd_server.models.sms import Sms
+from ussd_server.senders.settings import SmsAccess
+from ussd_server.services.sms.outbox import use_sms
+from ussd_server.settings import Settings
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Iterator[Settings]:
+    yield replace(settings, sms=SmsAccess("sandbox"))
+    use_sms(False)
+
+
+@pytest.fixture
+def shop(services: Services) -> Shop:
+    """A shop that sends the balance as a message."""
+    tell = {"type": "sms", "to": "session.phone_number", "text": {"en": "UGX {{vars.balance|ugx}}"}, "goto": "bye"}
+    balance = {"type": "balance", "of": "session.phone_number", "var": "balance", "goto": "tell"}
+    return Shop(services, shop_document(nodes={"balance": balance, "tell": tell, "show": tell}))
+
+
+def test_a_step_sends_its_message_once(at: Dial, shop: Shop) -> None:
+    at("")
+    for _ in range(2):
+        assert at("2") == "END Goodbye"
+    (message,) = Sms.select()
+    assert (message.client_id, message.phone_number, message.text) == (shop.client_id, PHONE, "UGX 0")
+    at("", session="ATUid_2")
+    at("2", session="ATUid_2")
+    assert Sms.select().count() == 2
+
+
+def test_without_a_sender_the_session_goes_on(at: Dial, shop: Shop) -> None:
+    use_sms(False)
+    at("")
+    assert at("2") == "END Goodbye"
+    assert not Sms.select().exists()

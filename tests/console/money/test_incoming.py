@@ -1,0 +1,104 @@
+"""The pages of payment codes and of held payments."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.console.conftest import Operators, Visit, confirmation
+from tests.services.incoming.test_held import not_ours
+from tests.services.incoming.till import Till
+from tests.support.example_client import ExampleClient
+from tests.support.money import balances
+from tests.support.money import operator as operator_of
+from ussd_server.bootstrap import Services
+from ussd_server.services.incoming.messages import ListIncoming, SetPrefix
+
+CODE = {"code": "sch 1042", "description": "<b>Fees</b>", "amount": "5,000", "expires_at": "2099-01-01T08:00"}
+
+
+@pytest.fixture
+def prefix(services: Services, example_client: ExampleClient) -> str:
+    return services.payment_codes.set_prefix(SetPrefix(example_client.id, "SCH"), operator_of()).prefix
+
+
+def test_a_code_is_made_shown_as_a_sheet_with_a_qr_code_changed_and_deleted(visit: Visit, prefix: str) -> None:
+    person = visit("developer")
+    assert "Codes begin with SCH" in person.get("/payment-codes").text
+    person.get("/payment-codes/new")
+    made = person.post("/payment-codes/new", **CODE)
+    assert (made.status_code, made.headers["Location"]) == (303, "/console/payment-codes/SCH1042")
+    sheet = person.get("/payment-codes/SCH1042").text
+    assert "&lt;b&gt;Fees&lt;/b&gt;" in sheet
+    assert "data:image/svg+xml" in sheet
+    assert "UGX 5,000" in sheet
+    form = person.get("/payment-codes/SCH1042/edit").text
+    assert 'value="5000"' in form
+    assert 'value="2099-01-01T08:00"' in form
+    changed = person.post("/payment-codes/SCH1042/edit", description="Meals", min_amount="100", single_use="yes")
+    assert changed.status_code == 303
+    assert "at least UGX 100" in person.get("/payment-codes").text
+    assert person.post("/payment-codes/SCH1042/delete").status_code == 303
+    assert person.get("/payment-codes/SCH1042").status_code == 404
+
+
+def test_a_form_with_a_mistake_is_shown_again_and_a_viewer_has_none(visit: Visit, prefix: str) -> None:
+    person, viewer = visit("owner"), visit("viewer")
+    person.get("/payment-codes/new")
+    for mistake in ({"code": "TEA1"}, {"description": ""}, {"amount": "5", "min_amount": "1"}, {"account": "savings"}):
+        refused = person.post("/payment-codes/new", **CODE | mistake)
+        assert (refused.status_code, 'role="alert"' in refused.text) == (400, True)
+    assert "New payment code" not in viewer.get("/payment-codes").text
+    assert viewer.get("/payment-codes/new").status_code == 403
+
+
+def test_a_held_payment_is_assigned_by_two_operators(
+    visit: Visit, operator: Operators, services: Services, example_client: ExampleClient, prefix: str
+) -> None:
+    person, ann, bob = visit("owner"), operator("ann"), operator("bob")
+    person.get("/payment-codes/new")
+    person.post("/payment-codes/new", **CODE)
+    Till(services).pay("SCH1043", name="<i>Achieng</i>")
+    listed = ann.get("/operator/incoming").text
+    assert "SCH1042" in listed
+    page = ann.get(_first(listed)).text
+    assert "&lt;i&gt;Achieng&lt;/i&gt;" in page
+    assert ann.post(f"{_first(listed)}/assign", code="SCH9").status_code == 404
+    assert ann.post(f"{_first(listed)}/assign", code="SCH1042").status_code == 303
+    assert "waits for another operator" in ann.get(_first(listed)).text
+    shown = bob.get("/operator/proposals").text
+    assert "sandbox R1" in shown
+    path, digest = confirmation(shown)
+    assert bob.post(path, digest=digest).status_code == 303
+    assert balances(example_client.id)["main"] == (5000_00, 0)
+    assert "the payer, with a payment code" in person.get(_of_transaction(person.get("/transactions").text)).text
+    assert person.get("/operator/incoming").status_code == 404
+
+
+def test_a_credit_of_a_statement_is_held_with_one_click_and_marked_for_return(
+    operator: Operators, services: Services, prefix: str
+) -> None:
+    ann, bob = operator("ann"), operator("bob")
+    difference = not_ours(services).difference_id
+    assert "Hold the payment" in ann.get(f"/operator/differences/{difference}").text
+    assert ann.post(f"/operator/differences/{difference}/hold").status_code == 303
+    (held,) = services.held_payments.list(ListIncoming(), operator_of()).items
+    ann.get(f"/operator/incoming/{held.incoming_id}")
+    assert ann.post(f"/operator/incoming/{held.incoming_id}/return", reason="").status_code == 400
+    assert ann.post(f"/operator/incoming/{held.incoming_id}/return", reason="A mistake").status_code == 303
+    path, digest = confirmation(bob.get("/operator/proposals").text)
+    assert bob.post(path, digest=digest).status_code == 303
+    assert "returned" in ann.get(f"/operator/incoming/{held.incoming_id}").text
+
+
+def _first(page: str) -> str:
+    found = re.search(r'href="/console(/operator/incoming/[0-9a-f-]{36})"', page)
+    assert found
+    return found[1]
+
+
+def _of_transaction(page: str) -> str:
+    found = re.search(r'href="/console(/transactions/[0-9a-f-]{36})"', page)
+    assert found
+    return found[1]

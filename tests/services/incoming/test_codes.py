@@ -1,0 +1,79 @@
+"""Payment codes: each belongs to one client by its prefix, and says what it takes."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.example_client import ExampleClient
+from tests.support.money import operator
+from ussd_server.bootstrap import Services
+from ussd_server.context import operator_context
+from ussd_server.services.audit.messages import ListAuditEvents
+from ussd_server.services.incoming.messages import ListPaymentCodes, NamePaymentCode, PutPaymentCode, SetPrefix
+from ussd_server.status import Code, ServiceError
+
+
+def refusal(services: Services, request: PutPaymentCode, client: ExampleClient) -> str:
+    with pytest.raises(ServiceError) as refused:
+        services.payment_codes.put(request, operator_context(client.id))
+    assert refused.value.code is Code.INVALID_REQUEST
+    return refused.value.message
+
+
+def test_a_code_begins_with_the_prefix_that_the_operator_gave(services: Services) -> None:
+    client = ExampleClient(services)
+    assert "no prefix" in refusal(services, PutPaymentCode("SCH1", "Fees"), client)
+    services.payment_codes.set_prefix(SetPrefix(client.id, "sch"), operator())
+    assert "SCH followed by" in refusal(services, PutPaymentCode("ABC1", "Fees"), client)
+    assert "SCH followed by" in refusal(services, PutPaymentCode("SCH", "Fees"), client)
+    assert "SCH followed by" in refusal(services, PutPaymentCode("SCH" + "1" * 15, "Fees"), client)
+    made = services.payment_codes.put(PutPaymentCode("sch-12 a", "Fees"), operator_context(client.id))
+    assert (made.code, made.account, made.single_use) == ("SCH12A", "main", False)
+    assert services.payment_codes.get(NamePaymentCode("SCH 12–A"), operator_context(client.id)) == made
+
+
+def test_no_prefix_is_or_begins_that_of_another_client(services: Services) -> None:
+    school, shop = ExampleClient(services, "school"), ExampleClient(services, "shop")
+    give = services.payment_codes.set_prefix
+    give(SetPrefix(school.id, "SCH"), operator())
+    for prefix in ("SCH", "SC", "SCHO", "S", "SCHOOLS", "SÇH", "12"):
+        with pytest.raises(ServiceError) as refused:
+            give(SetPrefix(shop.id, prefix), operator())
+        assert refused.value.code is Code.INVALID_REQUEST
+    give(SetPrefix(shop.id, "SHOP"), operator())
+    services.payment_codes.put(PutPaymentCode("SHOP1", "Tea"), operator_context(shop.id))
+    with pytest.raises(ServiceError, match="has payment codes that begin with SHOP"):
+        give(SetPrefix(shop.id, "TEA"), operator())
+
+
+def test_a_fixed_amount_and_bounds_exclude_each_other(services: Services) -> None:
+    client = ExampleClient(services)
+    services.payment_codes.set_prefix(SetPrefix(client.id, "SCH"), operator())
+    assert "beside" in refusal(services, PutPaymentCode("SCH1", "Fees", amount_cents=1, max_amount_cents=2), client)
+    wrong = PutPaymentCode("SCH1", "Fees", min_amount_cents=2, max_amount_cents=1)
+    assert "at least min_amount" in refusal(services, wrong, client)
+
+
+def test_the_same_request_again_changes_nothing_and_another_one_replaces_all(services: Services) -> None:
+    client = ExampleClient(services)
+    services.payment_codes.set_prefix(SetPrefix(client.id, "SCH"), operator())
+    codes, context = services.payment_codes, operator_context(client.id)
+    first = codes.put(PutPaymentCode("SCH1", "Fees", amount_cents=500, single_use=True), context)
+    assert codes.put(PutPaymentCode("SCH1", "Fees", amount_cents=500, single_use=True), context) == first
+    changed = codes.put(PutPaymentCode("SCH1", "Meals"), context)
+    assert (changed.description, changed.amount_cents, changed.single_use) == ("Meals", None, False)
+    codes.delete(NamePaymentCode("sch1"), context)
+    assert codes.list(ListPaymentCodes(), context).items == ()
+    actions = [event.action for event in services.audit.list(ListAuditEvents(), client.at_console()).items]
+    assert {"payment_code.created", "payment_code.changed", "payment_code.deleted"} <= set(actions)
+    assert actions.count("payment_code.changed") == 1
+
+
+def test_the_code_of_another_client_does_not_exist(services: Services) -> None:
+    school, shop = ExampleClient(services, "school"), ExampleClient(services, "shop")
+    services.payment_codes.set_prefix(SetPrefix(school.id, "SCH"), operator())
+    services.payment_codes.put(PutPaymentCode("SCH1", "Fees"), operator_context(school.id))
+    for act in (services.payment_codes.get, services.payment_codes.delete):
+        with pytest.raises(ServiceError) as refused:
+            act(NamePaymentCode("SCH1"), operator_context(shop.id))
+        assert refused.value.code is Code.NOT_FOUND

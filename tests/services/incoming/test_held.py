@@ -1,0 +1,160 @@
+"""Held payments: suggested, never assumed; assigned or returned by two operators; made from statements once."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from tests.conftest import MovableClock
+from tests.services.incoming.till import BY, PAYER, SECOND, Till
+from tests.services.reconciliation.statement_files import MTN, csv_file
+from tests.support.books import check_everything
+from tests.support.example_client import ExampleClient
+from tests.support.money import balances, operator, request, work
+from ussd_server.bootstrap import Services
+from ussd_server.context import operator_context
+from ussd_server.models.incoming import IncomingPayment
+from ussd_server.models.transactions import Transaction
+from ussd_server.services.audit.messages import ListAuditEvents
+from ussd_server.services.incoming.messages import (
+    AssignIncoming,
+    HoldDifference,
+    IncomingView,
+    ListIncoming,
+    PutPaymentCode,
+    ReturnIncoming,
+)
+from ussd_server.services.reconciliation.messages import DifferenceView, ListDifferences, ReconcileStatement
+from ussd_server.services.transactions.messages import CreateRefund
+from ussd_server.status import Code, ServiceError
+
+
+def held(services: Services) -> tuple[IncomingView, ...]:
+    return services.held_payments.list(ListIncoming(), operator()).items
+
+
+def assign(services: Services, payment: IncomingView, code: str, by: str = BY, second: str = SECOND) -> IncomingView:
+    return services.held_payments.assign(AssignIncoming(payment.incoming_id, code, by, second), operator())
+
+
+def return_(services: Services, payment: IncomingView) -> IncomingView:
+    return services.held_payments.mark_returned(
+        ReturnIncoming(payment.incoming_id, "The payer asked for it", BY, SECOND), operator()
+    )
+
+
+def not_ours(services: Services, amount: str = "7,000.00") -> DifferenceView:
+    """A difference of MTN's statement: money from a payer that no notice reported."""
+    line = ["S1", "", "2026-11-20 08:15:00", "Successful", "Payment", "FRI:256772123456/MSISDN", "FRI:41000001/MM"]
+    file = csv_file([[*line, amount, "UGX", "0", "1,000,000"]], MTN)
+    request = ReconcileStatement("mtn", "mtn.csv", io.BytesIO(file), is_confirmed=True)
+    services.provider_statements.reconcile(request, operator())
+    return services.differences.list(ListDifferences(), operator()).items[0]
+
+
+def test_codes_with_one_other_letter_are_suggested_those_that_take_the_amount_first(
+    services: Services, school: ExampleClient, till: Till
+) -> None:
+    codes, context = services.payment_codes, operator_context(school.id)
+    for code, cents in (("SCH1043", 1), ("SCH1044", 5000_00), ("SCH1045", 1), ("SCH2055", None)):
+        codes.put(PutPaymentCode(code, "Fees", amount_cents=cents), context)
+    till.pay("sch-104O")
+    assert held(services)[0].suggestions == ("SCH1042", "SCH1044", "SCH1043")
+    till.pay("SCH1045", receipt="other amount")
+    assert held(services)[0].suggestions[0] == "SCH1045", "the code that was typed is the first"
+    till.pay("thank you", receipt="no code")
+    assert held(services)[0].suggestions == ()
+    assert "main" not in balances(school.id)
+
+
+def test_two_operators_assign_a_payment_whatever_its_code_takes(
+    services: Services, school: ExampleClient, till: Till
+) -> None:
+    services.payment_codes.put(PutPaymentCode("SCH1", "Fees", amount_cents=1), operator_context(school.id))
+    till.pay("SCHI")
+    (payment,) = held(services)
+    for by, second in ((BY, BY), (BY, "")):
+        with pytest.raises(ServiceError, match="Two different people"):
+            assign(services, payment, "SCH1", by, second)
+    with pytest.raises(ServiceError) as refused:
+        assign(services, payment, "SCH99")
+    assert refused.value.code is Code.NOT_FOUND
+    booked = assign(services, payment, "sch 1")
+    assert (booked.status, booked.decided_by) == ("booked", f"{BY}, {SECOND}")
+    row = Transaction.get_by_id(booked.transaction_id)
+    assert (row.client_id, row.reference, row.origin, row.amount_cents) == (school.id, "in/R1", "payer", 5000_00)
+    trail = services.audit.list(ListAuditEvents(action="transaction.assigned"), school.at_console()).items
+    assert [(event.amount_cents, event.phone_number) for event in trail] == [(5000_00, PAYER)]
+    for act in (lambda: assign(services, payment, "SCH1"), lambda: return_(services, payment)):
+        with pytest.raises(ServiceError, match="is booked, no longer held"):
+            act()
+    assert till.pay("SCH1").transaction_id == booked.transaction_id
+    assert check_everything() == []
+
+
+def test_a_returned_payment_is_never_booked(services: Services, school: ExampleClient, till: Till) -> None:
+    till.pay("SCHI042")
+    (payment,) = held(services)
+    assert return_(services, payment).status == "returned"
+    assert held(services) == ()
+    with pytest.raises(ServiceError, match="is returned, no longer held"):
+        assign(services, payment, "SCH1042")
+    assert till.pay("SCH1042").status == "held"
+    assert "main" not in balances(school.id)
+
+
+def test_a_credit_of_a_statement_that_is_not_ours_becomes_a_held_payment_once(
+    services: Services, school: ExampleClient
+) -> None:
+    difference = not_ours(services)
+    payment = services.held_payments.hold(HoldDifference(difference.difference_id, BY), operator())
+    assert (payment.status, payment.amount_cents, payment.phone_number) == ("held", 7000_00, PAYER)
+    assert (payment.provider, payment.provider_transaction_id, payment.code) == ("mtn", "S1", None)
+    assert services.differences.show(difference.difference_id, operator()).ended_by == BY
+    with pytest.raises(ServiceError, match="has ended"):
+        services.held_payments.hold(HoldDifference(difference.difference_id, BY), operator())
+    assert len(held(services)) == 1
+    assert assign(services, payment, "SCH1042").status == "booked"
+    assert balances(school.id)["main"] == (7000_00, 0)
+    assert check_everything() == []
+
+
+def test_a_later_notice_books_what_was_held_from_a_statement(
+    services: Services, school: ExampleClient, till: Till
+) -> None:
+    services.held_payments.hold(HoldDifference(not_ours(services).difference_id), operator())
+    assert till.pay("SCH1042", 7000, "S1", provider="mtn").status == "booked"
+    assert held(services) == ()
+    assert balances(school.id)["main"] == (7000_00, 0)
+
+
+def test_money_that_left_is_not_held(services: Services) -> None:
+    difference = not_ours(services, "-7,000.00")
+    with pytest.raises(ServiceError, match="Only a credit"):
+        services.held_payments.hold(HoldDifference(difference.difference_id), operator())
+
+
+def test_a_payment_without_a_number_is_not_refunded_by_guess(
+    services: Services, school: ExampleClient, till: Till
+) -> None:
+    till.pay("SCHI042")
+    IncomingPayment.update(phone_number=None).execute()
+    booked = assign(services, held(services)[0], "SCH1042")
+    with pytest.raises(ServiceError, match="number is not known"):
+        services.refunds.create(CreateRefund(booked.transaction_id or "", "back"), operator_context(school.id))
+
+
+def test_a_notice_before_the_success_of_a_payment_that_was_asked_for_leaves_the_list_with_it(
+    services: Services, school: ExampleClient, till: Till, clock: MovableClock
+) -> None:
+    made = services.transactions.create(request(), operator_context(school.id)).transaction
+    till.pay("", receipt="early")
+    (payment,) = held(services)
+    work(services, clock, 2)
+    Transaction.update(provider_transaction_id="early").where(Transaction.id == made.transaction_id).execute()
+    assert held(services) == ()
+    for act in (lambda: assign(services, payment, "SCH1042"), lambda: return_(services, payment)):
+        with pytest.raises(ServiceError, match="was asked for has this receipt"):
+            act()
+    assert till.pay("", receipt="early").transaction_id == made.transaction_id

@@ -1,0 +1,164 @@
+"""Payments that payers make by themselves: booked once under an exact code, and held otherwise."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from tests.conftest import MovableClock
+from tests.services.incoming.till import PAYER, Till
+from tests.support.books import check_everything
+from tests.support.crowd import at_once
+from tests.support.example_client import ExampleClient
+from tests.support.money import agree_fee, balances, operator, request, work
+from tests.support.runtimes import other_runtime
+from ussd_server.bootstrap import Services
+from ussd_server.context import operator_context
+from ussd_server.models.clients import Client
+from ussd_server.models.events import Event
+from ussd_server.models.transactions import Transaction
+from ussd_server.services.accounts.messages import FeeTerms
+from ussd_server.services.incoming.booking import IncomingBook
+from ussd_server.services.incoming.messages import (
+    CheckPayment,
+    ListIncoming,
+    NamePaymentCode,
+    PutPaymentCode,
+)
+from ussd_server.services.incoming.notices import NoticeService
+from ussd_server.services.transactions.create import TransactionCreator
+from ussd_server.services.transactions.messages import GetTransaction, TransactionType
+from ussd_server.status import Code, ServiceError
+
+
+def put(services: Services, client: ExampleClient, code: str, **more: object) -> None:
+    services.payment_codes.put(PutPaymentCode(code, "Fees", **more), operator_context(client.id))  # type: ignore[arg-type]
+
+
+def why_held(services: Services) -> list[str | None]:
+    return [each.held_because for each in services.held_payments.list(ListIncoming(), operator()).items]
+
+
+@pytest.mark.parametrize("typed", ["SCH1042", "sch 1042", " s-c-h–10 42 "])
+def test_a_payment_is_booked_under_its_code_without_regard_to_case_spaces_and_hyphens(
+    services: Services, school: ExampleClient, till: Till, typed: str
+) -> None:
+    agree_fee(FeeTerms(school.id, TransactionType.COLLECTION, 100_00, 0))
+    paid = till.pay(typed, name="Achieng Sarah")
+    assert paid.status == "booked"
+    seen = services.transactions.get(GetTransaction(paid.transaction_id or ""), operator_context(school.id))
+    assert (seen.type, seen.status, seen.origin, seen.reference) == ("collection", "succeeded", "payer", "in/R1")
+    assert (seen.provider, seen.provider_transaction_id, seen.phone_number) == ("sandbox", "R1", PAYER)
+    assert (seen.amount_cents, seen.fee_cents, seen.metadata) == (5000_00, 100_00, {"payment_code": "SCH1042"})
+    assert [(each.status, each.source) for each in seen.events] == [("created", "callback"), ("succeeded", "callback")]
+    events = Event.select().where(Event.object_id == paid.transaction_id).order_by(Event.id)
+    assert [each.type for each in events] == ["transaction.created", "transaction.succeeded"]
+    held = balances(school.id)
+    assert (held["main"], held["fees"], held["provider:sandbox"]) == ((4900_00, 0), (100_00, 0), (-5000_00, 0))
+    assert check_everything() == []
+
+
+def test_a_repeated_notice_books_nothing_again(services: Services, school: ExampleClient, till: Till) -> None:
+    first = till.pay("SCH1042")
+    assert [till.pay("SCH1042"), till.pay("SCH9999"), till.pay("SCH1042", 9999)] == [first] * 3
+    assert balances(school.id)["main"] == (5000_00, 0)
+
+
+def test_the_same_notice_at_once_is_booked_once(services: Services, school: ExampleClient, till: Till) -> None:
+    answers = at_once([lambda: till.pay("SCH1042")] * 4)
+    assert len(set(answers)) == 1
+    assert answers[0].status == "booked"
+    assert balances(school.id)["main"] == (5000_00, 0)
+
+
+def test_two_providers_may_use_the_same_receipt(services: Services, school: ExampleClient, till: Till) -> None:
+    first, second = till.pay("SCH1042"), till.pay("SCH1042", 700, provider="airtel")
+    rows = [Transaction.get_by_id(each.transaction_id) for each in (first, second)]
+    assert [row.reference for row in rows] == ["in/R1", "in/R1/airtel"]
+    assert balances(school.id)["main"] == (5700_00, 0)
+
+
+@pytest.mark.parametrize("typed", ["SCH1043", "SCH104", "SCHI042", "", "SCH1042X", "ŚCH1042", "TEA1"])
+def test_a_payment_whose_code_is_not_exact_is_held(
+    services: Services, school: ExampleClient, till: Till, typed: str
+) -> None:
+    assert (till.pay(typed).transaction_id, till.pay(typed).status) == (None, "held")
+    assert why_held(services) == ["This code is not known"]
+    assert "main" not in balances(school.id)
+
+
+def test_a_code_takes_its_amount_alone_and_only_while_it_may(
+    services: Services, school: ExampleClient, till: Till, clock: MovableClock
+) -> None:
+    put(services, school, "SCH1", amount_cents=5000_00)
+    put(services, school, "SCH2", min_amount_cents=1000_00, max_amount_cents=2000_00)
+    put(services, school, "SCH3", expires_at=clock.now() + timedelta(hours=1))
+    put(services, school, "SCH4", single_use=True)
+    takes = [("SCH1", 5000), ("SCH2", 1000), ("SCH2", 2000), ("SCH3", 1), ("SCH4", 1)]
+    assert {till.pay(code, shillings, f"{code} {shillings}").status for code, shillings in takes} == {"booked"}
+    clock.advance(3600)
+    refuses = [("SCH1", 4999), ("SCH2", 999), ("SCH2", 2001), ("SCH3", 2), ("SCH4", 2)]
+    assert {till.pay(code, shillings, f"{code} {shillings}").status for code, shillings in refuses} == {"held"}
+    assert list(reversed(why_held(services))) == [
+        "This code takes UGX 5,000",
+        "This code takes at least UGX 1,000 and at most UGX 2,000",
+        "This code takes at least UGX 1,000 and at most UGX 2,000",
+        "This code has expired",
+        "This code was for one payment, which has been made",
+    ]
+
+
+def test_a_held_payment_is_booked_by_a_later_notice_once_it_fits(
+    services: Services, school: ExampleClient, till: Till
+) -> None:
+    assert till.pay("SCH77").status == "held"
+    put(services, school, "SCH77")
+    assert till.pay("SCH77", 9).status == "held"
+    assert why_held(services) == ["It was reported with two amounts"]
+    assert till.pay("SCH77").status == "booked"
+    assert why_held(services) == []
+
+
+def test_money_for_a_disabled_client_or_a_deleted_code_is_held(
+    services: Services, school: ExampleClient, till: Till
+) -> None:
+    Client.update(is_active=False).where(Client.id == school.id).execute()
+    assert till.pay("SCH1042", receipt="A").status == "held"
+    Client.update(is_active=True).where(Client.id == school.id).execute()
+    services.payment_codes.delete(NamePaymentCode("SCH1042"), operator_context(school.id))
+    assert till.pay("SCH1042", receipt="B").status == "held"
+
+
+def test_a_notice_about_a_payment_that_was_asked_for_books_nothing(
+    services: Services, school: ExampleClient, till: Till, clock: MovableClock
+) -> None:
+    made = services.transactions.create(request(), operator_context(school.id)).transaction
+    work(services, clock, 2)
+    receipt = Transaction.get_by_id(made.transaction_id).provider_transaction_id
+    assert till.pay("SCH1042", 5000, receipt).transaction_id == made.transaction_id
+    assert balances(school.id)["main"] == (5000_00, 0)
+    assert check_everything() == []
+
+
+def test_a_check_says_who_is_paid_or_why_the_payment_would_be_held(services: Services, school: ExampleClient) -> None:
+    put(services, school, "SCH1", amount_cents=5000_00)
+    check = services.notices.check
+    seen = check(CheckPayment("sch-1042"))
+    assert (seen.accepted, seen.name, seen.message) == (True, "school", "Fees of Achieng")
+    assert check(CheckPayment("SCH1")).accepted
+    refused = check(CheckPayment("SCH1", 4000_00))
+    assert (refused.accepted, refused.name, refused.message) == (False, None, "This code takes UGX 5,000.")
+    assert check(CheckPayment("SCH1043")).message == "This code is not known."
+
+
+def test_while_money_is_held_a_notice_is_refused_and_can_be_repeated(
+    services: Services, school: ExampleClient, till: Till
+) -> None:
+    runtime = other_runtime(services, hold_money=True)
+    closed = NoticeService(runtime, IncomingBook(runtime, TransactionCreator(runtime)))
+    with pytest.raises(ServiceError) as refused:
+        Till(services, closed).pay("SCH1042")
+    assert refused.value.code is Code.SERVICE_UNAVAILABLE
+    assert why_held(services) == []
+    assert till.pay("SCH1042").status == "booked"

@@ -1,0 +1,78 @@
+"""Endpoints for messages (SMS), and for the texts of receipts."""
+
+from __future__ import annotations
+
+from schemas.messages import CreateMessageBody, ListMessagesQuery, UpdateClientSettingsBody
+from ussd_server.api.endpoints import ApiBlueprint, EndpointReply, authenticate_access_token, authenticate_api_key
+from ussd_server.api.requests import services
+from ussd_server.context import RequestContext
+from ussd_server.services.sms.messages import ClientSettings, CreateSms, ListSms, NameSms, SmsView, UpdateClientSettings
+from ussd_server.status import Code
+from ussd_server.wire import Page
+
+messages = ApiBlueprint("messages", authenticate_api_key)
+client_settings = ApiBlueprint("client_settings", authenticate_access_token)
+
+
+@messages.call(
+    "POST",
+    "/api/messages",
+    needs="messages:write",
+    takes=CreateMessageBody,
+    makes=CreateSms,
+    refuses=(Code.IDEMPOTENCY_KEY_REUSED,),
+    status=201,
+    message="Message queued",
+)
+def create_message(request: CreateSms, context: RequestContext) -> EndpointReply[SmsView]:
+    """Send a text to a phone, once for each reference."""
+    created = services().sms.create(request, context)
+    if created.replayed:
+        return EndpointReply(created.message, 200, "Message already queued", {"Idempotent-Replayed": "true"})
+    return EndpointReply(created.message, headers={"Location": f"/api/messages/{created.message.message_id}"})
+
+
+@messages.call(
+    "GET",
+    "/api/messages",
+    needs="messages:read",
+    query=ListMessagesQuery,
+    makes=ListSms,
+    message="Messages",
+)
+def list_messages(request: ListSms, context: RequestContext) -> Page[SmsView]:
+    """The client's messages, newest first."""
+    return services().sms.list(request, context)
+
+
+@messages.call(
+    "GET",
+    "/api/messages/<message_id>",
+    needs="messages:read",
+    makes=NameSms,
+    refuses=(Code.NOT_FOUND,),
+    message="Message",
+)
+def get_message(request: NameSms, context: RequestContext) -> SmsView:
+    """One message, and whether it was delivered."""
+    return services().sms.get(request, context)
+
+
+@client_settings.call("GET", "/api/clients/settings", needs="settings:read", message="Settings")
+def get_client_settings(context: RequestContext) -> ClientSettings:
+    """What the client has set for itself."""
+    return services().receipts.get(context)
+
+
+@client_settings.call(
+    "PATCH",
+    "/api/clients/settings",
+    needs="settings:write",
+    takes=UpdateClientSettingsBody,
+    makes=UpdateClientSettings,
+    names_fault=True,
+    message="Settings updated successfully",
+)
+def update_client_settings(request: UpdateClientSettings, context: RequestContext) -> ClientSettings:
+    """Change the texts of receipts."""
+    return services().receipts.update(request, context)

@@ -1,0 +1,79 @@
+"""`incoming`: payments that payers made by themselves and that fit no payment code."""
+
+from __future__ import annotations
+
+import click
+
+from ussd_server.cli import open_services, show, with_json
+from ussd_server.context import operator_context
+from ussd_server.services.incoming.messages import AssignIncoming, IncomingView, ListIncoming, ReturnIncoming
+from ussd_server.values import iso_milliseconds, written_amount
+
+_PAGE = 100
+_id = click.argument("incoming_id", metavar="ID")
+_by = click.option("--by", required=True, help="Your name.")
+_second = click.option("--and", "second", required=True, help="The name of a second person.")
+
+
+@click.group()
+def incoming() -> None:
+    """Payments that payers made by themselves and that fit no payment code, amount or client.
+
+    \b
+    ussd-server incoming list
+    ussd-server incoming assign ID SCH1042 --by 'Mary Akello' --and 'John Okot'
+    """
+
+
+@incoming.command(name="list")
+@click.option("--all", "shows_all", is_flag=True, help="Show every payment, not only the newest 100.")
+@with_json
+def list_(shows_all: bool, as_json: bool) -> None:
+    """Show held payments, newest first, each with up to three codes that the payer may have meant."""
+    with open_services() as services:
+        page = services.held_payments.list(ListIncoming(_PAGE), operator_context())
+        found = list(page.items)
+        while page.next_cursor and shows_all:
+            page = services.held_payments.list(ListIncoming(_PAGE, page.next_cursor), operator_context())
+            found += page.items
+    lines = [_line(each) for each in found]
+    if page.next_cursor:
+        lines.append("There are more; --all shows them.")
+    show(found, "\n".join(lines) or "No payment is held.", as_json=as_json)
+
+
+@incoming.command()
+@_id
+@click.argument("code")
+@_by
+@_second
+@with_json
+def assign(incoming_id: str, code: str, by: str, second: str, as_json: bool) -> None:
+    """Book a held payment under CODE, whatever amount and time the code says. Two people must agree."""
+    with open_services() as services:
+        booked = services.held_payments.assign(AssignIncoming(incoming_id, code, by, second), operator_context())
+    show(booked, f"{written_amount(booked.amount_cents)} is booked as {booked.transaction_id}.", as_json=as_json)
+
+
+@incoming.command(name="return")
+@_id
+@click.option("--reason", required=True, help="Why it is given back.")
+@_by
+@_second
+@with_json
+def return_(incoming_id: str, reason: str, by: str, second: str, as_json: bool) -> None:
+    """Mark a held payment for return. Give it back at the provider; this service sends nothing."""
+    with open_services() as services:
+        request = ReturnIncoming(incoming_id, reason, by, second)
+        marked = services.held_payments.mark_returned(request, operator_context())
+    show(marked, f"{written_amount(marked.amount_cents)} is marked for return.", as_json=as_json)
+
+
+def _line(each: IncomingView) -> str:
+    typed = f"code {each.code!r}" if each.code is not None else "no code"
+    suggested = f"  perhaps {', '.join(each.suggestions)}" if each.suggestions else ""
+    return (
+        f"{each.incoming_id}  {iso_milliseconds(each.received_at)}  {each.provider} {each.provider_transaction_id}  "
+        f"{written_amount(each.amount_cents)} from {each.phone_number or 'an unknown payer'}, {typed}: "
+        f"{each.held_because}{suggested}"
+    )

@@ -1,0 +1,54 @@
+"""`months`: archives of the payments of a month."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from ussd_server.cli import open_services, show, with_json
+from ussd_server.cli.progress import progress
+from ussd_server.services.operations.months import export_month, verify_month
+
+
+@click.group()
+def months() -> None:
+    """Export the payments of a month, and verify such an archive.
+
+    \b
+    ussd-server months export 2026-10 archive
+    ussd-server months verify archive/2026-10
+    """
+
+
+@months.command()
+@click.argument("month")
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@with_json
+def export(month: str, folder: Path, as_json: bool) -> None:
+    """Write the payments of MONTH (UTC) to a folder of its name in FOLDER: four CSV files and SHA256SUMS.
+
+    The files have transactions, status histories, transfers and events, as they are now. They are for programs: a
+    spreadsheet may take a description for a formula.
+    """
+    with open_services() as services, progress("rows") as show_rows:
+        rows = export_month(month, folder, services.clock.now(), show_rows)
+    place = folder / month
+    show({"folder": str(place), "rows": rows}, f"Wrote {place}: {_counts(rows)}.", as_json=as_json)
+
+
+@months.command()
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False, exists=True))
+@with_json
+def verify(folder: Path, as_json: bool) -> None:
+    """Verify the archive of a month in FOLDER: each file's checksum, and that its rows are of the month.
+
+    Needs no database. `sha256sum -c SHA256SUMS` compares the checksums too.
+    """
+    rows = verify_month(folder.resolve())
+    show({"folder": str(folder), "rows": rows}, f"{folder} is as it was exported: {_counts(rows)}.", as_json=as_json)
+
+
+def _counts(rows: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in rows.items())

@@ -1,0 +1,161 @@
+"""Payment codes: with which payers pay the client by themselves, each with a sheet to print."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import segno
+from flask import Response, flash, redirect, render_template, request, url_for
+
+from ussd_server.api.requests import services
+from ussd_server.console import forms
+from ussd_server.console.blueprint import console
+from ussd_server.console.tables import Column, DataTable, show_table
+from ussd_server.context import RequestContext
+from ussd_server.languages import gettext
+from ussd_server.services.incoming.messages import (
+    ListPaymentCodes,
+    NamePaymentCode,
+    PaymentCodeView,
+    PutPaymentCode,
+)
+from ussd_server.status import Code, ServiceError
+from ussd_server.values import KAMPALA, written_amount
+
+
+def amounts_of(code: PaymentCodeView) -> str:
+    """The amounts that a code takes, in words."""
+    if code.amount_cents is not None:
+        return written_amount(code.amount_cents)
+    least, most = code.min_amount_cents, code.max_amount_cents
+    bounds = []
+    if least:
+        bounds.append(gettext("at least %(amount)s", amount=written_amount(least)))
+    if most:
+        bounds.append(gettext("at most %(amount)s", amount=written_amount(most)))
+    return ", ".join(bounds) or gettext("any amount")
+
+
+def state_of(code: PaymentCodeView) -> str:
+    """Whether a code takes payments now, as a status."""
+    if code.single_use and code.used_at:
+        return "used"
+    return "expired" if code.expires_at and code.expires_at <= services().clock.now() else "active"
+
+
+_COLUMNS = (
+    Column("code", "Code", "code", link=lambda code: url_for("console.show_payment_code", code=code.code)),
+    Column("description", "For"),
+    Column("amounts", "Takes", value=amounts_of),
+    Column("account", "Credits", "word"),
+    Column("state", "State", "status", value=state_of),
+    Column("expires_at", "Expires", "moment", missing="never"),
+    Column("used_at", "First paid", "moment", missing="not yet"),
+    Column("created_at", "Created", "moment", where="files"),
+)
+
+
+@console.page("GET", "/payment-codes", needs="collection:read")
+def list_payment_codes(context: RequestContext) -> Response:
+    """The client's payment codes, newest first."""
+    page = services().payment_codes.list(ListPaymentCodes(cursor=request.args.get("cursor")), context)
+    prefix = services().payment_codes.prefix(context)
+    table = DataTable(
+        "Payment codes, newest first",
+        _COLUMNS,
+        page.items,
+        page.next_cursor,
+        empty_title="No payment code yet",
+        empty_text=gettext("Codes begin with %(prefix)s. Payers type one as the reason of a payment.", prefix=prefix)
+        if prefix
+        else "The operator first gives your codes the letters with which they begin.",
+    )
+    return show_table("console/payment_codes/list.html", table, prefix=prefix)
+
+
+@console.page("GET", "/payment-codes/new", needs="collection:write")
+def new_payment_code(context: RequestContext) -> str:
+    """The form of a new code."""
+    return _form({"code": services().payment_codes.prefix(context) or ""})
+
+
+@console.page("POST", "/payment-codes/new", needs="collection:write")
+def create_payment_code(context: RequestContext) -> Any:
+    """Create a code."""
+    return _save(request.form.get("code", ""), context, is_new=True)
+
+
+@console.page("GET", "/payment-codes/<code>", needs="collection:read")
+def show_payment_code(context: RequestContext, code: str) -> str:
+    """The sheet of a code, to print and to hang up."""
+    shown = services().payment_codes.get(NamePaymentCode(code), context)
+    qr_code = segno.make(shown.code, micro=False).svg_data_uri(scale=8, border=4, light="white")
+    return render_template(
+        "console/payment_codes/code.html", code=shown, qr_code=qr_code, amounts=amounts_of(shown), state=state_of(shown)
+    )
+
+
+@console.page("GET", "/payment-codes/<code>/edit", needs="collection:write")
+def edit_payment_code(context: RequestContext, code: str) -> str:
+    """The form with what a code says."""
+    shown = services().payment_codes.get(NamePaymentCode(code), context)
+    amounts = {
+        name: f"{cents / 100:g}" if cents % 100 == 0 else f"{cents / 100:.2f}"
+        for name in ("amount", "min_amount", "max_amount")
+        if (cents := getattr(shown, f"{name}_cents")) is not None
+    }
+    expires_at = f"{shown.expires_at.astimezone(KAMPALA):%Y-%m-%dT%H:%M}" if shown.expires_at else ""
+    given = {"description": shown.description, "account": shown.account, "expires_at": expires_at, **amounts}
+    return _form(given | {"single_use": "yes" if shown.single_use else ""}, shown.code)
+
+
+@console.page("POST", "/payment-codes/<code>/edit", needs="collection:write")
+def change_payment_code(context: RequestContext, code: str) -> Any:
+    """Replace what a code says."""
+    services().payment_codes.get(NamePaymentCode(code), context)
+    return _save(code, context)
+
+
+@console.page("POST", "/payment-codes/<code>/delete", needs="collection:write")
+def delete_payment_code(context: RequestContext, code: str) -> Any:
+    """Remove a code."""
+    services().payment_codes.delete(NamePaymentCode(code), context)
+    flash("The code is deleted. What comes with it from now on is held for the operator.", "good")
+    return redirect(url_for("console.list_payment_codes"), 303)
+
+
+def _save(code: str, context: RequestContext, *, is_new: bool = False) -> Any:
+    try:
+        saved = services().payment_codes.put(_typed(code), context)
+    except ServiceError as error:
+        if error.code.http_status != Code.INVALID_REQUEST.http_status:
+            raise
+        page = _form(request.form.to_dict(), None if is_new else code, error)
+        return Response(page, status=error.code.http_status)
+    flash("The code is saved. Print its sheet, or tell payers to type it.", "good")
+    return redirect(url_for("console.show_payment_code", code=saved.code), 303)
+
+
+def _typed(code: str) -> PutPaymentCode:
+    given = request.form
+    description = " ".join(given.get("description", "").split())
+    if not 0 < len(description) <= 100 or not description.isprintable():
+        raise ServiceError(Code.INVALID_REQUEST, "Say in at most 100 characters what is paid with the code.")
+    account = given.get("account", "").strip()
+    number = forms.phone_number(account)
+    if account not in ("", "main") and not str(number).startswith("+256"):
+        raise ServiceError(Code.INVALID_REQUEST, "The account is main, or the phone number of a subscriber.")
+    return PutPaymentCode(
+        code,
+        description,
+        "main" if account in ("", "main") else str(number),
+        forms.cents(given.get("amount", "")),
+        forms.cents(given.get("min_amount", "")),
+        forms.cents(given.get("max_amount", "")),
+        forms.local_moment(given.get("expires_at", "")),
+        single_use=given.get("single_use") == "yes",
+    )
+
+
+def _form(given: dict[str, str], code: str | None = None, error: ServiceError | None = None) -> str:
+    return render_template("console/payment_codes/edit.html", given=given, code=code, error=error)

@@ -1,0 +1,104 @@
+"""Messages (SMS): listed, one with its delivery, and the texts of receipts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from flask import Response, flash, redirect, render_template, request, url_for
+from marshmallow import ValidationError
+
+from schemas.messages import Receipts
+from ussd_server.api.requests import services
+from ussd_server.console import forms
+from ussd_server.console.blueprint import console
+from ussd_server.console.links import link_to
+from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
+from ussd_server.context import RequestContext
+from ussd_server.services.sms.messages import ListSms, NameSms, SmsStatus, UpdateClientSettings
+from ussd_server.status import Code, ServiceError
+
+_RECEIPTS = {
+    "collection": "Collections: to the payer",
+    "disbursement": "Disbursements: to the payee",
+    "refund": "Refunds: to the payer",
+    "transfer": "Transfers: to whose account is debited",
+}
+_COLUMNS = (
+    Column("created_at", "When", "moment", link=lambda message: link_to("message", message.message_id)),
+    Column("phone_number", "Phone number", "code"),
+    Column("text", "Text"),
+    Column("parts", "Parts", "number"),
+    Column("status", "Status", "status", value=lambda message: message.status.value),
+    Column("failure", "Why it failed", value=lambda message: message.failure.message if message.failure else ""),
+    Column("reference", "Reference", "reference", where="files"),
+    Column("transaction_id", "Payment", "id", where="files"),
+    Column("completed_at", "Ended", "moment", where="files"),
+    Column("message_id", "Id", "id", where="files"),
+)
+
+
+@console.page("GET", "/messages", needs="messages:read")
+def list_messages(context: RequestContext) -> Response:
+    """The client's messages, newest first."""
+    state = TableFilter("status", "Status", {status.value: status.value for status in SmsStatus})
+    number = TableFilter("phone_number", "Phone number", placeholder="0772123456")
+    wanted = ListSms(
+        cursor=request.args.get("cursor"),
+        status=SmsStatus(state.chosen) if state.chosen else None,
+        phone_number=forms.phone_number(number.chosen) or number.chosen or None,
+    )
+    page = services().sms.list(wanted, context)
+    table = DataTable(
+        "Messages, newest first",
+        _COLUMNS,
+        page.items,
+        page.next_cursor,
+        filters=(state, number),
+        empty_title="No message yet",
+        empty_text="Messages of your programs and menus, and receipts of payments, appear here.",
+    )
+    return show_table("console/messages/list.html", table, is_on=services().sms.is_on)
+
+
+@console.page("GET", "/messages/receipts", needs="settings:read")
+def show_receipts(context: RequestContext) -> str:
+    """The texts of receipts."""
+    return _receipts_page(services().receipts.get(context).receipts)
+
+
+@console.page("POST", "/messages/receipts", needs="settings:write")
+def save_receipts(context: RequestContext) -> Any:
+    """Replace the texts of all receipts by those of the form."""
+    given = {kind: _texts_of(kind) for kind in _RECEIPTS}
+    try:
+        receipts = Receipts().deserialize(given)
+        services().receipts.update(UpdateClientSettings(receipts), context)
+    except ValidationError as fault:
+        return Response(_receipts_page(given, ServiceError(Code.INVALID_REQUEST, str(fault.messages[0]))), status=400)
+    except ServiceError as error:
+        if error.code is not Code.INVALID_REQUEST:
+            raise
+        return Response(_receipts_page(given, error), status=400)
+    flash("The texts of receipts are saved.", "good")
+    return redirect(url_for("console.show_receipts"), 303)
+
+
+@console.page("GET", "/messages/<message_id>", needs="messages:read")
+def show_message(context: RequestContext, message_id: str) -> str:
+    """One message."""
+    message = services().sms.get(NameSms(message_id), context)
+    return render_template("console/messages/message.html", message=message)
+
+
+def _texts_of(kind: str) -> dict[str, str]:
+    """The texts of a form for one type of payment by language; a row without a text is left out."""
+    languages, texts = request.form.getlist(f"{kind}.language"), request.form.getlist(f"{kind}.text")
+    rows = zip(languages, (text.replace("\r\n", "\n").strip() for text in texts), strict=False)
+    return {language.strip(): text for language, text in rows if text}
+
+
+def _receipts_page(receipts: Mapping[str, Mapping[str, str]], error: ServiceError | None = None) -> str:
+    return render_template(
+        "console/messages/receipts.html", kinds=_RECEIPTS, receipts=receipts, error=error, is_on=services().sms.is_on
+    )

@@ -1,0 +1,70 @@
+"""Money that payers send by themselves: payment codes, and what providers reported."""
+
+from __future__ import annotations
+
+from peewee import BooleanField, TextField
+
+from ussd_server.database.columns import CentsField, IdField, MomentField, Table
+
+
+class PaymentCodePrefix(Table):
+    """The letters with which the payment codes of a client begin. No prefix begins another."""
+
+    client_id = IdField(primary_key=True)
+    prefix = TextField()
+
+    class Meta:
+        table_name = "payment_code_prefixes"
+
+
+class PaymentCode(Table):
+    """A code that payers type, and the account that it credits. `code` is in upper case, without spaces and hyphens.
+
+    `used_at` is when the first payment with it was booked; a code for single use takes no other one.
+    """
+
+    id = IdField(primary_key=True)
+    client_id = IdField()
+    code = TextField()
+    description = TextField()
+    account = TextField()
+    amount_cents = CentsField(null=True)
+    min_amount_cents = CentsField(null=True)
+    max_amount_cents = CentsField(null=True)
+    expires_at = MomentField(null=True)
+    single_use = BooleanField()
+    used_at = MomentField(null=True)
+    created_at = MomentField()
+    updated_at = MomentField()
+
+    class Meta:
+        table_name = "payment_codes"
+
+
+class IncomingPayment(Table):
+    """A payment that a provider reported or its statement has; each receipt of a provider is here once.
+
+    `code` is what the payer typed, null for a line of a statement. `held_because` says why it fits nothing.
+    `difference_id` is the difference of the statement that it was made from. `decided_by` are the operators who
+    assigned it or marked it for return, `reason` is why they return it.
+    """
+
+    id = IdField(primary_key=True)
+    provider = TextField()
+    provider_transaction_id = TextField()
+    amount_cents = CentsField()
+    code = TextField(null=True)
+    phone_number = TextField(null=True)
+    name = TextField(null=True)
+    paid_at = MomentField(null=True)
+    status = TextField()
+    held_because = TextField(null=True)
+    transaction_id = IdField(null=True)
+    difference_id = IdField(null=True)
+    decided_by = TextField(null=True)
+    reason = TextField(null=True)
+    received_at = MomentField()
+    updated_at = MomentField()
+
+    class Meta:
+        table_name = "incoming_payments"

@@ -1,0 +1,1 @@
+"""Senders of messages (SMS) to phones: one adapter for each."""

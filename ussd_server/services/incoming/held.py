@@ -1,0 +1,224 @@
+"""Held payments: listed with suggestions, assigned or marked for return by two operators."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Iterator
+
+from peewee import SQL, fn
+
+from ussd_server.context import RequestContext
+from ussd_server.database.unit_of_work import for_update, unit_of_work
+from ussd_server.models.incoming import IncomingPayment, PaymentCode
+from ussd_server.models.transactions import Transaction
+from ussd_server.runtime import Runtime
+from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.incoming.booking import IncomingBook, Misfit, collection_of, find_code, takes_amount
+from ussd_server.services.incoming.codes import canonical
+from ussd_server.services.incoming.messages import (
+    AssignIncoming,
+    HoldDifference,
+    IncomingStatus,
+    IncomingView,
+    ListIncoming,
+    PaymentCodeView,
+    ReturnIncoming,
+)
+from ussd_server.services.operator_names import require_name, require_two_names
+from ussd_server.services.pages import page_of
+from ussd_server.services.reconciliation.cell_values import phone_number_in
+from ussd_server.services.reconciliation.differences import DifferenceService
+from ussd_server.services.reconciliation.messages import DifferenceView, EndDifference, Verdict
+from ussd_server.services.transactions.messages import SUCCESSFUL, Source, TransactionType
+from ussd_server.services.transactions.operators import require_two_people
+from ussd_server.status import Code, ServiceError
+from ussd_server.values import is_id, new_id
+from ussd_server.wire import Page, view_of_row
+
+_MOST_SUGGESTED = 3
+_LETTERS = string.ascii_uppercase + string.digits
+_LONGEST_CODE = 20
+_LONGEST_RECEIPT = 48
+
+
+class HeldPaymentService:
+    """Lists held payments and ends them, for operators only."""
+
+    def __init__(self, runtime: Runtime, book: IncomingBook, differences: DifferenceService) -> None:
+        self._book = book
+        self._differences = differences
+        self._clock = runtime.clock
+        self._tokens = runtime.tokens
+
+    def list(self, request: ListIncoming, context: RequestContext) -> Page[IncomingView]:
+        """A page of held payments, newest first. INVALID_REQUEST for a cursor of another list.
+
+        A payment that we requested, and whose success came after its notice, is left out.
+        """
+        context.require_operator()
+        requested = Transaction.select(SQL("1")).where(
+            Transaction.provider_transaction_id == IncomingPayment.provider_transaction_id,
+            Transaction.provider == IncomingPayment.provider,
+            Transaction.type == TransactionType.COLLECTION,
+            Transaction.status.in_(SUCCESSFUL),
+        )
+        is_held = IncomingPayment.status == IncomingStatus.HELD
+        rows = IncomingPayment.select().where(is_held, ~fn.EXISTS(requested))
+        found, cursor = page_of(rows, IncomingPayment, request.cursor, request.limit, self._tokens, may_lag=False)
+        return Page(tuple(map(_view, found)), cursor)
+
+    def show(self, incoming_id: str, context: RequestContext) -> IncomingView:
+        """One incoming payment. NOT_FOUND."""
+        context.require_operator()
+        return _view(_found(incoming_id, locked=False))
+
+    def assign(self, request: AssignIncoming, context: RequestContext) -> IncomingView:
+        """Book a held payment under a payment code, whatever amount and time the code says; the audit trail shows it.
+
+        NOT_FOUND for an unknown payment or code. INVALID_REQUEST for a payment that is not held, for a receipt that a
+        payment of ours has, and unless two different people are named.
+        """
+        context.require_operator()
+        names = require_two_names(request.by, request.second)
+        with unit_of_work():
+            row, code = _assignable(request.incoming_id, request.code)
+            row.decided_by = ", ".join(names)
+            transaction_id = self._book.book(row, code, Source.OPERATOR, context)
+            write_audit_event(
+                "transaction.assigned",
+                context,
+                row.updated_at,
+                client_id=code.client_id,
+                object_id=transaction_id,
+                reason=f"Receipt {row.provider_transaction_id}, assigned to {code.code}",
+                amount_cents=row.amount_cents,
+                phone_number=row.phone_number,
+                decided_by=row.decided_by,
+            )
+        return _view(row)
+
+    def require_assignable(
+        self, incoming_id: str, code: str, context: RequestContext
+    ) -> tuple[IncomingView, PaymentCodeView, str]:
+        """A held payment, the code that it can be booked under now, and the code's client. Raises as `assign`."""
+        context.require_operator()
+        row, found = _assignable(incoming_id, code)
+        return _view(row), view_of_row(PaymentCodeView, found), found.client_id
+
+    def mark_returned(self, request: ReturnIncoming, context: RequestContext) -> IncomingView:
+        """Mark a held payment for return: the operator gives it back at the provider, outside of this service.
+
+        NOT_FOUND, and INVALID_REQUEST for a payment that is not held, for a receipt that a payment of ours has, and
+        unless two different people are named with a reason.
+        """
+        context.require_operator()
+        names = require_two_people(request.by, request.second, request.reason)
+        with unit_of_work():
+            row = _held(request.incoming_id)
+            row.status, row.reason, row.decided_by = IncomingStatus.RETURNED, request.reason.strip(), ", ".join(names)
+            row.updated_at = self._clock.now()
+            row.save()
+            write_audit_event(
+                "incoming.returned",
+                context,
+                row.updated_at,
+                client_id=None,
+                object_id=row.id,
+                reason=row.reason,
+                amount_cents=row.amount_cents,
+                phone_number=row.phone_number,
+                decided_by=row.decided_by,
+            )
+        return _view(row)
+
+    def require_held(self, incoming_id: str, context: RequestContext) -> IncomingView:
+        """A held payment, locked. Raises NOT_FOUND, and INVALID_REQUEST for one that is not held."""
+        context.require_operator()
+        return _view(_held(incoming_id))
+
+    def hold(self, request: HoldDifference, context: RequestContext) -> IncomingView:
+        """Hold a credit of a provider's statement that is not ours, and end the review of the difference.
+
+        A receipt that the provider reported by now stays as it is. NOT_FOUND, and INVALID_REQUEST for a difference
+        that is no such credit, that has no receipt or that has ended.
+        """
+        context.require_operator()
+        by, now = require_name(request.by), self._clock.now()
+        with unit_of_work():
+            difference = self._differences.show(request.difference_id, context)
+            receipt, amount_cents = _credit_of(difference)
+            same = (IncomingPayment.provider == difference.provider) & (
+                IncomingPayment.provider_transaction_id == receipt
+            )
+            if not IncomingPayment.select().where(same).exists():
+                IncomingPayment.insert(
+                    id=new_id(now),
+                    provider=difference.provider,
+                    provider_transaction_id=receipt,
+                    amount_cents=amount_cents,
+                    phone_number=phone_number_in(difference.party or ""),
+                    status=IncomingStatus.HELD,
+                    held_because=f"The provider did not report it; it is a line of {difference.file_name}"[:200],
+                    difference_id=difference.difference_id,
+                    received_at=now,
+                    updated_at=now,
+                ).on_conflict_ignore().execute()
+            row = IncomingPayment.get(same)
+            self._differences.end(EndDifference(difference.difference_id, f"Incoming payment {row.id}", by), context)
+        return _view(row)
+
+
+def _credit_of(difference: DifferenceView) -> tuple[str, int]:
+    """The receipt and the cents of a credit that is not ours. INVALID_REQUEST for any other difference."""
+    receipt, cents = difference.provider_id, difference.theirs
+    is_credit = difference.verdict is Verdict.NOT_OURS and isinstance(cents, int) and cents > 0
+    if not is_credit or difference.transaction_id is not None or not receipt or len(receipt) > _LONGEST_RECEIPT:
+        raise ServiceError(Code.INVALID_REQUEST, "Only a credit with a receipt that is not ours can be held")
+    assert isinstance(cents, int)
+    return receipt, cents
+
+
+def _found(incoming_id: str, *, locked: bool) -> IncomingPayment:
+    rows = IncomingPayment.select().where(IncomingPayment.id == incoming_id)
+    row: IncomingPayment | None = (for_update(rows) if locked else rows).first() if is_id(incoming_id) else None
+    if row is None:
+        raise ServiceError(Code.NOT_FOUND, "Incoming payment not found")
+    return row
+
+
+def _held(incoming_id: str) -> IncomingPayment:
+    row = _found(incoming_id, locked=True)
+    if row.status != IncomingStatus.HELD:
+        raise ServiceError(Code.INVALID_REQUEST, f"The payment is {row.status}, no longer held")
+    if (ours := collection_of(row)) is not None:
+        raise ServiceError(Code.INVALID_REQUEST, f"{Misfit.OWN_RECEIPT}: transaction {ours.id}")
+    return row
+
+
+def _assignable(incoming_id: str, typed: str) -> tuple[IncomingPayment, PaymentCode]:
+    row = _held(incoming_id)
+    code = find_code(typed, locked=True)
+    if code is None:
+        raise ServiceError(Code.NOT_FOUND, "Payment code not found")
+    return row, code
+
+
+def _suggestions(row: IncomingPayment) -> tuple[str, ...]:
+    """Up to three codes: the one that was typed, and those with one other letter; first those that take the amount."""
+    typed = canonical(row.code or "")
+    if not 1 < len(typed) <= _LONGEST_CODE:
+        return ()
+    found = PaymentCode.select().where(PaymentCode.code.in_([typed, *_with_another_letter(typed)]))
+    ordered = sorted(found, key=lambda code: (code.code != typed, not takes_amount(code, row.amount_cents), code.code))
+    return tuple(code.code for code in ordered[:_MOST_SUGGESTED])
+
+
+def _with_another_letter(typed: str) -> Iterator[str]:
+    for place in range(len(typed)):
+        for letter in _LETTERS:
+            yield f"{typed[:place]}{letter}{typed[place + 1 :]}"
+
+
+def _view(row: IncomingPayment) -> IncomingView:
+    suggestions = _suggestions(row) if row.status == IncomingStatus.HELD else ()
+    return view_of_row(IncomingView, row, incoming_id=row.id, suggestions=suggestions)

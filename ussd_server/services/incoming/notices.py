@@ -1,0 +1,155 @@
+"""What providers ask and report about payments that payers make by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from ussd_server.context import RequestContext
+from ussd_server.database.unit_of_work import for_update, unit_of_work
+from ussd_server.models.clients import Client
+from ussd_server.models.incoming import IncomingPayment
+from ussd_server.outbound.signature import is_signed
+from ussd_server.runtime import Runtime
+from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.incoming.booking import (
+    IncomingBook,
+    Misfit,
+    collection_of,
+    find_code,
+    misfit_of,
+    written_misfit,
+)
+from ussd_server.services.incoming.messages import (
+    CheckPayment,
+    IncomingPaths,
+    IncomingStatus,
+    NotifiedPayment,
+    NotifyPayment,
+    PaymentCheck,
+)
+from ussd_server.services.mail.messages import MailKind
+from ussd_server.services.mail.outbox import notify_operators
+from ussd_server.services.transactions.messages import SUCCESSFUL, Source
+from ussd_server.status import Code, ServiceError
+from ussd_server.values import kampala_day, new_id, written_amount
+
+
+class NoticeService:
+    """Answers checks, and books what providers report: each receipt once, whatever is repeated."""
+
+    def __init__(self, runtime: Runtime, book: IncomingBook) -> None:
+        self._book = book
+        self._clock = runtime.clock
+        self._providers = runtime.providers
+        self._tokens = runtime.tokens
+
+    def paths(self, context: RequestContext) -> list[IncomingPaths]:
+        """The path and the signing secret of every provider that is switched on, for the operator to register there."""
+        context.require_operator()
+        return [
+            IncomingPaths(
+                each.name,
+                self._tokens.incoming_path(each.name),
+                self._tokens.incoming_signing_secrets(each.name)[-1],
+            )
+            for each in self._providers
+        ]
+
+    def require_path(self, provider: str, secret: str) -> None:
+        """Raise NOT_FOUND for an unknown path."""
+        if self._providers.get(provider) is None or not self._tokens.is_incoming_secret(provider, secret):
+            raise ServiceError(Code.NOT_FOUND, "Not found")
+
+    def require_signature(self, provider: str, headers: Mapping[str, str], body: bytes) -> None:
+        """Raise INVALID_CREDENTIALS unless the provider signed a notice within five minutes."""
+        if not is_signed(headers, body, self._tokens.incoming_signing_secrets(provider), self._clock.now()):
+            raise ServiceError(Code.INVALID_CREDENTIALS, "The signature is wrong, missing or older than five minutes")
+
+    def check(self, request: CheckPayment) -> PaymentCheck:
+        """Whether a payment would be taken, and who is paid."""
+        code = find_code(request.code)
+        misfit = misfit_of(code, request.amount_cents, self._clock.now())
+        if code is None or misfit is not None:
+            return PaymentCheck(False, None, f"{written_misfit(misfit or Misfit.UNKNOWN_CODE, code)}.")
+        return PaymentCheck(True, Client.get_by_id(code.client_id).name, code.description)
+
+    def notify(self, request: NotifyPayment, context: RequestContext) -> NotifiedPayment:
+        """Book a payment under its code, or hold it for the operators; a repeat changes nothing.
+
+        A repeat books what is still held, if it fits by now. SERVICE_UNAVAILABLE while the operator holds new money.
+        """
+        now = self._clock.now()
+        with unit_of_work():
+            row, is_new = _locked(request, now)
+            if row.status == IncomingStatus.HELD:
+                self._decide(row, request, context, now)
+                if is_new and row.status == IncomingStatus.HELD:
+                    _report_held(row, context, now)
+        is_booked = row.status == IncomingStatus.BOOKED
+        return NotifiedPayment(row.transaction_id, IncomingStatus.BOOKED if is_booked else IncomingStatus.HELD)
+
+    def _decide(self, row: IncomingPayment, request: NotifyPayment, context: RequestContext, now: datetime) -> None:
+        """Book the payment if it fits, else say why it is held."""
+        ours = collection_of(row)
+        if row.amount_cents != request.amount_cents:
+            why: str = Misfit.OTHER_NOTICE
+        elif ours is not None and ours.status in SUCCESSFUL and ours.amount_cents == row.amount_cents:
+            # The provider reports also what was asked for here.
+            self._book.mark_booked(row, ours.id)
+            return
+        elif ours is not None:
+            why = Misfit.OWN_RECEIPT
+        else:
+            row.code, row.phone_number, row.name = request.code, request.phone_number, request.name
+            row.paid_at = request.at
+            code = find_code(request.code, locked=True)
+            misfit = misfit_of(code, row.amount_cents, now)
+            if code is not None and misfit is None:
+                self._book.book(row, code, Source.CALLBACK, context)
+                return
+            why = written_misfit(misfit or Misfit.UNKNOWN_CODE, code)
+        row.held_because = why
+        row.updated_at = now
+        row.save()
+
+
+def _locked(request: NotifyPayment, now: datetime) -> tuple[IncomingPayment, bool]:
+    """The row of a receipt, locked, and whether it was made now."""
+    same = IncomingPayment.select().where(
+        IncomingPayment.provider == request.provider,
+        IncomingPayment.provider_transaction_id == request.provider_transaction_id,
+    )
+    row = for_update(same).first()
+    if row is not None:
+        return row, False
+    made_id = new_id(now)
+    IncomingPayment.insert(
+        id=made_id,
+        provider=request.provider,
+        provider_transaction_id=request.provider_transaction_id,
+        amount_cents=request.amount_cents,
+        status=IncomingStatus.HELD,
+        received_at=now,
+        updated_at=now,
+    ).on_conflict_ignore().execute()
+    row = for_update(same).get()
+    return row, row.id == made_id
+
+
+def _report_held(row: IncomingPayment, context: RequestContext, now: datetime) -> None:
+    """Add a held payment to the operators' audit trail, and write them a mail, one a day."""
+    write_audit_event(
+        "incoming.held",
+        context,
+        now,
+        client_id=None,
+        object_id=row.id,
+        reason=row.held_because,
+        amount_cents=row.amount_cents,
+        phone_number=row.phone_number,
+        is_automatic=True,
+    )
+    about = {"provider": row.provider, "amount": written_amount(row.amount_cents), "reason": row.held_because}
+    about["page"] = "/console/operator/incoming"
+    notify_operators(MailKind.INCOMING_HELD, about, now, occasion=f"incoming-held/{kampala_day(now)}")

@@ -1,0 +1,136 @@
+"""Receipts: messages to subscribers about payments that succeeded, in texts of the client."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from ussd_server.context import RequestContext
+from ussd_server.database.unit_of_work import unit_of_work
+from ussd_server.menus.document.expressions import ExpressionError, Name
+from ussd_server.menus.document.templates import Template, compile_template
+from ussd_server.menus.text.gsm7 import transliterate
+from ussd_server.menus.text.sms import sms_parts
+from ussd_server.models.ledger import Account
+from ussd_server.models.sms import Receipt
+from ussd_server.models.transactions import Transaction
+from ussd_server.models.ussd import SubscriberLanguage
+from ussd_server.runtime import Runtime
+from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.sms.messages import ClientSettings, UpdateClientSettings
+from ussd_server.services.sms.outbox import is_sms_on, queue_sms
+from ussd_server.status import Code, ServiceError
+
+MOST_PARTS = 3
+_MAY_NOT = "Insufficient permissions"
+_DEFAULT_LANGUAGE = "en"
+_WRITTEN_SLOT = re.compile(r"\{\{\s*(?=[a-z])")
+# The values of a receipt at their widest. As in menus, two characters are kept in reserve for the ends of parts.
+_WIDEST = {
+    Name("vars", "amount"): "999999.99",
+    Name("vars", "balance"): "99999999999.99",
+    Name("vars", "reference"): "W" * 64,
+}
+_RESERVE = "  "
+
+
+class ReceiptService:
+    """Shows and changes the texts of a client's receipts."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._clock = runtime.clock
+
+    def get(self, context: RequestContext) -> ClientSettings:
+        """The settings of the calling client."""
+        context.require("settings:read", _MAY_NOT)
+        return _settings_of(context.client_id)
+
+    def update(self, request: UpdateClientSettings, context: RequestContext) -> ClientSettings:
+        """Replace the texts of the types that are named; a type without texts gets no receipts any more.
+
+        Raises INVALID_REQUEST for a text that cannot be read or could take more than three parts.
+        """
+        context.require("settings:write", _MAY_NOT)
+        for kind, texts in request.receipts.items():
+            for language, text in texts.items():
+                _check(f"receipts.{kind}.{language}", text)
+        now = self._clock.now()
+        with unit_of_work():
+            for kind, texts in request.receipts.items():
+                if texts:
+                    written = Receipt.insert(client_id=context.client_id, type=kind, texts=dict(texts))
+                    whose = [Receipt.client_id, Receipt.type]
+                    written.on_conflict(conflict_target=whose, update={"texts": dict(texts)}).execute()
+                else:
+                    Receipt.delete().where(Receipt.client_id == context.client_id, Receipt.type == kind).execute()
+            write_audit_event("receipts.changed", context, now, client_id=context.client_id)
+        return _settings_of(context.client_id)
+
+
+def queue_receipt(row: Transaction) -> None:
+    """Write the receipt of a payment that succeeded, once. Call in the unit of work of its success."""
+    if not is_sms_on() or row.phone_number is None:
+        return
+    receipt = Receipt.get_or_none(Receipt.client_id == row.client_id, Receipt.type == row.type)
+    if receipt is None:
+        return
+    whose = {"client_id": row.client_id, "phone_number": row.phone_number}
+    language = SubscriberLanguage.get_or_none(**whose)
+    own = Account.get_or_none(client_id=row.client_id, name=row.phone_number)
+    values = {
+        "amount": _written(row.amount_cents),
+        "balance": _written(own.balance_cents - own.reserved_cents if own else 0),
+        "reference": row.reference,
+    }
+    template = _compiled(_text_for(receipt.texts, language.language if language else None))
+    text = transliterate(template.shown({"vars": values}))
+    queue_sms(row.client_id, row.phone_number, text, f"receipt/{row.id}", row.completed_at, transaction_id=row.id)
+
+
+@contextmanager
+def with_receipt(row: Transaction) -> Iterator[None]:
+    """A unit of work that creates a transaction whose money moves at once, and ends with its receipt."""
+    with unit_of_work():
+        yield
+        queue_receipt(row)
+
+
+def has_receipts(client_id: str, kind: str) -> bool:
+    """Whether payments of a type have receipts."""
+    return is_sms_on() and Receipt.select().where(Receipt.client_id == client_id, Receipt.type == kind).exists()
+
+
+def _settings_of(client_id: str) -> ClientSettings:
+    rows = Receipt.select().where(Receipt.client_id == client_id).order_by(Receipt.type)
+    return ClientSettings({row.type: row.texts for row in rows})
+
+
+def _text_for(texts: Mapping[str, str], language: str | None) -> str:
+    """The text in the language that the subscriber chose last, else in English, else the first."""
+    return texts.get(language or "") or texts.get(_DEFAULT_LANGUAGE) or next(iter(texts.values()))
+
+
+def _compiled(text: str) -> Template:
+    """The template of a text. Its slots are those of menus, without the scope."""
+    return compile_template(_WRITTEN_SLOT.sub("{{vars.", text), _WIDEST)
+
+
+def _check(place: str, text: str) -> None:
+    try:
+        template = _compiled(text)
+    except ExpressionError:
+        template = None
+    if template is None or not template.names <= _WIDEST.keys():
+        slots = "{{amount|ugx}}, {{balance|ugx}} and {{reference}}"
+        raise ServiceError(Code.INVALID_REQUEST, f"{place}: Shows values by {slots} alone.")
+    parts = sms_parts(transliterate(template.widest) + _RESERVE)
+    if parts > MOST_PARTS:
+        raise ServiceError(
+            Code.INVALID_REQUEST, f"{place}: Could take {parts} parts; a receipt has at most {MOST_PARTS}."
+        )
+
+
+def _written(cents: int) -> str:
+    whole, rest = divmod(cents, 100)
+    return f"{whole}.{rest:02}" if rest else str(whole)

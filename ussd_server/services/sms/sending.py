@@ -1,0 +1,121 @@
+"""Sending of messages by the background worker.
+
+A message is claimed with a lease, marked as asked, sent outside every database transaction, and concluded in one. A
+message that may have reached the sender is never sent again: its recipient must not get it twice.
+"""
+
+from __future__ import annotations
+
+import random
+from datetime import datetime, timedelta
+
+from peewee import fn
+
+from ussd_server.database.unit_of_work import release_connection, unit_of_work
+from ussd_server.logs import Logger, now_about
+from ussd_server.models.clients import Client
+from ussd_server.models.sms import Sms
+from ussd_server.runtime import Runtime
+from ussd_server.senders.messages import Sender, SendOutcome, SendResult, SmsFailure
+from ussd_server.services.leases import end_lease, is_due, still_leased
+from ussd_server.services.sms.messages import SmsStatus
+
+log = Logger(__name__)
+
+THREADS = 4
+_TIMEOUT_SECONDS = 20.0
+_LEASE_SECONDS = 60
+_DELAYS_SECONDS = (5, 30, 120, 600)
+_PATIENCE = timedelta(hours=6)
+
+_STATUSES = {
+    SendOutcome.SENT: SmsStatus.SENT,
+    SendOutcome.DELIVERED: SmsStatus.DELIVERED,
+    SendOutcome.FAILED: SmsStatus.FAILED,
+    SendOutcome.UNKNOWN: SmsStatus.UNKNOWN,
+}
+
+
+class SmsSending:
+    """Sends messages that are due. Any number of processes may share the work."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        """Without a sender nothing is claimed."""
+        self._sender: Sender | None = runtime.sms_sender
+        self._clock = runtime.clock
+        self._leases = runtime.leases
+        self._at_kill_point = runtime.at_kill_point
+
+    def claim(self, limit: int) -> list[str]:
+        """Lease up to `limit` messages that are due to this caller; give their ids.
+
+        The clients with due messages share the places, so that the many messages of one delay no other.
+        """
+        if self._sender is None or not limit:
+            return []
+        due = is_due(Sms, self._clock.now())
+        waiting = Client.select(Client.id).where(fn.EXISTS(Sms.select(Sms.id).where(Sms.client_id == Client.id, due)))
+        clients = [row.id for row in waiting]
+        random.shuffle(clients)
+        chosen: list[str] = []
+        for place, client_id in enumerate(clients[:limit]):
+            share = -(-(limit - len(chosen)) // (len(clients) - place))
+            oldest = Sms.select(Sms.id).where(Sms.client_id == client_id, due).order_by(Sms.due_at).limit(share)
+            chosen += [row.id for row in self._leases.claim(oldest, _LEASE_SECONDS)]
+        return chosen
+
+    def send(self, message_id: str) -> None:
+        """Send one claimed message and store the result."""
+        row = Sms.get_or_none(Sms.id == message_id)
+        if row is None or row.lease_token is None or self._sender is None:
+            return
+        now_about(message_id=row.id)
+        if row.asked_at is not None:
+            # A worker ended between the call and its result.
+            self._conclude(row, SendResult(SendOutcome.UNKNOWN))
+            return
+        if not self._mark_asked(row):
+            return
+        release_connection()
+        result = self._sender.send(row.phone_number, row.text, _TIMEOUT_SECONDS)
+        self._at_kill_point("sms.sent")
+        self._conclude(row, result)
+
+    def _mark_asked(self, claimed: Sms) -> bool:
+        """Store that the message may leave from now on; False when the lease has ended."""
+        with unit_of_work():
+            row = still_leased(claimed)
+            if row is not None:
+                row.asked_at = self._clock.now()
+                row.save(only=[Sms.asked_at])
+        return row is not None
+
+    def _conclude(self, sent: Sms, result: SendResult) -> None:
+        now = self._clock.now()
+        with unit_of_work():
+            row = still_leased(sent)
+            if row is None:
+                return
+            row.attempts += 1
+            end_lease(row)
+            if result.outcome is SendOutcome.NOT_SENT:
+                _try_again(row, now)
+            else:
+                row.status, row.due_at = _STATUSES[result.outcome], None
+                row.failure_code, row.sender_message_id = result.failure, result.sender_message_id
+                row.completed_at = None if result.outcome is SendOutcome.SENT else now
+            row.save()
+        is_odd = result.outcome in (SendOutcome.NOT_SENT, SendOutcome.UNKNOWN)
+        write = log.warning if is_odd or result.failure is SmsFailure.SENDER_REFUSED else log.info
+        write("a message was sent", outcome=result.outcome.value, why=result.failure, code=result.reason)
+
+
+def _try_again(row: Sms, now: datetime) -> None:
+    """Make a message due later that certainly did not leave, or give it up six hours after its creation."""
+    row.asked_at = None
+    next_at = now + timedelta(seconds=_DELAYS_SECONDS[min(row.attempts, len(_DELAYS_SECONDS)) - 1])
+    if next_at <= row.created_at + _PATIENCE:
+        row.due_at = next_at
+    else:
+        row.status, row.failure_code = SmsStatus.FAILED, SmsFailure.SENDER_AWAY
+        row.due_at, row.completed_at = None, now
