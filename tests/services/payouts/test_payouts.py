@@ -257,6 +257,12 @@ def test_names_are_looked_up_once_a_day_after_the_draft_is_kept(
     assert code_of(lambda: desk.payouts.name_matches(NamePayout(draft.payout_id), blind)) is Code.INSUFFICIENT_SCOPE
 
 
+def test_the_rows_to_correct_are_those_of_one_payout(desk: PayoutDesk) -> None:
+    drafts = [desk.draft(row("a"), row("b", amount=0), reference=reference) for reference in ("P1", "P2")]
+    found = [desk.payouts.invalid_rows(NamePayout(draft.payout_id), desk.maker) for draft in drafts]
+    assert [len(rows) for rows in found] == [1, 1]
+
+
 def test_a_payout_is_found_by_its_names_by_callers_that_may_read_payouts(desk: PayoutDesk, services: Services) -> None:
     draft = desk.draft(row(), reference="Salaries May")
     for grants, hits in (("payouts:read", [("payout", draft.payout_id)]), ("transactions:*", [])):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from peewee import IntegrityError
 
@@ -32,6 +34,14 @@ def made(services: Services, context: RequestContext, *args: object, **kwargs: o
 
 def changes_of(view: TransactionView) -> list[tuple[str, str]]:
     return [(change.status.value, change.source.value) for change in view.events]
+
+
+def test_transactions_are_listed_for_callers_that_may_read_them(services: Services) -> None:
+    context = a_client()
+    may_collect = replace(context, caller=replace(context.caller, grants=frozenset({"collection:*"})))
+    with pytest.raises(ServiceError) as refused:
+        services.transactions.list(ListTransactions(), may_collect)
+    assert refused.value.code is Code.INSUFFICIENT_SCOPE
 
 
 def test_a_collection_is_created_then_asked_then_paid_into_the_main_account(
