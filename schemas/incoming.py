@@ -7,6 +7,9 @@ from schemas.fields import Amount, AnySum, Flag, PhoneNumber, Text, Timestamp
 from schemas.shared import PAGE_CURSOR, PAGE_LIMIT
 
 _LONGEST_TYPED = 160
+_TYPED = Text(
+    required=True, shortest=0, longest=_LONGEST_TYPED, metadata={"description": "What the payer typed as the reason."}
+)
 
 
 class PutPaymentCodeBody(Body):
@@ -49,17 +52,21 @@ class ListPaymentCodesQuery(Query):
 class CheckPaymentBody(Body):
     """A provider asks whether a payment would be taken."""
 
-    code = Text(required=True, shortest=0, longest=_LONGEST_TYPED)
-    amount_cents = AnySum(data_key="amount", allow_none=True)
-    phone_number = PhoneNumber(allow_none=True)
+    code = _TYPED
+    amount_cents = AnySum(
+        data_key="amount", allow_none=True, metadata={"description": "Shillings. Default: any amount."}
+    )
+    phone_number = PhoneNumber(allow_none=True, metadata={"description": "The payer: `+256` and nine digits."})
 
 
 class NotifyPaymentBody(Body):
     """A provider reports that a payer has paid. Without an upper bound: money that came must not be refused."""
 
-    provider_transaction_id = Text(required=True, longest=48)
-    code = Text(required=True, shortest=0, longest=_LONGEST_TYPED)
-    amount_cents = AnySum(required=True, data_key="amount")
-    phone_number = PhoneNumber(required=True)
-    name = Text(longest=_LONGEST_TYPED, allow_none=True)
-    at = Timestamp(required=True)
+    provider_transaction_id = Text(
+        required=True, longest=48, metadata={"description": "The provider's receipt; each is booked once."}
+    )
+    code = _TYPED
+    amount_cents = AnySum(required=True, data_key="amount", metadata={"description": "Shillings."})
+    phone_number = PhoneNumber(required=True, metadata={"description": "The payer: `+256` and nine digits."})
+    name = Text(longest=_LONGEST_TYPED, allow_none=True, metadata={"description": "The payer's name."})
+    at = Timestamp(required=True, metadata={"description": "When the payer paid."})

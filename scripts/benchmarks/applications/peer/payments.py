@@ -62,6 +62,7 @@ class PaymentRecord(Schema):
     refund_of = fields.Constant(None)
     refunded_amount = fields.Constant(0)
     payout_id = fields.Constant(None)
+    origin = fields.Constant("client")
     next_check_at = fields.Function(lambda row: written(row.due_at))
 
 
