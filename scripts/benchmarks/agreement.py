@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import Any
 
 from benchmarks.load.requests import Key, Reply, ask, key_headers, payment, request, session
@@ -31,10 +32,19 @@ def _agree_on_authentication(stage: Stage, keys: dict[str, Key]) -> None:
     for name, key in keys.items():
         for _ in range(MOST_A_MINUTE):
             _compare("an authenticated call", bare, _shown(_enter(stage, name, key)))
-    _compare("the call above the limit", *(_shown(_enter(stage, name, key)) for name, key in keys.items()))
+    _compare("the call above the limit", *(_shown(_enter_too_often(stage, name, key)) for name, key in keys.items()))
     _compare("an unknown key", *(_shown(_enter(stage, name, _UNKNOWN)) for name in keys))
     wrong = {name: key._replace(secret=WRONG_SECRET) for name, key in keys.items()}
     _compare("a wrong secret", *(_shown(_enter(stage, name, key)) for name, key in wrong.items()))
+
+
+def _enter_too_often(stage: Stage, name: str, key: Key) -> Reply:
+    """Return the reply above the limit. While Redis is late, each process accepts a share of its own."""
+    for _ in range(MOST_A_MINUTE):
+        reply = _enter(stage, name, key)
+        if reply.status != HTTPStatus.OK:
+            break
+    return reply
 
 
 def _agree_on_payments(stage: Stage, keys: dict[str, Key]) -> None:

@@ -133,7 +133,10 @@ def update(language: str) -> tuple[int, int]:
     """Write new texts into a language's file and remove old ones. Returns how many texts lack a translation, of all."""
     path = path_of(language)
     catalog = catalog_of(language) if path.exists() else Catalog(locale=language)
+    # With the date of the first time, a file changes with its texts only.
+    created_at = catalog.creation_date
     catalog.update(template(), no_fuzzy_matching=True)
+    catalog.creation_date = created_at
     catalog.obsolete.clear()
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as file:

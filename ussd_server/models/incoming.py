@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from peewee import BooleanField, TextField
+from typing import Any
+
+from peewee import SQL, BooleanField, TextField, fn
 
 from ussd_server.database.columns import CentsField, IdField, MomentField, Table
+from ussd_server.models.transactions import Transaction
 
 
 class PaymentCodePrefix(Table):
@@ -68,3 +71,14 @@ class IncomingPayment(Table):
 
     class Meta:
         table_name = "incoming_payments"
+
+
+def waits_for_operators() -> Any:
+    """The condition on `IncomingPayment` that it is held, and is no payment that we requested and that succeeded."""
+    requested = Transaction.select(SQL("1")).where(
+        Transaction.provider_transaction_id == IncomingPayment.provider_transaction_id,
+        Transaction.provider == IncomingPayment.provider,
+        Transaction.type == "collection",
+        Transaction.status.in_(["succeeded", "reversed"]),
+    )
+    return (IncomingPayment.status == "held") & ~fn.EXISTS(requested)

@@ -37,6 +37,7 @@ def test_a_login_gives_tokens_that_open_the_list(web: FlaskClient, example_clien
     assert data["permissions"] == [
         "api_keys:create", "api_keys:delete", "api_keys:list", "api_keys:rotate", "audit_events:read",
         "payouts:approve", "payouts:read", "payouts:write", "service_identifier:read",
+        "settings:read", "settings:write",
     ]  # fmt: skip
     listed = web.get("/api/clients/api-keys", headers={"Authorization": f"Bearer {data['access_token']}"})
     assert (answer(listed), listed.json["data"]) == ((200, "API keys list"), [])

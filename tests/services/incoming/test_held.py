@@ -15,8 +15,9 @@ from tests.support.money import balances, operator, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.models.incoming import IncomingPayment
+from ussd_server.models.mail import Mail
 from ussd_server.models.transactions import Transaction
-from ussd_server.services.audit.messages import ListAuditEvents
+from ussd_server.services.audit.messages import ListAuditEvents, ListOperatorActions
 from ussd_server.services.incoming.messages import (
     AssignIncoming,
     HoldDifference,
@@ -25,6 +26,9 @@ from ussd_server.services.incoming.messages import (
     PutPaymentCode,
     ReturnIncoming,
 )
+from ussd_server.services.mail import outbox
+from ussd_server.services.mail.messages import MailKind
+from ussd_server.services.operators.messages import CreateOperator
 from ussd_server.services.reconciliation.messages import DifferenceView, ListDifferences, ReconcileStatement
 from ussd_server.services.transactions.messages import CreateRefund
 from ussd_server.status import Code, ServiceError
@@ -158,3 +162,21 @@ def test_a_notice_before_the_success_of_a_payment_that_was_asked_for_leaves_the_
         with pytest.raises(ServiceError, match="was asked for has this receipt"):
             act()
     assert till.pay("", receipt="early").transaction_id == made.transaction_id
+
+
+def test_operators_get_a_mail_of_the_first_payment_that_is_held_on_a_day_and_see_each_in_their_trail(
+    services: Services, school: ExampleClient, till: Till, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox, "_is_on", True)
+    services.operators.create(CreateOperator("ops@ops.example", "correct horse battery"), operator())
+    for day in range(2):
+        for receipt in ("A", "B"):
+            till.pay("SCHI042", receipt=f"{receipt}{day}")
+        clock.advance(86_400)
+    assert [row.recipient for row in Mail.select().where(Mail.kind == MailKind.INCOMING_HELD)] == [
+        "ops@ops.example"
+    ] * 2
+    trail = services.audit.list_of_operators(ListOperatorActions(action="incoming.held"), operator()).items
+    assert [(event.amount_cents, event.phone_number, event.actor) for event in trail] == [
+        (5000_00, PAYER, "service")
+    ] * 4

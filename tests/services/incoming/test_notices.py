@@ -162,3 +162,12 @@ def test_while_money_is_held_a_notice_is_refused_and_can_be_repeated(
     assert refused.value.code is Code.SERVICE_UNAVAILABLE
     assert why_held(services) == []
     assert till.pay("SCH1042").status == "booked"
+
+
+def test_of_two_payments_at_once_a_code_for_single_use_takes_one(
+    services: Services, school: ExampleClient, till: Till
+) -> None:
+    put(services, school, "SCH4", single_use=True)
+    answers = at_once([lambda receipt=receipt: till.pay("SCH4", receipt=receipt) for receipt in "ABCD"])  # type: ignore[misc]
+    assert sorted(answer.status for answer in answers) == ["booked", "held", "held", "held"]
+    assert balances(school.id)["main"] == (5000_00, 0)

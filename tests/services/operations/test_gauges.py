@@ -7,18 +7,21 @@ from dataclasses import replace
 import pytest
 
 from tests.conftest import MovableClock
+from tests.services.incoming.till import Till
 from tests.services.webhooks.receivers import happen, subscribe
 from tests.support.money import a_client, request, work
 from tests.support.shop import PHONE, Shop
 from ussd_server.bootstrap import Services, build_services
 from ussd_server.database.unit_of_work import close_connections
 from ussd_server.models.operations import WorkerHeartbeat
+from ussd_server.models.sms import Sms
 from ussd_server.models.ussd import UssdSession
 from ussd_server.providers.messages import Outcome, ProviderAnswer
 from ussd_server.services.menus.drop_offs import MOST_PLACES, DropOffs
 from ussd_server.services.operations.book_check.examinations import keep_check
 from ussd_server.services.operations.messages import BoundedCheck
 from ussd_server.services.sessions.messages import BeginSession
+from ussd_server.services.sms.outbox import queue_sms
 from ussd_server.worker import Worker
 
 
@@ -67,6 +70,11 @@ def test_a_transaction_that_needs_an_operator_is_counted(services: Services, clo
     found = read(services)
     assert found["ussd_transactions_in_review"] == 1
     assert found["ussd_transactions_longest_review_seconds"] >= 500
+
+
+def test_a_held_payment_is_counted(services: Services) -> None:
+    Till(services).pay("a code that is not known")
+    assert read(services)["ussd_incoming_held"] == 1
 
 
 def test_events_and_deliveries_that_are_not_sent_are_counted(services: Services, clock: MovableClock) -> None:
@@ -156,3 +164,16 @@ def test_without_a_database_only_that_gauge_is_returned(services: Services) -> N
     assert read(lost) == {"ussd_database_up": 0, "ussd_database_read_only": 0}
     lost.close()
     close_connections()
+
+
+def test_messages_that_wait_and_that_the_sender_refused_are_counted(services: Services, clock: MovableClock) -> None:
+    client_id = a_client().client_id
+    for reference in ("first", "second", "refused"):
+        queue_sms(client_id, PHONE, "Your order is ready", reference, clock.now())
+    Sms.update(status="failed", failure_code="SENDER_REFUSED", due_at=None, completed_at=clock.now()).where(
+        Sms.reference == "refused"
+    ).execute()
+    clock.advance(400)
+    found = read(services)
+    assert (found["ussd_messages_queued"], found["ussd_messages_refused_recent"]) == (2, 1)
+    assert 400 <= found["ussd_messages_oldest_seconds"] < 420

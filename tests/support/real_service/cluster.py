@@ -230,7 +230,7 @@ def running_cluster(folder: Path) -> Iterator[Cluster]:
 
 
 def _all_files() -> str:
-    return "".join(path.read_text() for path in _FILES.iterdir())
+    return "".join(path.read_text() for path in _FILES.iterdir() if path.is_file())
 
 
 def _signal(pid: int, number: signal.Signals) -> None:

@@ -5,12 +5,9 @@ from __future__ import annotations
 import string
 from collections.abc import Iterator
 
-from peewee import SQL, fn
-
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update, unit_of_work
-from ussd_server.models.incoming import IncomingPayment, PaymentCode
-from ussd_server.models.transactions import Transaction
+from ussd_server.models.incoming import IncomingPayment, PaymentCode, waits_for_operators
 from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.incoming.booking import IncomingBook, Misfit, collection_of, find_code, takes_amount
@@ -29,7 +26,7 @@ from ussd_server.services.pages import page_of
 from ussd_server.services.reconciliation.cell_values import phone_number_in
 from ussd_server.services.reconciliation.differences import DifferenceService
 from ussd_server.services.reconciliation.messages import DifferenceView, EndDifference, Verdict
-from ussd_server.services.transactions.messages import SUCCESSFUL, Source, TransactionType
+from ussd_server.services.transactions.messages import Source
 from ussd_server.services.transactions.operators import require_two_people
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id, new_id
@@ -56,14 +53,7 @@ class HeldPaymentService:
         A payment that we requested, and whose success came after its notice, is left out.
         """
         context.require_operator()
-        requested = Transaction.select(SQL("1")).where(
-            Transaction.provider_transaction_id == IncomingPayment.provider_transaction_id,
-            Transaction.provider == IncomingPayment.provider,
-            Transaction.type == TransactionType.COLLECTION,
-            Transaction.status.in_(SUCCESSFUL),
-        )
-        is_held = IncomingPayment.status == IncomingStatus.HELD
-        rows = IncomingPayment.select().where(is_held, ~fn.EXISTS(requested))
+        rows = IncomingPayment.select().where(waits_for_operators())
         found, cursor = page_of(rows, IncomingPayment, request.cursor, request.limit, self._tokens, may_lag=False)
         return Page(tuple(map(_view, found)), cursor)
 

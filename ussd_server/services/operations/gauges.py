@@ -14,12 +14,15 @@ from peewee import fn
 
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE, close_connections, database_fault
 from ussd_server.models.events import Event, PendingEvent
+from ussd_server.models.incoming import IncomingPayment, waits_for_operators
 from ussd_server.models.keys import KeyUsage
 from ussd_server.models.mail import Mail
+from ussd_server.models.sms import Sms
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.models.webhooks import Delivery
 from ussd_server.runtime import Runtime
+from ussd_server.senders.messages import SmsFailure
 from ussd_server.services.clients.keys.addresses import REFUSED_ELSEWHERE
 from ussd_server.services.mail.messages import MailStatus
 from ussd_server.services.operations.messages import Measure
@@ -61,6 +64,7 @@ class Gauges:
             *_review(now),
             *_outbox(now),
             *_mails(now),
+            *_messages(now),
             *_sessions(now),
             *_keys(now),
             *self._heartbeat.measures(),
@@ -132,6 +136,8 @@ def _review(now: datetime) -> Iterator[Measure]:
     )
     longest = Transaction.select(fn.MIN(Transaction.review_opened_at)).where(waits).scalar()
     yield Measure("ussd_transactions_longest_review_seconds", "How long the first of them waits.", _since(longest, now))
+    held = _count(IncomingPayment.select(), waits_for_operators())
+    yield Measure("ussd_incoming_held", "Payments that came by themselves and wait for operators.", held)
 
 
 def _outbox(now: datetime) -> Iterator[Measure]:
@@ -165,6 +171,17 @@ def _mails(now: datetime) -> Iterator[Measure]:
             _count(Mail.select(), of_day),
             {"status": status},
         )
+
+
+def _messages(now: datetime) -> Iterator[Measure]:
+    """Messages that wait, how old the first of them is, and those that the sender refused lately."""
+    queued = Sms.due_at.is_null(False)
+    yield Measure("ussd_messages_queued", "Messages that are not sent yet.", _count(Sms.select(), queued))
+    first = Sms.select(Sms.created_at).where(queued).order_by(Sms.id).limit(1).scalar()
+    yield Measure("ussd_messages_oldest_seconds", "How old the first of them is.", _since(first, now))
+    refused = (Sms.failure_code == SmsFailure.SENDER_REFUSED) & (Sms.id >= new_id_floor(now - _RECENTLY))
+    meaning = "Messages of the last 15 minutes that the sender refused."
+    yield Measure("ussd_messages_refused_recent", meaning, _count(Sms.select(), refused))
 
 
 def _sessions(now: datetime) -> Iterator[Measure]:

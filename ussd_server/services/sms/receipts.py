@@ -117,17 +117,18 @@ def _compiled(text: str) -> Template:
 
 
 def _check(place: str, text: str) -> None:
+    refusal = f"Invalid request body: {place}: "
     try:
         template = _compiled(text)
     except ExpressionError:
         template = None
     if template is None or not template.names <= _WIDEST.keys():
         slots = "{{amount|ugx}}, {{balance|ugx}} and {{reference}}"
-        raise ServiceError(Code.INVALID_REQUEST, f"{place}: Shows values by {slots} alone.")
+        raise ServiceError(Code.INVALID_REQUEST, f"{refusal}Shows values by {slots} alone.")
     parts = sms_parts(transliterate(template.widest) + _RESERVE)
     if parts > MOST_PARTS:
         raise ServiceError(
-            Code.INVALID_REQUEST, f"{place}: Could take {parts} parts; a receipt has at most {MOST_PARTS}."
+            Code.INVALID_REQUEST, f"{refusal}Could take {parts} parts; a receipt has at most {MOST_PARTS}."
         )
 
 

@@ -30,7 +30,9 @@ _COLUMNS = (
     Column("text", "Text"),
     Column("parts", "Parts", "number"),
     Column("status", "Status", "status", value=lambda message: message.status.value),
-    Column("failure", "Why it failed", value=lambda message: message.failure.message if message.failure else ""),
+    Column(
+        "failure", "Why it failed", "sentence", value=lambda message: message.failure.message if message.failure else ""
+    ),
     Column("reference", "Reference", "reference", where="files"),
     Column("transaction_id", "Payment", "id", where="files"),
     Column("completed_at", "Ended", "moment", where="files"),

@@ -22,6 +22,7 @@ _COLUMNS = (
 QUEUES = {
     "ussd_transactions_overdue_seconds": ("The worker is behind with payments by", "s"),
     "ussd_transactions_oldest_unfinished_seconds": ("Oldest payment without an outcome", "s"),
+    "ussd_incoming_held": ("Held payments", ""),
     "ussd_events_pending": ("Events that are not relayed yet", ""),
     "ussd_deliveries_queued": ("Queues of webhooks with deliveries", ""),
     "ussd_deliveries_overdue_seconds": ("The worker is behind with webhooks by", "s"),

@@ -145,6 +145,7 @@ CREATE TABLE messages (
     CHECK ((failure_code IS NULL) = (status <> 'failed'))
 );
 CREATE INDEX messages_due ON messages (client_id, due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX messages_queued ON messages (id) WHERE due_at IS NOT NULL;
 CREATE INDEX messages_newest ON messages (client_id, id);
 CREATE INDEX messages_of_number ON messages (client_id, phone_number, id);
 CREATE INDEX messages_of_sender ON messages (sender_message_id) WHERE sender_message_id IS NOT NULL;
