@@ -55,6 +55,12 @@ def shillings(cents: int) -> int | float:
     return cents // 100 if cents % 100 == 0 else cents / 100
 
 
+def ungrouped(cents: int) -> str:
+    """An amount of at least 0 as forms and texts hold it: `5000` or `99.50`."""
+    whole, rest = divmod(cents, 100)
+    return f"{whole}.{rest:02}" if rest else str(whole)
+
+
 def grouped(cents: int) -> str:
     """An amount of at least 0 as people read it: `5,000` or `99.50`."""
     whole, rest = divmod(cents, 100)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 import socket
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
@@ -85,6 +86,11 @@ def still_leased(claimed: Any) -> Any:
 def _of_lease(table: Any) -> CompiledQuery:
     of_lease = (table.id == param(table.id)) & (table.lease_token == param(table.lease_token))
     return CompiledQuery(lambda: for_update(table.select().where(of_lease)))
+
+
+def next_attempt(row: Any, delays_seconds: Sequence[int], now: datetime) -> datetime:
+    """When a row is tried again after `row.attempts` tries, at least one. The last delay counts for all later tries."""
+    return now + timedelta(seconds=delays_seconds[min(row.attempts, len(delays_seconds)) - 1])
 
 
 def end_lease(row: Any) -> None:

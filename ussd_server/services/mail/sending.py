@@ -6,7 +6,7 @@ expires and a worker sends it again: a recipient may get a mail twice, under one
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from email.message import EmailMessage
 from email.utils import formataddr
 from typing import TYPE_CHECKING, Any, Protocol
@@ -23,7 +23,7 @@ from ussd_server.outbound.smtp import SmtpResult, SmtpServer, read_sender, read_
 from ussd_server.outbound.transport import authorities
 from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.leases import end_lease, is_due, still_leased
+from ussd_server.services.leases import end_lease, is_due, next_attempt, still_leased
 from ussd_server.services.mail.messages import LINKS, TROUBLES, MailKind, MailStatus
 from ussd_server.services.mail.texts import message_of, written_moment
 
@@ -149,7 +149,7 @@ class MailSender:
             row.attempted_at = now
             end_lease(row)
             row.trouble, row.answer_code = result.trouble, result.code
-            next_at = now + timedelta(seconds=_DELAYS_SECONDS[min(row.attempts, len(_DELAYS_SECONDS)) - 1])
+            next_at = next_attempt(row, _DELAYS_SECONDS, now)
             if result.trouble is None:
                 row.status = MailStatus.SENT
             elif result.is_final or next_at > row.give_up_at:

@@ -87,11 +87,12 @@ def _refused(payout_id: str, refusal: ServiceError, now: datetime) -> None:
             _cancel(row, refusal.message, now)
             return
         row.due_at = now + (_RETRY_OF_LIMIT if refusal.code is Code.DAILY_LIMIT_REACHED else _RETRY)
-        if is_short and row.needs_money_at is None:
+        begins_to_wait = is_short and row.needs_money_at is None
+        if begins_to_wait:
             row.needs_money_at = row.updated_at = now
-            row.save()
-            write_payout_event(row, "payout.needs_money", now)
         row.save()
+        if begins_to_wait:
+            write_payout_event(row, "payout.needs_money", now)
 
 
 def _is_unreserved(row: Payout, now: datetime) -> bool:

@@ -21,6 +21,7 @@ from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.sms.messages import ClientSettings, UpdateClientSettings
 from ussd_server.services.sms.outbox import is_sms_on, queue_sms
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import ungrouped
 
 MOST_PARTS = 3
 _MAY_NOT = "Insufficient permissions"
@@ -79,8 +80,8 @@ def queue_receipt(row: Transaction) -> None:
     language = SubscriberLanguage.get_or_none(**whose)
     own = Account.get_or_none(client_id=row.client_id, name=row.phone_number)
     values = {
-        "amount": _written(row.amount_cents),
-        "balance": _written(own.balance_cents - own.reserved_cents if own else 0),
+        "amount": ungrouped(row.amount_cents),
+        "balance": ungrouped(own.balance_cents - own.reserved_cents if own else 0),
         "reference": row.reference,
     }
     template = _compiled(_text_for(receipt.texts, language.language if language else None))
@@ -130,8 +131,3 @@ def _check(place: str, text: str) -> None:
         raise ServiceError(
             Code.INVALID_REQUEST, f"{refusal}Could take {parts} parts; a receipt has at most {MOST_PARTS}."
         )
-
-
-def _written(cents: int) -> str:
-    whole, rest = divmod(cents, 100)
-    return f"{whole}.{rest:02}" if rest else str(whole)

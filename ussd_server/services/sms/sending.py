@@ -17,7 +17,7 @@ from ussd_server.models.clients import Client
 from ussd_server.models.sms import Sms
 from ussd_server.runtime import Runtime
 from ussd_server.senders.messages import Sender, SendOutcome, SendResult, SmsFailure
-from ussd_server.services.leases import end_lease, is_due, still_leased
+from ussd_server.services.leases import end_lease, is_due, next_attempt, still_leased
 from ussd_server.services.sms.messages import SmsStatus
 
 log = Logger(__name__)
@@ -113,7 +113,7 @@ class SmsSending:
 def _try_again(row: Sms, now: datetime) -> None:
     """Make a message due later that certainly did not leave, or give it up six hours after its creation."""
     row.asked_at = None
-    next_at = now + timedelta(seconds=_DELAYS_SECONDS[min(row.attempts, len(_DELAYS_SECONDS)) - 1])
+    next_at = next_attempt(row, _DELAYS_SECONDS, now)
     if next_at <= row.created_at + _PATIENCE:
         row.due_at = next_at
     else:

@@ -20,7 +20,7 @@ from ussd_server.services.incoming.messages import (
     PutPaymentCode,
 )
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import KAMPALA, written_amount
+from ussd_server.values import KAMPALA, ungrouped, written_amount
 
 
 def amounts_of(code: PaymentCodeView) -> str:
@@ -100,7 +100,7 @@ def edit_payment_code(context: RequestContext, code: str) -> str:
     """The form with what a code says."""
     shown = services().payment_codes.get(NamePaymentCode(code), context)
     amounts = {
-        name: f"{cents / 100:g}" if cents % 100 == 0 else f"{cents / 100:.2f}"
+        name: ungrouped(cents)
         for name in ("amount", "min_amount", "max_amount")
         if (cents := getattr(shown, f"{name}_cents")) is not None
     }
