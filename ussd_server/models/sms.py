@@ -45,5 +45,4 @@ class Receipt(Table):
     texts = JsonField()
 
     class Meta:
-        table_name = "receipts"
         primary_key = False
