@@ -228,7 +228,7 @@ def _check(route: EndpointSpec, current: CurrentRequest, variables: Mapping[str,
     if route.needs:
         context.require(route.needs, route.refusal or (_MAY_NOT if current.is_management else None))
     message = _message(route, current, variables)
-    return (context,) if message is None else (message, context)
+    return (context,) if route.makes is None else (message, context)
 
 
 def _reply_as_preferred(route: EndpointSpec, current: CurrentRequest, given: tuple[Any, ...]) -> Response:
