@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 import orjson
-from peewee import BigIntegerField, Field, Model, TextField
+from peewee import BigIntegerField, Field, Model, TextField, make_snake_case
 
 from ussd_server.database.unit_of_work import database, dialect, run_query
 from ussd_server.values import iso_milliseconds
@@ -69,12 +69,16 @@ class PeopleField(TextField):
         return None if value is None else frozenset(value.split())
 
 
+def _plural(table: type[Model]) -> str:
+    return f"{make_snake_case(table.__name__)}s"
+
+
 class Table(Model):
-    """A table of the open database."""
+    """A table of the open database. `DeliveryAttempt` is `delivery_attempts`; other names are in `Meta`."""
 
     class Meta:
         database = database
-        legacy_table_names = False
+        table_function = _plural
 
 
 def values_of(row: Table) -> dict[str, Any]:
