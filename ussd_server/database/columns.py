@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
 import orjson
-from peewee import BigIntegerField, Field, Model, TextField, make_snake_case
+from peewee import BigIntegerField, Field, Model, TextField
 
 from ussd_server.database.unit_of_work import database, dialect, run_query
 from ussd_server.values import iso_milliseconds
@@ -70,7 +71,7 @@ class PeopleField(TextField):
 
 
 def _plural(table: type[Model]) -> str:
-    return f"{make_snake_case(table.__name__)}s"
+    return re.sub("(?<=[a-z])(?=[A-Z])", "_", table.__name__).lower() + "s"
 
 
 class Table(Model):

@@ -14,7 +14,8 @@ from environs import Env, EnvValidationError, validate
 
 from ussd_server.providers.package import ProviderAccess
 from ussd_server.providers.registry import read_provider_settings
-from ussd_server.senders.settings import SmsAccess, read_sms_settings
+from ussd_server.senders.messages import SmsAccess
+from ussd_server.senders.registry import read_sms_settings
 from ussd_server.settings.problems import malformed, unsafe
 
 _POOLERS = ("session", "transaction")
