@@ -13,7 +13,7 @@ from ussd_server.database.columns import written_moment
 from ussd_server.database.compiled_queries import CompiledQuery, param
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.keys import ApiKey, DeletedApiKey
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Runtime, Service
 from ussd_server.security.credentials import may_be_apikey, may_be_apisecret, new_apikey, new_apisecret
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.key_messages import (
@@ -70,14 +70,11 @@ _OF_CLIENT = CompiledQuery(
 )
 
 
-class ApiKeyService:
+class ApiKeyService(Service):
     """Keeps the keys of clients. Each change of a client's keys locks the client's row first."""
 
     def __init__(self, runtime: Runtime) -> None:
-        self._vault = runtime.vault
-        self._key_cache = runtime.key_cache
-        self._limiter = runtime.limiter
-        self._clock = runtime.clock
+        super().__init__(runtime)
         self._cell = runtime.settings.cell
 
     def list(self, context: RequestContext) -> tuple[ApiKeyView, ...]:

@@ -9,7 +9,7 @@ from ussd_server.context import APPROVE, RequestContext
 from ussd_server.models.clients import AuditEvent, Client, User
 from ussd_server.models.events import Event
 from ussd_server.models.keys import ApiKey, DeletedApiKey, KeySpending
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Runtime, Service
 from ussd_server.security.credentials import may_be_apikey
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.key_messages import ApiKeySummary, CallWindow, KeyAnswer, KeyExplanation, approves
@@ -23,15 +23,12 @@ _SOON = timedelta(days=7)
 _MAY_NOT = "Insufficient permissions"
 
 
-class ApiKeyReader:
+class ApiKeyReader(Service):
     """Shows a client's keys to people who may see them, and secrets to people who may list them."""
 
     def __init__(self, runtime: Runtime, requests: RequestLogService) -> None:
-        self._vault = runtime.vault
-        self._key_cache = runtime.key_cache
-        self._limiter = runtime.limiter
+        super().__init__(runtime)
         self._requests = requests
-        self._clock = runtime.clock
 
     def list(self, context: RequestContext) -> tuple[ApiKeySummary, ...]:
         """All keys of the client (50 at most), newest first."""
@@ -156,12 +153,8 @@ def _summary(
 _AUDIT_PRECISION = timedelta(milliseconds=1)
 
 
-class KeyExplanationService:
+class KeyExplanationService(Service):
     """Explains to the operator what happens to calls with a key. Counts no call."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._limiter = runtime.limiter
-        self._clock = runtime.clock
 
     def explain(self, id_or_apikey: str, context: RequestContext) -> KeyExplanation:
         """What would happen to a call with this key and its right secret now."""

@@ -16,7 +16,7 @@ from ussd_server.models.ledger import Account
 from ussd_server.models.sms import Receipt
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import SubscriberLanguage
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Service
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.sms.messages import ClientSettings, UpdateClientSettings
 from ussd_server.services.sms.outbox import is_sms_on, queue_sms
@@ -36,11 +36,8 @@ _WIDEST = {
 _RESERVE = "  "
 
 
-class ReceiptService:
+class ReceiptService(Service):
     """Shows and changes the texts of a client's receipts."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._clock = runtime.clock
 
     def get(self, context: RequestContext) -> ClientSettings:
         """The settings of the calling client."""

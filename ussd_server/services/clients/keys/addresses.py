@@ -9,7 +9,7 @@ from peewee import SQL
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.events import Event
 from ussd_server.models.keys import ApiKey, KeyUsage
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Service
 from ussd_server.services.clients.key_messages import RefusedAddressView
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import notify_people
@@ -25,14 +25,11 @@ _REFUSED = "api_key.address_refused"
 _WRITE = writer(RefusedAddressView)
 
 
-class KeyAddressNotices:
+class KeyAddressNotices(Service):
     """Writes notices. Each is written once, by the first worker that finds a refused call of the key's day.
 
     The calls themselves write nothing: they are in the usage of keys, which is written in batches.
     """
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._clock = runtime.clock
 
     def write(self) -> None:
         """Write the notices of yesterday and today, days of Kampala, that are missing."""

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.events import Event
 from ussd_server.models.keys import ApiKey
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Service
 from ussd_server.services.clients.key_messages import ExpiringApiKeyView
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import notify_people
@@ -22,11 +22,8 @@ _EXPIRING = "api_key.expiring"
 _WRITE = writer(ExpiringApiKeyView)
 
 
-class KeyExpiryNotices:
+class KeyExpiryNotices(Service):
     """Writes notices. Each is written once, by the first worker that finds it due."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._clock = runtime.clock
 
     def write(self) -> None:
         """Write the notices that are due now. A key that was made for a shorter time gets none."""
