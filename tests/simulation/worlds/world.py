@@ -105,8 +105,6 @@ class World:
             self.callers.kinds[incident.kind](incident)
         elif incident.kind == "lost commits":
             self._lose(incident.given["seconds"])
-        elif incident.kind == "clock jump":
-            self._jump(incident.given["seconds"])
         else:
             self._arm(incident)
 
@@ -129,8 +127,6 @@ class World:
         """The database's clock is set. The processes have some seconds to notice it."""
         TIME.database_ahead += seconds
         self._clocks_differ_until = TIME.now + _NOTICE_SECONDS
-        for step in sorted({task.step for process in self._processes() for task in process.tasks}):
-            self.scheduler.faults_at["clock jump", step] += 1
         self.note("jump", seconds=seconds)
         self.scheduler.note_activity()
 
@@ -149,7 +145,9 @@ class World:
         process = task.process
         seconds = self._rng.choice((5.0, 20.0, 75.0)) * self._rng.uniform(0.7, 1.1)
         self.note("fault", kind=kind, process=process.name, step=task.step, moment=moment)
-        if kind == "kill":
+        if kind == "clock jump":
+            self._jump(self._rng.choice((-1, 1)) * self._rng.choice((2.0, 60.0, 5000.0)) * self._rng.uniform(0.5, 1.5))
+        elif kind == "kill":
             if process in self.fleet.workers:
                 place = self.fleet.workers.index(process)
                 self.scheduler.spawn(

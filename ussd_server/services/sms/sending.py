@@ -7,6 +7,7 @@ message that may have reached the sender is never sent again: its recipient must
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from peewee import fn
@@ -72,9 +73,11 @@ class SmsSending(Service):
             # A worker ended between the call and its result.
             self._conclude(row, SendResult(SendOutcome.UNKNOWN))
             return
+        self._at_kill_point("sms.claimed")
         if not self._mark_asked(row):
             return
         release_connection()
+        self._at_kill_point("sms.asked")
         result = self._sender.send(row.phone_number, row.text, _TIMEOUT_SECONDS)
         self._at_kill_point("sms.sent")
         self._conclude(row, result)
@@ -94,7 +97,9 @@ class SmsSending(Service):
             row = still_leased(sent)
             if row is None:
                 return
+            result = _as_reported(result, row)
             row.attempts += 1
+            row.early_reports = None
             end_lease(row)
             if result.outcome is SendOutcome.NOT_SENT:
                 _try_again(row, now)
@@ -106,6 +111,15 @@ class SmsSending(Service):
         is_odd = result.outcome in (SendOutcome.NOT_SENT, SendOutcome.UNKNOWN)
         write = log.warning if is_odd or result.failure is SmsFailure.SENDER_REFUSED else log.info
         write("a message was sent", outcome=result.outcome.value, why=result.failure, code=result.reason)
+
+
+def _as_reported(result: SendResult, row: Sms) -> SendResult:
+    """A result, or what a report said of the same message before it."""
+    reports = row.early_reports or {}
+    if result.outcome is not SendOutcome.SENT or result.sender_message_id not in reports:
+        return result
+    failure = reports[result.sender_message_id]
+    return replace(result, outcome=SendOutcome.FAILED if failure else SendOutcome.DELIVERED, failure=failure)
 
 
 def _try_again(row: Sms, now: datetime) -> None:
