@@ -18,8 +18,7 @@ from ussd_server.logs import Logger, now_about
 from ussd_server.models.clients import User
 from ussd_server.models.mail import Mail
 from ussd_server.models.operators import Operator
-from ussd_server.outbound.mail_trouble import MailTrouble
-from ussd_server.outbound.smtp import SmtpResult, SmtpServer, read_sender, read_smtp_url, sent_address
+from ussd_server.outbound.smtp import MailTrouble, SmtpResult, SmtpServer, read_sender, read_smtp_url, sent_address
 from ussd_server.outbound.transport import authorities
 from ussd_server.runtime import Runtime, Service
 from ussd_server.services.audit.trail import write_audit_event

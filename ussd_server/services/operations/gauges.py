@@ -23,7 +23,7 @@ from ussd_server.models.ussd import UssdSession
 from ussd_server.models.webhooks import Delivery
 from ussd_server.runtime import Runtime, Service
 from ussd_server.senders.messages import SmsFailure
-from ussd_server.services.clients.keys.addresses import REFUSED_ELSEWHERE
+from ussd_server.services.clients.keys.notices import REFUSED_ELSEWHERE
 from ussd_server.services.mail.messages import MailStatus
 from ussd_server.services.operations.messages import Measure
 from ussd_server.services.operations.server_gauges import measures_of_check, measures_of_server

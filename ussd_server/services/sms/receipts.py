@@ -10,8 +10,7 @@ from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.menus.document.expressions import ExpressionError, Name
 from ussd_server.menus.document.templates import Template, compile_template
-from ussd_server.menus.text.gsm7 import transliterate
-from ussd_server.menus.text.sms import sms_parts
+from ussd_server.menus.text.gsm7 import sms_parts, transliterate
 from ussd_server.models.ledger import Account
 from ussd_server.models.sms import Receipt
 from ussd_server.models.transactions import Transaction

@@ -9,7 +9,7 @@ from ussd_server.context import APPROVE, RequestContext
 from ussd_server.models.keys import ApiKey, KeySpending
 from ussd_server.runtime import Runtime, Service
 from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.clients.key_messages import (
+from ussd_server.services.clients.keys.messages import (
     HIDDEN_SECRET,
     UNCHANGED,
     ApiKeyRecord,
@@ -18,7 +18,7 @@ from ussd_server.services.clients.key_messages import (
     UpdateApiKey,
     approves,
 )
-from ussd_server.services.clients.key_reader import ApiKeyReader
+from ussd_server.services.clients.keys.reader import ApiKeyReader
 from ussd_server.services.clients.keys.values import (
     BAD_BODY,
     MAY_NOT,
