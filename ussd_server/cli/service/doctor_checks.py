@@ -19,7 +19,8 @@ from ussd_server.server.running import OF_PROCESSES_ALONE, RunningProcess
 from ussd_server.services.mail.messages import TROUBLES
 from ussd_server.services.mail.sending import smtp_server
 from ussd_server.services.operations.messages import DoctorFinding
-from ussd_server.settings import LOCAL_HOSTS, Settings
+from ussd_server.settings import Settings
+from ussd_server.settings.problems import LOCAL_HOSTS
 
 _REDIS_TIMEOUT_SECONDS = 2.0
 _SMTP_TIMEOUT_SECONDS = 10.0
