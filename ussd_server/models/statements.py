@@ -42,9 +42,6 @@ class ProviderStatement(Table):
     imported_at = MomentField()
     state = TextField(default=StatementState.STORED)
 
-    class Meta:
-        table_name = "provider_statements"
-
 
 class StatementDifference(Table):
     """A difference, once however many statements have it, and its review.
@@ -71,9 +68,6 @@ class StatementDifference(Table):
     ended_by = TextField(null=True)
     reason = TextField(null=True)
 
-    class Meta:
-        table_name = "statement_differences"
-
 
 class DifferenceInStatement(Table):
     """Names a difference of a statement; the ids are in the order of the statement's differences."""
@@ -88,11 +82,14 @@ class DifferenceInStatement(Table):
 
 
 class ClosedDay(Table):
-    """A day in Kampala that an operator has closed for a provider. `bridge` has the steps from ours to theirs."""
+    """A day in Kampala that an operator has closed for a provider. `bridge` has the steps from ours to theirs.
+
+    `statement_id` is null for a day whose statement was empty.
+    """
 
     provider = TextField()
     day = TextField()
-    statement_id = IdField()
+    statement_id = IdField(null=True)
     ours_cents = CentsField()
     theirs_cents = CentsField()
     bridge = JsonField()
@@ -100,7 +97,6 @@ class ClosedDay(Table):
     closed_at = MomentField()
 
     class Meta:
-        table_name = "closed_days"
         primary_key = CompositeKey("provider", "day")
 
 

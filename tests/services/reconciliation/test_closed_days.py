@@ -8,11 +8,19 @@ from datetime import date, timedelta
 import pytest
 
 from tests.conftest import MovableClock
+from tests.services.incoming.till import Till
 from tests.services.reconciliation.statement_files import csv_file, mtn_row
 from tests.support.money import a_client, operator, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.models.statements import ClosedDay
 from ussd_server.models.transactions import Transaction
+from ussd_server.services.incoming.messages import (
+    AssignIncoming,
+    HoldDifference,
+    ListIncoming,
+    PutPaymentCode,
+    SetPrefix,
+)
 from ussd_server.services.reconciliation.messages import (
     CloseDay,
     ClosedDayView,
@@ -43,8 +51,8 @@ def store(services: Services, *rows: list[str]) -> str:
     return services.provider_statements.reconcile(asked, operator()).statement.statement_id
 
 
-def close(services: Services, day: date) -> ClosedDayView:
-    return services.days.close(CloseDay(day, "sandbox", BY), operator())
+def close(services: Services, day: date, *, is_empty: bool = False) -> ClosedDayView:
+    return services.days.close(CloseDay(day, "sandbox", BY, is_empty), operator())
 
 
 def end_reviews(services: Services) -> None:
@@ -139,3 +147,46 @@ def test_a_day_needs_a_statement_of_its_own_and_keeps_it(services: Services, clo
     close(services, day)
     with pytest.raises(ServiceError, match="was closed with it"):
         services.provider_statements.undo(UndoImport(statement_id, BY, "John Okot"), operator())
+
+
+def test_a_payers_payment_that_is_assigned_later_is_a_late_change_of_the_day_on_which_it_was_paid(
+    services: Services, clock: MovableClock, day: date
+) -> None:
+    client = a_client()
+    services.payment_codes.set_prefix(SetPrefix(client.client_id, "SCH"), operator())
+    services.payment_codes.put(PutPaymentCode("SCH1", "Fees"), client)
+    line = mtn_row(pay(services, clock, "1"), **{"External id": ""})
+    reported, found = ([f"T{number}", *line[1:]] for number in (1, 2))
+    Till(services).pay("SCHI", 5000, "T1", at=clock.now())
+    store(services, line, reported, found)
+    for each in services.differences.list(ListDifferences(), operator()).items:
+        services.held_payments.hold(HoldDifference(each.difference_id, BY), operator())
+    clock.advance(86_400)
+    assert close(services, day).difference_cents == -1_000_000
+    for held in services.held_payments.list(ListIncoming(), operator()).items:
+        services.held_payments.assign(AssignIncoming(held.incoming_id, "SCH1", BY, "John Okot"), operator())
+    store(services, mtn_row(pay(services, clock, "2")))
+    clock.advance(86_400)
+    steps = {step.verdict: (step.count, step.amount_cents) for step in close(services, day + timedelta(days=1)).bridge}
+    assert steps == {"matched": (1, 0), "late_change": (2, 1_000_000)}
+
+
+def test_a_day_without_payments_is_closed_with_an_empty_statement_and_no_day_before_the_first_client_is_listed(
+    services: Services, clock: MovableClock, day: date
+) -> None:
+    assert services.days.list(operator()) == ()
+    pay(services, clock, "1")
+    clock.advance(2 * 86_400)
+    quiet = day + timedelta(days=1)
+    listed = [f"{quiet - timedelta(days=back)}" for back in range(3)]
+    assert [each.date for each in services.days.list(operator()) if each.provider == "sandbox"] == listed
+    with pytest.raises(ServiceError, match="No statement of this day alone"):
+        close(services, quiet)
+    with pytest.raises(ServiceError, match="its statement cannot be empty"):
+        close(services, day, is_empty=True)
+    closed = close(services, quiet, is_empty=True)
+    assert (closed.ours_cents, closed.theirs_cents, closed.bridge) == (0, 0, ())
+    Till(services).pay("", 5000, "T1", at=clock.now())
+    clock.advance(86_400)
+    with pytest.raises(ServiceError, match="its statement cannot be empty"):
+        close(services, day + timedelta(days=2), is_empty=True)

@@ -22,7 +22,7 @@ from ussd_server.logs import Logger, now_about, trace_of
 from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.messages import Direction, Outcome, PaymentOrder, PollingSchedule, Provider, ProviderAnswer
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Runtime, Service
 from ussd_server.services.leases import end_lease, is_due, release, still_leased
 from ussd_server.services.settlement.outcomes import REVIEW_CONTRADICTION, REVIEW_SILENT, fail, open_review
 from ussd_server.services.settlement.provider_answers import (
@@ -33,7 +33,7 @@ from ussd_server.services.settlement.provider_answers import (
     waits_since,
 )
 from ussd_server.services.transactions.history import append_change
-from ussd_server.services.transactions.messages import UNFINISHED, ChangeDetail, Source, TransactionStatus
+from ussd_server.services.transactions.messages import UNFINISHED, ChangeDetail, Origin, Source, TransactionStatus
 
 log = Logger(__name__)
 
@@ -46,17 +46,13 @@ _WAIT_WITHOUT_PROVIDER_SECONDS = 7200
 _SCHEDULE = ("asked_at", "due_at", "due_source", "leased_until", "lease_token")
 
 
-class Settlement:
+class Settlement(Service):
     """Advances transactions from created to final."""
 
     def __init__(self, runtime: Runtime) -> None:
-        self._providers = runtime.providers
-        self._clock = runtime.clock
-        self._within_pace = runtime.within_pace
+        super().__init__(runtime)
         self._timeout_seconds = runtime.settings.provider_timeout_seconds
         self._count_call = runtime.heartbeat.count_call
-        self._at_kill_point = runtime.at_kill_point
-        self._leases = runtime.leases
         self._is_held = runtime.settings.hold_money
         self._paused_until: dict[str, datetime] = {}
 
@@ -268,6 +264,8 @@ def _payment(row: Transaction) -> PaymentOrder:
     assert row.provider_reference is not None, "only a payment with a provider is settled"
     assert row.phone_number is not None
     original = find_row(Transaction, row.refund_of) if row.refund_of else None
+    # The provider has no request of ours for what a payer began.
+    requested = original if original and original.origin != Origin.PAYER else None
     return PaymentOrder(
         transaction_id=row.id,
         provider_reference=row.provider_reference,
@@ -277,6 +275,6 @@ def _payment(row: Transaction) -> PaymentOrder:
         currency=row.currency,
         note=row.description or "",
         asked_at=row.asked_at,
-        original_provider_reference=original.provider_reference if original else None,
+        original_provider_reference=requested.provider_reference if requested else None,
         original_provider_transaction_id=original.provider_transaction_id if original else None,
     )

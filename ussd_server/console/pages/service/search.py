@@ -17,7 +17,6 @@ from ussd_server.console.links import link_to
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
-from ussd_server.services.request_log.messages import GetRequest
 from ussd_server.services.search.messages import (
     KINDS,
     SHORTEST_PART,
@@ -81,7 +80,7 @@ def _answer(
 def _request_page(request_id: str, context: RequestContext) -> str | None:
     """The page of a request that was refused and so changed nothing; None for no such request."""
     try:
-        services().request_log.get(GetRequest(request_id), context)
+        services().request_log.get(request_id, context)
     except ServiceError:
         return None
     return url_for("console.show_request", request_id=request_id)
