@@ -48,7 +48,7 @@ def timeline_of(view: TransactionHistory) -> tuple[TimelineStep, ...]:
                 change,
                 title,
                 gettext(_SOURCES[change.source], provider=provider),
-                _facts(change, provider),
+                _facts(change, provider, goes_out=view.provider is not None),
                 duration((change.created_at - before).total_seconds()) if before else "",
             )
         )
@@ -56,7 +56,7 @@ def timeline_of(view: TransactionHistory) -> tuple[TimelineStep, ...]:
     return tuple(steps)
 
 
-def _facts(change: TransactionChange, provider: str) -> tuple[str, ...]:
+def _facts(change: TransactionChange, provider: str, *, goes_out: bool) -> tuple[str, ...]:
     detail, facts = change.detail, []
     if detail.sent:
         what = gettext("The payment was sent" if detail.sent == "payment" else "A status query was sent")
@@ -64,8 +64,8 @@ def _facts(change: TransactionChange, provider: str) -> tuple[str, ...]:
         facts.append(what + attempt)
     elif detail.attempt:
         facts.append(gettext("Attempt %(number)s", number=detail.attempt))
-    if detail.left_machine is False:
-        facts.append(gettext("Not sent yet"))
+    if detail.left_machine is False and goes_out:
+        facts.append(gettext("Not sent yet" if change.status is TransactionStatus.CREATED else "Not sent"))
     if detail.provider_code:
         facts.append(gettext("%(provider)s answered %(code)s", provider=provider, code=detail.provider_code))
     if detail.code and detail.code != change.status.upper():

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from ussd_server.languages import gettext, ngettext
 from ussd_server.models.clients import AuditEvent, User
 from ussd_server.models.events import Event
+from ussd_server.models.incoming import IncomingPayment
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.sms import Sms
@@ -73,6 +74,19 @@ def payee_hit(row: PayoutItem, payout: Payout, clients: Mapping[str, str]) -> Se
     )
     kind, object_id = ("transaction", row.transaction_id) if row.transaction_id else ("payout", payout.id)
     return SearchHit(kind, object_id, clients.get(payout.client_id), title, sentence, payout.created_at)
+
+
+def incoming_hit(row: IncomingPayment) -> SearchHit:
+    """A payment that a payer made by itself and that is not booked, and why."""
+    title = gettext(
+        "%(amount)s from %(number)s, %(status)s",
+        amount=written_amount(row.amount_cents),
+        number=row.phone_number or gettext("an unknown number"),
+        status=gettext(row.status),
+    )
+    why = row.reason or row.held_because or ""
+    sentence = gettext("Receipt %(receipt)s: %(why)s.", receipt=row.provider_transaction_id, why=why)
+    return SearchHit("incoming", row.id, None, title, sentence, row.received_at)
 
 
 def session_hit(row: UssdSession, client: str | None) -> SearchHit:
