@@ -74,7 +74,10 @@ def test_a_held_payment_is_assigned_by_two_operators(
     path, digest = confirmation(shown)
     assert bob.post(path, digest=digest).status_code == 303
     assert balances(example_client.id)["main"] == (5000_00, 0)
-    assert "the payer, with a payment code" in person.get(_of_transaction(person.get("/transactions").text)).text
+    page = person.get(_of_transaction(person.get("/transactions").text)).text
+    assert "the payer, with a payment code" in page
+    assert "Our reference at" not in page
+    assert "Not sent yet" not in page
     assert person.get("/operator/incoming").status_code == 404
 
 
