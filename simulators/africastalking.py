@@ -1,7 +1,7 @@
 """`python -m simulators.africastalking --port 9003`: the SMS API of Africa's Talking on the loopback interface.
 
 The last two digits of a number choose its answer: 01 blacklisted, 02 accepted and reported as failed, 03 accepted and
-never reported, 04 accepted with a broken answer. All others are delivered.
+never reported, 04 accepted with a broken answer, 05 reported before the answer. All others are delivered.
 """
 
 import itertools
@@ -50,7 +50,10 @@ class AfricasTalkingSms:
         report = _REPORTS.get(ending, {"status": "Success"})
         if self.callback_url and report is not None:
             fields = {"id": message_id, "phoneNumber": number, "networkCode": "64110", "retryCount": "0", **report}
-            threading.Timer(0.2, self.report, [fields]).start()
+            if ending == "05":
+                self.report(fields)
+            else:
+                threading.Timer(0.2, self.report, [fields]).start()
         return (
             Response("<html>", content_type="text/html")
             if ending == "04"

@@ -23,7 +23,7 @@ from ussd_server.models.keys import ApiKey
 from ussd_server.models.service_clock import ServiceClock
 from ussd_server.security.key_ring import Keyring
 from ussd_server.server.running import announced
-from ussd_server.services.clients.key_messages import CreateApiKey
+from ussd_server.services.clients.keys.messages import CreateApiKey
 from ussd_server.services.operators.messages import CreateOperator
 from ussd_server.settings import Settings, read_settings
 
@@ -215,6 +215,7 @@ def test_keys_that_are_all_used_from_one_private_address_seem_to_be_behind_a_pro
         ("postgresql://u@db.invalid/x?sslmode=verify-full", "rediss://cache.invalid", set()),
         ("postgresql:///x?host=/nowhere", "redis+sentinel://a.invalid,b.invalid/main", {"USSD_REDIS_URL"}),
         ("postgresql://u@127.0.0.1:1/x", "redis+sentinel://a.invalid,b.invalid/main?ssl=true", set()),
+        ("postgresql://u@127.0.0.1:1/x", "redis+sentinel://a.invalid,b.invalid/main?ssl=false", set()),
     ],
 )
 def test_production_that_speaks_to_other_machines_without_tls_is_named(

@@ -30,7 +30,7 @@ from ussd_server.context import operator_context
 from ussd_server.database.unit_of_work import close_connections
 from ussd_server.providers.mtn.settings import MtnAccess, MtnProduct
 from ussd_server.redis.client import connect
-from ussd_server.senders.settings import SmsAccess
+from ussd_server.senders.messages import SmsAccess
 from ussd_server.services.operators.messages import CreateOperator
 from ussd_server.services.sms.outbox import use_sms
 from ussd_server.services.ussd.messages import CreateChannel

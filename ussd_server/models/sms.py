@@ -12,7 +12,8 @@ class Sms(Table):
 
     `reference` is unique for the client. `asked_at` is null while it is certain that nothing was sent, because a
     message is never sent twice. `leased_until` and `lease_token` are set while a worker sends it. `sender_message_id`
-    is the name that the sender gave it. `transaction_id` is the payment whose receipt it is.
+    is the name that the sender gave it; `early_reports` are the failures, null for none, that reports said of ids of
+    the sender while this message was being sent. `transaction_id` is the payment whose receipt it is.
     """
 
     id = IdField(primary_key=True)
@@ -26,6 +27,7 @@ class Sms(Table):
     transaction_id = IdField(null=True)
     sender_message_id = TextField(null=True)
     attempts = IntegerField()
+    early_reports = JsonField(null=True)
     asked_at = MomentField(null=True)
     due_at = MomentField(null=True)
     leased_until = MomentField(null=True)
@@ -45,5 +47,4 @@ class Receipt(Table):
     texts = JsonField()
 
     class Meta:
-        table_name = "receipts"
         primary_key = False

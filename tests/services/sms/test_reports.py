@@ -11,8 +11,9 @@ from flask.testing import FlaskClient
 from simulators.africastalking import AfricasTalkingSms, serve
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext, operator_context
-from ussd_server.senders.settings import SmsAccess
-from ussd_server.services.sms.messages import CreateSms, NameSms, SmsStatus
+from ussd_server.models.sms import Sms
+from ussd_server.senders.messages import SmsAccess
+from ussd_server.services.sms.messages import CreateSms, SmsStatus
 from ussd_server.settings import Settings
 
 PHONE = "+256772123456"
@@ -55,7 +56,7 @@ def sent(services: Services, call: RequestContext, phone: str = PHONE, reference
 
 
 def status_of(services: Services, message_id: str, call: RequestContext) -> SmsStatus:
-    return services.sms.get(NameSms(message_id), call).status
+    return services.sms.get(message_id, call).status
 
 
 def test_a_report_for_its_message_and_number_counts_once(
@@ -73,6 +74,29 @@ def test_a_report_for_its_message_and_number_counts_once(
     assert status_of(services, message_id, call) is SmsStatus.DELIVERED
     assert report(known["id"], "Failed") == 200
     assert status_of(services, message_id, call) is SmsStatus.DELIVERED
+
+
+def test_a_report_that_arrives_before_the_senders_answer_counts(
+    services: Services,
+    call: RequestContext,
+    stand_in: AfricasTalkingSms,
+    report: Report,
+    path: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    phone = "+256772123405"
+
+    def deliver(fields: dict[str, str]) -> None:
+        report("ATXid_of_another", "Failed", phone)
+        report(fields["id"], "Failed", PHONE)
+        report(fields["id"], "Success", phone)
+        report(fields["id"], "Failed", phone)
+
+    stand_in.callback_url = path
+    monkeypatch.setattr(stand_in, "report", deliver)
+    message_id = sent(services, call, phone)
+    assert status_of(services, message_id, call) is SmsStatus.DELIVERED
+    assert Sms.get_by_id(message_id).early_reports is None
 
 
 def test_a_report_to_another_path_is_refused(

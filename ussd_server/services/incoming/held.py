@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.incoming import IncomingPayment, PaymentCode, waits_for_operators
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Runtime, Service
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.incoming.booking import IncomingBook, Misfit, collection_of, find_code, takes_amount
 from ussd_server.services.incoming.codes import canonical
@@ -39,14 +39,13 @@ _LONGEST_CODE = 20
 _LONGEST_RECEIPT = 48
 
 
-class HeldPaymentService:
+class HeldPaymentService(Service):
     """Lists held payments and ends them, for operators only."""
 
     def __init__(self, runtime: Runtime, book: IncomingBook, differences: DifferenceService) -> None:
+        super().__init__(runtime)
         self._book = book
         self._differences = differences
-        self._clock = runtime.clock
-        self._tokens = runtime.tokens
 
     def list(self, request: ListIncoming, context: RequestContext) -> Page[IncomingView]:
         """A page of held payments, newest first. INVALID_REQUEST for a cursor of another list.

@@ -23,7 +23,7 @@ from ussd_server.models.statements import (
 )
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.statement_format import LineStatus
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Service
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import require_name
 from ussd_server.services.reconciliation.imports import lock_imports
@@ -39,12 +39,8 @@ _DAYS_LISTED = 31
 _AT_PROVIDERS = (TransactionType.COLLECTION, TransactionType.DISBURSEMENT, TransactionType.REFUND)
 
 
-class DayService:
+class DayService(Service):
     """Closes days, for operators. A closed day never changes: what comes later counts on the day on which it comes."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._providers = runtime.providers
-        self._clock = runtime.clock
 
     def close(self, request: CloseDay, context: RequestContext) -> ClosedDayView:
         """Close a day: compute both sums and the bridge between them, and keep them.

@@ -10,12 +10,11 @@ from peewee import fn
 
 from ussd_server.context import RequestContext
 from ussd_server.models.keys import ApiKey, ApiRequest, KeyUsage
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Service
 from ussd_server.services.pages import of_period, page_of
 from ussd_server.services.request_log.messages import (
     ErrorGroup,
     GetKeyUsage,
-    GetRequest,
     KeyUsageView,
     ListRequests,
     RequestDetail,
@@ -35,12 +34,8 @@ _MOST_GROUPS = 20
 _NO_USE = ("INVALID_CREDENTIALS", "API_KEY_DISABLED", "ADDRESS_NOT_ALLOWED", "RATE_LIMIT_EXCEEDED")
 
 
-class RequestLogService:
+class RequestLogService(Service):
     """Reads the request log and the usage of keys. The last half second may be missing."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._tokens = runtime.tokens
-        self._clock = runtime.clock
 
     def list(self, request: ListRequests, context: RequestContext) -> Page[RequestView]:
         """One page of requests, newest first. INVALID_REQUEST for a cursor of another list."""
@@ -56,12 +51,10 @@ class RequestLogService:
         found, cursor = page_of(rows, ApiRequest, request.cursor, request.limit, self._tokens)
         return Page(tuple(view_of_row(RequestView, row) for row in found), cursor)
 
-    def get(self, request: GetRequest, context: RequestContext) -> RequestDetail:
+    def get(self, request_id: str, context: RequestContext) -> RequestDetail:
         """The newest request with this id, with its body where it was refused. NOT_FOUND."""
         context.require("api_keys:list", _MAY_NOT)
-        rows = ApiRequest.select().where(
-            ApiRequest.client_id == context.client_id, ApiRequest.request_id == request.request_id
-        )
+        rows = ApiRequest.select().where(ApiRequest.client_id == context.client_id, ApiRequest.request_id == request_id)
         row = rows.order_by(ApiRequest.id.desc()).first()
         if row is None:
             raise ServiceError(Code.NOT_FOUND, "Request not found")

@@ -7,6 +7,7 @@ message that may have reached the sender is never sent again: its recipient must
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from peewee import fn
@@ -15,7 +16,7 @@ from ussd_server.database.unit_of_work import release_connection, unit_of_work
 from ussd_server.logs import Logger, now_about
 from ussd_server.models.clients import Client
 from ussd_server.models.sms import Sms
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Runtime, Service
 from ussd_server.senders.messages import Sender, SendOutcome, SendResult, SmsFailure
 from ussd_server.services.leases import end_lease, is_due, next_attempt, still_leased
 from ussd_server.services.sms.messages import SmsStatus
@@ -36,15 +37,13 @@ _STATUSES = {
 }
 
 
-class SmsSending:
+class SmsSending(Service):
     """Sends messages that are due. Any number of processes may share the work."""
 
     def __init__(self, runtime: Runtime) -> None:
         """Without a sender nothing is claimed."""
+        super().__init__(runtime)
         self._sender: Sender | None = runtime.sms_sender
-        self._clock = runtime.clock
-        self._leases = runtime.leases
-        self._at_kill_point = runtime.at_kill_point
 
     def claim(self, limit: int) -> list[str]:
         """Lease up to `limit` messages that are due to this caller; give their ids.
@@ -74,9 +73,11 @@ class SmsSending:
             # A worker ended between the call and its result.
             self._conclude(row, SendResult(SendOutcome.UNKNOWN))
             return
+        self._at_kill_point("sms.claimed")
         if not self._mark_asked(row):
             return
         release_connection()
+        self._at_kill_point("sms.asked")
         result = self._sender.send(row.phone_number, row.text, _TIMEOUT_SECONDS)
         self._at_kill_point("sms.sent")
         self._conclude(row, result)
@@ -96,7 +97,9 @@ class SmsSending:
             row = still_leased(sent)
             if row is None:
                 return
+            result = _as_reported(result, row)
             row.attempts += 1
+            row.early_reports = None
             end_lease(row)
             if result.outcome is SendOutcome.NOT_SENT:
                 _try_again(row, now)
@@ -108,6 +111,15 @@ class SmsSending:
         is_odd = result.outcome in (SendOutcome.NOT_SENT, SendOutcome.UNKNOWN)
         write = log.warning if is_odd or result.failure is SmsFailure.SENDER_REFUSED else log.info
         write("a message was sent", outcome=result.outcome.value, why=result.failure, code=result.reason)
+
+
+def _as_reported(result: SendResult, row: Sms) -> SendResult:
+    """A result, or what a report said of the same message before it."""
+    reports = row.early_reports or {}
+    if result.outcome is not SendOutcome.SENT or result.sender_message_id not in reports:
+        return result
+    failure = reports[result.sender_message_id]
+    return replace(result, outcome=SendOutcome.FAILED if failure else SendOutcome.DELIVERED, failure=failure)
 
 
 def _try_again(row: Sms, now: datetime) -> None:

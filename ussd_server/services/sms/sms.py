@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 from ussd_server.context import RequestContext
-from ussd_server.menus.text.sms import sms_parts
+from ussd_server.menus.text.gsm7 import sms_parts
 from ussd_server.models.sms import Sms
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Service
 from ussd_server.senders.messages import SMS_FAILURES, SmsFailure
 from ussd_server.services.pages import of_period, page_of
-from ussd_server.services.sms.messages import (
-    MOST_PARTS,
-    CreatedSms,
-    CreateSms,
-    ListSms,
-    NameSms,
-    SmsProblem,
-    SmsView,
-)
+from ussd_server.services.sms.messages import MOST_PARTS, CreatedSms, CreateSms, ListSms, SmsProblem, SmsView
 from ussd_server.services.sms.outbox import is_sms_on, queue_sms
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id
@@ -25,12 +17,8 @@ from ussd_server.wire import Page, view_of_row
 _OURS = ("receipt/", "ussd/")
 
 
-class SmsService:
+class SmsService(Service):
     """Creates and shows messages. Calls no sender."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._tokens = runtime.tokens
-        self._clock = runtime.clock
 
     @property
     def is_on(self) -> bool:
@@ -61,11 +49,11 @@ class SmsService:
             )
         return CreatedSms(view_of_sms(row), replayed=row.id != message_id)
 
-    def get(self, request: NameSms, context: RequestContext) -> SmsView:
+    def get(self, message_id: str, context: RequestContext) -> SmsView:
         """One message. Raises NOT_FOUND, also for another client's."""
         context.require("messages:read")
-        own = Sms.select().where(Sms.id == request.message_id, Sms.client_id == context.client_id)
-        row = own.first() if is_id(request.message_id) else None
+        own = Sms.select().where(Sms.id == message_id, Sms.client_id == context.client_id)
+        row = own.first() if is_id(message_id) else None
         if row is None:
             raise ServiceError(Code.NOT_FOUND, "Message not found")
         return view_of_sms(row)

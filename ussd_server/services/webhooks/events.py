@@ -12,7 +12,7 @@ from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.logs import current_traceparent
 from ussd_server.models.events import EVENT_FORMAT, Event, insert_event, last_event_id, queue_events
 from ussd_server.models.webhooks import Delivery, Webhook
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Service
 from ussd_server.services.pages import of_period, page_of
 from ussd_server.services.webhooks.messages import (
     EVENT_TYPES,
@@ -20,7 +20,6 @@ from ussd_server.services.webhooks.messages import (
     EventDeliveries,
     EventView,
     ListEvents,
-    NameEvent,
     RedeliverEvents,
     Redelivery,
 )
@@ -34,12 +33,8 @@ _MOST_OF_AN_OBJECT = 100
 _LONGEST_TYPE = 40
 
 
-class EventService:
+class EventService(Service):
     """Shows a client its events and sends them again on request."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._tokens = runtime.tokens
-        self._clock = runtime.clock
 
     def list(self, request: ListEvents, context: RequestContext) -> Page[EventView]:
         """A page of the client's events, newest first. INVALID_REQUEST for an unknown type."""
@@ -48,10 +43,10 @@ class EventService:
         found, next_cursor = page_of(rows, Event, request.cursor, request.limit, self._tokens)
         return Page(event_views(found), next_cursor)
 
-    def get(self, request: NameEvent, context: RequestContext) -> EventDeliveries:
+    def get(self, event_id: str, context: RequestContext) -> EventDeliveries:
         """One event with its deliveries, oldest first. Raises NOT_FOUND, also for another client's."""
         context.require("webhooks:read")
-        event = _find(request.event_id, context.client_id)
+        event = _find(event_id, context.client_id)
         return _with_deliveries([event], context.client_id)[0]
 
     def list_of_object(self, object_id: str, context: RequestContext) -> tuple[EventDeliveries, ...]:
@@ -61,10 +56,10 @@ class EventService:
         newest = list(rows.order_by(Event.sequence.desc()).limit(_MOST_OF_AN_OBJECT))
         return _with_deliveries(newest[::-1], context.client_id)
 
-    def redeliver(self, request: NameEvent, context: RequestContext) -> Redelivery:
+    def redeliver(self, event_id: str, context: RequestContext) -> Redelivery:
         """Send one event again to every webhook that takes its type. Raises NOT_FOUND, also for another client's."""
         context.require("webhooks:write")
-        event = _find(request.event_id, context.client_id)
+        event = _find(event_id, context.client_id)
         return self._redeliver(Event.select().where(Event.id == event.id), context.client_id)
 
     def redeliver_range(self, request: RedeliverEvents, context: RequestContext) -> Redelivery:

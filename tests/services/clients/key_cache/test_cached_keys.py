@@ -16,7 +16,7 @@ from tests.support.example_client import OPERATOR, ExampleClient
 from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import release_connection
 from ussd_server.limits.decisions import tightest
-from ussd_server.services.clients.key_messages import ApiKeyView, DeleteApiKey, ImportApiKey, RotateApiKey, UpdateApiKey
+from ussd_server.services.clients.keys.messages import ApiKeyView, ImportApiKey, RotateApiKey, UpdateApiKey
 from ussd_server.status import Code, ServiceError
 
 
@@ -78,7 +78,9 @@ def test_a_key_that_is_enabled_again_is_accepted_at_once(
     assert outcome(web, key) is None
     rotated = office.api_keys.rotate(RotateApiKey(key.id, 0), example_client.call())
     assert outcome(web, key, rotated.apisecret) is None
-    office.api_keys.import_key(ImportApiKey(example_client.id, key.apikey, rotated.apisecret, ("ussd:*",)), OPERATOR)
+    office.api_key_imports.import_key(
+        ImportApiKey(example_client.id, key.apikey, rotated.apisecret, ("ussd:*",)), OPERATOR
+    )
     assert web.auth.authenticate_key(key.apikey, rotated.apisecret, ADDRESS).caller.grants == frozenset({"ussd:*"})
 
 
@@ -113,7 +115,7 @@ def test_of_ten_thousand_calls_after_the_replies_none_is_accepted_under_the_old_
 
     def change() -> int:
         changes: list[Callable[[ApiKeyView], object]] = [
-            lambda key: office.api_keys.delete(DeleteApiKey(key.id), call),
+            lambda key: office.api_keys.delete(key.id, call),
             lambda key: office.key_records.update(UpdateApiKey(key.id, scopes=("ussd:read",)), call),
             lambda key: office.key_records.update(UpdateApiKey(key.id, allowed_addresses=("198.51.100.7",)), call),
             lambda key: office.key_records.update(UpdateApiKey(key.id, is_active=0), call),

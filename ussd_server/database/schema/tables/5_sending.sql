@@ -131,6 +131,7 @@ CREATE TABLE messages (
     failure_code text,
     transaction_id uuid,
     sender_message_id text,
+    early_reports text,
     attempts integer NOT NULL,
     asked_at timestamptz,
     due_at timestamptz,
@@ -142,9 +143,11 @@ CREATE TABLE messages (
     CHECK ((due_at IS NULL) = (status <> 'queued')),
     CHECK (lease_token IS NULL OR due_at IS NOT NULL),
     CHECK ((completed_at IS NULL) = (status IN ('queued', 'sent'))),
-    CHECK ((failure_code IS NULL) = (status <> 'failed'))
+    CHECK ((failure_code IS NULL) = (status <> 'failed')),
+    CHECK (early_reports IS NULL OR due_at IS NOT NULL)
 );
 CREATE INDEX messages_due ON messages (client_id, due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX messages_being_sent ON messages (phone_number) WHERE asked_at IS NOT NULL AND due_at IS NOT NULL;
 CREATE INDEX messages_queued ON messages (id) WHERE due_at IS NOT NULL;
 CREATE INDEX messages_newest ON messages (client_id, id);
 CREATE INDEX messages_of_number ON messages (client_id, phone_number, id);

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from ussd_server.context import APPROVE, RequestContext
+from ussd_server.database.unit_of_work import for_update
 from ussd_server.models.clients import AuditEvent, Client, User
 from ussd_server.models.events import Event
 from ussd_server.models.keys import ApiKey, DeletedApiKey, KeySpending
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Runtime, Service
 from ussd_server.security.credentials import may_be_apikey
 from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.clients.key_messages import (
-    ApiKeySummary,
-    CallWindow,
-    KeyAnswer,
-    KeyExplanation,
-    ShowApiKey,
-    approves,
-)
-from ussd_server.services.clients.secret_readers import add_reader, unread_keys
+from ussd_server.services.clients.key_cache import KeyCache
+from ussd_server.services.clients.keys.messages import ApiKeySummary, CallWindow, KeyAnswer, KeyExplanation, approves
 from ussd_server.services.pages import of_period
+from ussd_server.services.people import people_behind
 from ussd_server.services.request_log.requests import RequestLogService
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id, iso_milliseconds, kampala_day
@@ -30,15 +25,12 @@ _SOON = timedelta(days=7)
 _MAY_NOT = "Insufficient permissions"
 
 
-class ApiKeyReader:
+class ApiKeyReader(Service):
     """Shows a client's keys to people who may see them, and secrets to people who may list them."""
 
     def __init__(self, runtime: Runtime, requests: RequestLogService) -> None:
-        self._vault = runtime.vault
-        self._key_cache = runtime.key_cache
-        self._limiter = runtime.limiter
+        super().__init__(runtime)
         self._requests = requests
-        self._clock = runtime.clock
 
     def list(self, context: RequestContext) -> tuple[ApiKeySummary, ...]:
         """All keys of the client (50 at most), newest first."""
@@ -60,10 +52,10 @@ class ApiKeyReader:
         found = list(rows.order_by(ApiKey.expires_at))
         return self._summaries(found) if found else ()
 
-    def show(self, request: ShowApiKey, context: RequestContext) -> ApiKeySummary:
+    def show(self, api_key_id: str, context: RequestContext) -> ApiKeySummary:
         """One key. NOT_FOUND for a key that is not the client's."""
         context.require("api_keys:list", _MAY_NOT)
-        return self._summaries([self._find(request, context)])[0]
+        return self._summaries([self._find(api_key_id, context)])[0]
 
     def find_any(self, id_or_apikey: str, context: RequestContext) -> ApiKeySummary:
         """One key of any client, for the operator. NOT_FOUND for an unknown one."""
@@ -74,34 +66,34 @@ class ApiKeyReader:
             raise ServiceError(Code.NOT_FOUND, "API Key not found")
         return self._summaries([row])[0]
 
-    def calls(self, request: ShowApiKey, context: RequestContext) -> tuple[CallWindow, ...]:
+    def calls(self, api_key_id: str, context: RequestContext) -> tuple[CallWindow, ...]:
         """The key's calls of the last minute and hour. NOT_FOUND for a key that is not the client's."""
         context.require("api_keys:list", _MAY_NOT)
-        decision = self._limiter.peek("api-key", self._find(request, context).id)
+        decision = self._limiter.peek("api-key", self._find(api_key_id, context).id)
         return tuple(
             CallWindow(window.name, window.limit, window.limit - window.remaining) for window in decision.windows
         )
 
-    def reveal(self, request: ShowApiKey, context: RequestContext) -> str:
+    def reveal(self, api_key_id: str, context: RequestContext) -> str:
         """The secret of a key, noted in the audit trail; its reader counts as a person behind the key.
 
         NOT_FOUND for a key that is not the client's.
         INSUFFICIENT_SCOPE for a key that may approve payouts where the caller may not.
         """
         context.require("api_keys:list", _MAY_NOT)
-        row = self._find(request, context)
+        row = self._find(api_key_id, context)
         if approves(row.scopes):
             context.require(APPROVE, _MAY_NOT)
         while unread := unread_keys([(row.id, row.people or ())], context):
             add_reader(unread, context, self._key_cache)
-            row = self._find(request, context)
+            row = self._find(api_key_id, context)
         write_audit_event("api_key.revealed", context, self._clock.now(), client_id=context.client_id, object_id=row.id)
         return self._vault.decrypt(row.secret_sealed, row.client_id, row.id)
 
-    def _find(self, request: ShowApiKey, context: RequestContext) -> ApiKey:
+    def _find(self, api_key_id: str, context: RequestContext) -> ApiKey:
         row: ApiKey | None = None
-        if is_id(request.api_key_id):
-            row = ApiKey.get_or_none(ApiKey.id == request.api_key_id, ApiKey.client_id == context.client_id)
+        if is_id(api_key_id):
+            row = ApiKey.get_or_none(ApiKey.id == api_key_id, ApiKey.client_id == context.client_id)
         if row is None:
             raise ServiceError(Code.NOT_FOUND, "API Key not found")
         return row
@@ -163,12 +155,8 @@ def _summary(
 _AUDIT_PRECISION = timedelta(milliseconds=1)
 
 
-class KeyExplanationService:
+class KeyExplanationService(Service):
     """Explains to the operator what happens to calls with a key. Counts no call."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._limiter = runtime.limiter
-        self._clock = runtime.clock
 
     def explain(self, id_or_apikey: str, context: RequestContext) -> KeyExplanation:
         """What would happen to a call with this key and its right secret now."""
@@ -249,3 +237,28 @@ def _actor(action: str, client_id: str, object_id: str, at: datetime) -> str | N
 
 def _name_of(client_id: str) -> str:
     return str(Client.get_by_id(client_id).name)
+
+
+def unread_keys(keys: Iterable[tuple[str, Iterable[str]]], context: RequestContext) -> list[str]:
+    """The ids of the keys that have yet to count the caller as a person behind them; none for the operator.
+
+    `keys` are ids and people. Scopes do not matter, because they can change.
+    """
+    person = context.caller.user_id
+    unread = [] if person is None else [key_id for key_id, people in keys if person not in people]
+    return unread if unread and Client.get_by_id(context.client_id).counts_readers else []
+
+
+def add_reader(key_ids: Sequence[str], context: RequestContext, key_cache: KeyCache) -> None:
+    """Count the caller as a person behind these keys, in every process from the return on.
+
+    Read the secrets afterwards and look again: a rotation in between replaces secret and people.
+    """
+    client_id, person = context.client_id, context.caller.user_id
+    assert client_id is not None
+    assert person is not None
+    readers = people_behind(client_id, [person])
+    with key_cache.invalidate(client_id):
+        keys = ApiKey.select(ApiKey.id, ApiKey.people).where(ApiKey.id.in_(key_ids), ApiKey.client_id == client_id)
+        for key in for_update(keys.order_by(ApiKey.id)):
+            ApiKey.update(people=readers.union(key.people or ())).where(ApiKey.id == key.id).execute()
