@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from ussd_server.languages import gettext, ngettext
@@ -41,9 +42,11 @@ _DELIVERIES = {
 }
 
 
-def transaction_hit(row: Transaction, client: str | None) -> SearchHit:
-    """A transaction, with the explanation of where its money is."""
+def transaction_hit(row: Transaction, client: str | None, *, for_subscriber: bool = False) -> SearchHit:
+    """A transaction, with the explanation of where its money is; for the subscriber without the client's fee."""
     (view,) = views_of([row])
+    if for_subscriber:
+        view = replace(view, fee_cents=0)
     is_in_review = row.review_opened_at is not None and row.review_closed_at is None
     party = gettext(" of %(number)s", number=view.phone_number) if view.phone_number else ""
     kind, amount = gettext(view.type.value).capitalize(), written_amount(view.amount_cents)
