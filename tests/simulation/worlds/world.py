@@ -81,7 +81,7 @@ class World:
         logging.getLogger("ussd_server").addHandler(self._log)
         try:
             operator = self.fleet.services("operator")
-            self.callers.set_up(operator, create_codes)
+            self.callers.set_up(operator, self._prepare)
             self.payers.note_codes()
             _begin_randomness(self.seed, 10**6)
             self.scheduler.faults = self._strike
@@ -101,6 +101,10 @@ class World:
             logging.getLogger("ussd_server").removeHandler(self._log)
             self._close()
         return Outcome(self.history, self.scheduler.points, self.scheduler.faults_at)
+
+    def _prepare(self, services: Services) -> None:
+        """Create what the callers need beyond themselves."""
+        create_codes(services, self.callers.contexts)
 
     def _follow(self, plan: list[Incident]) -> None:
         for incident in plan:
