@@ -13,7 +13,7 @@ from redis.connection import parse_url
 from tests.outbound.certificates import Authority
 from ussd_server.security.key_ring import Keyring
 from ussd_server.settings import SettingsError, read_settings
-from ussd_server.shown_settings import shown_settings
+from ussd_server.settings.shown import shown_settings
 
 
 @pytest.fixture(autouse=True)

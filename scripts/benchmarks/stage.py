@@ -27,7 +27,7 @@ from ussd_server.models.clients import Client
 from ussd_server.models.keys import ApiKey
 from ussd_server.security.credentials import Vault, new_apikey, new_apisecret
 from ussd_server.security.key_ring import Keyring
-from ussd_server.services.menus.messages import AssignCode, BindCode, NameMenu, SaveDraft
+from ussd_server.services.menus.messages import AssignCode, BindCode, SaveDraft
 from ussd_server.services.transactions.messages import CreateDeposit
 from ussd_server.services.ussd.messages import CreateChannel
 from ussd_server.values import new_id
@@ -123,7 +123,7 @@ def _add_menu(services: Services) -> list[str]:
     client_id = str(Client.select(Client.id).first().id)
     context = operator_context(client_id)
     services.menus.save_draft(SaveDraft("places", places_menu()), context)
-    services.menus.publish(NameMenu("places"), context)
+    services.menus.publish("places", context)
     services.channels.assign_code(AssignCode(CODE, client_id), context)
     services.menus.bind_code(BindCode(CODE, "places"), context)
     # One channel would reach the limit of a gateway.

@@ -16,7 +16,7 @@ from ussd_server.cli import main, open_services
 from ussd_server.context import operator_context
 from ussd_server.models.clients import AuditEvent, UserFactor
 from ussd_server.models.keys import ApiKey
-from ussd_server.services.webhooks.messages import CreateWebhook, NameWebhook
+from ussd_server.services.webhooks.messages import CreateWebhook
 
 Command = Callable[..., Result]
 
@@ -119,7 +119,7 @@ def test_webhooks_are_listed_and_events_are_sent_again(command: Command, monkeyp
     with open_services() as services:
         context = operator_context(client_id)
         made = services.webhooks.create(CreateWebhook("http://127.0.0.1:9999/", ("webhook.test",)), context)
-        event_id = services.webhooks.test(NameWebhook(made.id), context).id
+        event_id = services.webhooks.test(made.id, context).id
     (listed,) = output_of(command("webhooks", "list", "--client", "Acme", "--json"))["items"]
     assert (listed["id"], listed["is_active"], "secret" in listed) == (made.id, True, False)
     redeliver = ("webhooks", "redeliver", "--client", "Acme")

@@ -21,7 +21,7 @@ from ussd_server.database.unit_of_work import close_connections, database
 from ussd_server.models.events import Event
 from ussd_server.services.sessions.messages import BeginSession
 from ussd_server.services.transactions.messages import GetTransaction, ListTransactions
-from ussd_server.services.webhooks.messages import ListEvents, NameEvent
+from ussd_server.services.webhooks.messages import ListEvents
 from ussd_server.settings import Settings
 
 pytestmark = pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
@@ -66,7 +66,7 @@ def test_a_divided_service_goes_on_where_it_was(services: Services, clock: Movab
         after.transaction_id
     ]
     newest = services.events.list(ListEvents(), call).items[0]
-    assert services.events.get(NameEvent(newest.id), call).deliveries[0].status == "delivered"
+    assert services.events.get(newest.id, call).deliveries[0].status == "delivered"
     for table in ("events", "transaction_events"):
         assert len(rows_of(table)) == 2
         assert f"{table}_first" in rows_of(table)

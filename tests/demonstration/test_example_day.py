@@ -21,7 +21,6 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.models.webhooks import Delivery, Webhook
 from ussd_server.services.accounts.messages import GetStatement
-from ussd_server.services.menus.messages import GetDropOffs
 from ussd_server.settings import Settings
 
 URL = "http://127.0.0.1:8000"
@@ -45,7 +44,7 @@ def test_a_first_start_has_a_day_of_everything_and_clean_books(services: Service
     sessions = list(UssdSession.select())
     assert {"completed", "timed_out", "ended_by_user"} <= {row.status for row in sessions}
     assert {"en", "lg"} <= {row.language for row in sessions}
-    drop_offs = services.replays.drop_offs(GetDropOffs("savings-group"), context)
+    drop_offs = services.replays.drop_offs("savings-group", context)
     assert sum(item.drop_offs > 0 for item in drop_offs.items) >= 4
 
     assert {row.status: row.invalid_count for row in Payout.select()} == {"completed": 0, "draft": 1}

@@ -23,11 +23,11 @@ from ussd_server.database.schema import migrate
 from ussd_server.database.unit_of_work import close_connections
 from ussd_server.models.events import Event
 from ussd_server.models.webhooks import Webhook
-from ussd_server.services.clients.key_messages import CreateApiKey, DeleteApiKey
+from ussd_server.services.clients.key_messages import CreateApiKey
 from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout
-from ussd_server.services.sessions.messages import BeginSession, NameSession
+from ussd_server.services.sessions.messages import BeginSession
 from ussd_server.services.transactions.messages import CreateRefund
-from ussd_server.services.webhooks.messages import EVENT_TYPES, NameWebhook
+from ussd_server.services.webhooks.messages import EVENT_TYPES
 from ussd_server.services.webhooks.payloads import payloads_of
 from ussd_server.settings import read_settings
 from ussd_server.values import iso_milliseconds, new_id
@@ -95,7 +95,7 @@ def _one_of_each(services: Services, clock: MovableClock) -> Iterator[Event]:
     for payout_id in services.payout_sender.claim(1):
         services.payout_sender.advance(payout_id)
     session = services.api_sessions.begin(BeginSession(PHONE, shop.code), call)
-    services.api_sessions.end(NameSession(session.session_id), call)
+    services.api_sessions.end(session.session_id, call)
     expiring = CreateApiKey(expires_at=clock.now() + timedelta(days=10), name="Till 4")
     key = services.api_keys.create(expiring, call)
     clock.advance(4 * 86_400)
@@ -105,10 +105,10 @@ def _one_of_each(services: Services, clock: MovableClock) -> Iterator[Event]:
     )
     services.runtime.request_recorder.write()
     services.key_address_notices.write()
-    services.api_keys.delete(DeleteApiKey(key.id), call)
+    services.api_keys.delete(key.id, call)
     with Receiver(lambda _: 410) as receiver:
         webhook = subscribe(services, call, receiver.url)
-        services.webhooks.test(NameWebhook(webhook.id), call)
+        services.webhooks.test(webhook.id, call)
         services.relay.run()
         # Its address has a port of this run.
         Webhook.update(url="https://shop.example.com/hooks").where(Webhook.id == webhook.id).execute()

@@ -17,7 +17,7 @@ from tests.support.shop import OPERATOR, PHONE, Shop, shop_document
 from ussd_server.api.document_examples import request_example
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
-from ussd_server.services.clients.key_messages import SCOPES, CreateApiKey, DeleteApiKey
+from ussd_server.services.clients.key_messages import SCOPES, CreateApiKey
 from ussd_server.services.clients.messages import CreateUser, LogIn
 from ussd_server.services.incoming.messages import PutPaymentCode, SetPrefix
 from ussd_server.services.sms.outbox import queue_sms
@@ -80,7 +80,7 @@ class SeededClient:
         key = self._services.api_keys.create(CreateApiKey(tuple(sorted(SCOPES))), self.shop.call)
         if self._key_id:
             # A client may have 50 keys.
-            self._services.api_keys.delete(DeleteApiKey(self._key_id), self.shop.call)
+            self._services.api_keys.delete(self._key_id, self.shop.call)
         self._key_id = key.id
         nobody = RequestContext(Caller(CallerKind.NOBODY), address=f"192.0.2.{self._calls % 250}")
         login = self._services.logins.begin(LogIn(f"owner@{self._name}.example", PASSWORD), nobody)

@@ -11,7 +11,7 @@ from tests.conftest import MovableClock
 from tests.faults.workers import services_of, work_until_killed
 from tests.support.money import a_client
 from ussd_server.database.unit_of_work import release_connection
-from ussd_server.senders.settings import SmsAccess
+from ussd_server.senders.messages import SmsAccess
 from ussd_server.services.sms.messages import CreateSms, NameSms, SmsStatus
 from ussd_server.services.sms.outbox import use_sms
 from ussd_server.settings import Settings

@@ -22,7 +22,7 @@ from tests.services.webhooks.receivers import deliver, deliveries_of, happen, su
 from tests.support.money import a_client
 from ussd_server.bootstrap import Services
 from ussd_server.models.events import PendingEvent
-from ussd_server.services.webhooks.messages import EVENT_TYPES, NameWebhook
+from ussd_server.services.webhooks.messages import EVENT_TYPES
 
 _PAGE = Path(__file__).parents[2] / "docs" / "WEBHOOKS.md"
 _JAVASCRIPT_LIBRARY = "standardwebhooks@1.1.1"
@@ -74,13 +74,13 @@ def test_the_documented_receiver_accepts_what_we_sign_once_and_nothing_else(
     receiver = subprocess.Popen(make(tmp_path), env=environment, stdout=subprocess.PIPE, text=True)
     try:
         wait_for(port, receiver)
-        services.webhooks.test(NameWebhook(webhook.id), call)
+        services.webhooks.test(webhook.id, call)
         (event_id,) = happen(services, call)
         deliver(services)
         PendingEvent.insert(event_id=event_id).execute()
         deliver(services)
         other = subscribe(services, call, f"http://127.0.0.1:{port}/?signed=by-another-secret", "transaction.failed")
-        forged = services.webhooks.test(NameWebhook(other.id), call)
+        forged = services.webhooks.test(other.id, call)
         deliver(services)
         assert [delivery.answer_status for delivery in deliveries_of(services, call, event_id)] == [204, 204]
         assert [delivery.answer_status for delivery in deliveries_of(services, call, forged.id)] == [401]

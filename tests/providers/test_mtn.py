@@ -215,6 +215,12 @@ def test_a_request_to_pay_is_written_as_mtn_wants_it() -> None:
     [
         (PAYOUT, b"POST /disbursement/v1_0/transfer ", "payee", {"partyIdType": "MSISDN", "partyId": "256772123456"}),
         (REFUND, b"POST /disbursement/v1_0/refund ", "referenceIdToRefund", "11111111-2222-4333-8444-555555555555"),
+        (
+            replace(REFUND, original_provider_reference=None),
+            b"POST /disbursement/v1_0/transfer ",
+            "payee",
+            {"partyIdType": "MSISDN", "partyId": "256772123456"},
+        ),
     ],
 )
 def test_money_that_goes_out_uses_its_own_product_and_field(

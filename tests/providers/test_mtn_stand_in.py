@@ -96,6 +96,13 @@ def test_a_refund_gives_a_collection_back_once(meeting: Meeting) -> None:
         assert meeting.enquire(refund).outcome is outcome
 
 
+def test_a_payment_that_the_payer_began_is_given_back_by_a_transfer(meeting: Meeting) -> None:
+    refund = payment(direction=Direction.REFUND)
+    assert meeting.ask(refund).outcome is Outcome.PENDING
+    assert meeting.enquire(refund).outcome is Outcome.SUCCEEDED
+    assert meeting.stand_in.book.find(refund.provider_reference).kind == "transfer"
+
+
 def test_a_repeated_request_takes_money_once(meeting: Meeting) -> None:
     request = payment()
     assert meeting.ask(request).outcome is Outcome.PENDING

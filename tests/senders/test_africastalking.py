@@ -11,8 +11,7 @@ from tests.outbound.strange_server import StrangeServer
 from tests.providers.provider_server import HANG_UP, SILENCE, ProviderServer, said
 from ussd_server.outbound.transport import Transport
 from ussd_server.senders.africastalking import AfricasTalkingSender
-from ussd_server.senders.messages import DeliveryReport, SendOutcome, SendResult, SmsFailure
-from ussd_server.senders.settings import SmsAccess
+from ussd_server.senders.messages import DeliveryReport, SendOutcome, SendResult, SmsAccess, SmsFailure
 
 NUMBER = "+256772123456"
 MESSAGE_ID = "ATXid_7f0e"

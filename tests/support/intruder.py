@@ -12,15 +12,7 @@ from ussd_server.bootstrap import Services
 from ussd_server.context import APPROVE, Caller, CallerKind, RequestContext, operator_context
 from ussd_server.models.clients import User
 from ussd_server.models.keys import ApiKey
-from ussd_server.services.clients.key_messages import (
-    HIDDEN_SECRET,
-    SCOPES,
-    CreateApiKey,
-    DeleteApiKey,
-    RotateApiKey,
-    ShowApiKey,
-    UpdateApiKey,
-)
+from ussd_server.services.clients.key_messages import HIDDEN_SECRET, SCOPES, CreateApiKey, RotateApiKey, UpdateApiKey
 from ussd_server.services.clients.messages import ChangeRole, InvitePerson, LogIn, PasswordLink
 from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout
 from ussd_server.status import Code, ServiceError
@@ -141,7 +133,7 @@ class Intruder:
 
     def _reveal(self, context: RequestContext) -> None:
         key = self._some_key()
-        self._secrets.add((key.apikey, self._services.key_reader.reveal(ShowApiKey(key.id), context)))
+        self._secrets.add((key.apikey, self._services.key_reader.reveal(key.id, context)))
 
     def _rotate(self, context: RequestContext) -> None:
         grace = self._random.choice((0, 3600))
@@ -154,7 +146,7 @@ class Intruder:
     def _delete(self, context: RequestContext) -> None:
         # A client has at most 50 keys, and the walk goes on.
         if ApiKey.select().where(ApiKey.client_id == self.client.id).count() > 8:
-            self._services.api_keys.delete(DeleteApiKey(self._some_key().id), context)
+            self._services.api_keys.delete(self._some_key().id, context)
 
     def _invite(self, context: RequestContext) -> None:
         email = f"new{self._random.getrandbits(32)}@{self.client.name}.example"

@@ -8,7 +8,7 @@ from typing import Any
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext, operator_context
 from ussd_server.models.clients import Client
-from ussd_server.services.menus.messages import AssignCode, BindCode, NameMenu, SaveDraft
+from ussd_server.services.menus.messages import AssignCode, BindCode, SaveDraft
 from ussd_server.services.ussd.messages import CreateChannel
 from ussd_server.values import new_id
 
@@ -107,7 +107,7 @@ class Shop:
         self.menu_id = document["id"]
         report = services.menus.save_draft(SaveDraft(self.menu_id, document), self.call)
         assert report.passes, report.errors
-        services.menus.publish(NameMenu(self.menu_id), self.call)
+        services.menus.publish(self.menu_id, self.call)
         services.menus.bind_code(BindCode(code, self.menu_id), self.call)
         self.channel = services.channels.create(CreateChannel(gateway, self.client_id), OPERATOR)
 

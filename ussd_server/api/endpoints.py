@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
 from functools import cache
 from http import HTTPStatus
 from types import NoneType
@@ -62,7 +62,7 @@ class EndpointSpec:
     authenticate: Authenticator
     takes: Body | None
     query: Query
-    makes: type[Any] | None
+    makes: Callable[..., Any] | None
     gives: Any
     write: Callable[[Any], Any]
     needs: str | None
@@ -90,7 +90,6 @@ class ApiBlueprint(Blueprint):
         path: str,
         *,
         name: str | None = None,
-        makes: type[Any] | None = None,
         takes: type[Body] | None = None,
         query: type[Query] | None = None,
         needs: str | None = None,
@@ -105,12 +104,13 @@ class ApiBlueprint(Blueprint):
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Register a view for `method` and `path`; `name` is that of the operation, by default the view's.
 
-        The view receives one message and the request context; without `makes` only the context. `makes` builds the
-        message from the variables of the path, the checked query and the checked body. The reply is what the view is
-        annotated to return: a view with meanings (`wire.py`), or an `EndpointReply` of one.
+        The view receives one message and the request context, or only the context. Its annotation says what the message
+        is: a dataclass, made from the variables of the path, the checked query and the checked body; any other is one
+        of these, by its name. The reply is what the view is annotated to return: a view with meanings (`wire.py`), or
+        an `EndpointReply` of one.
         An `idempotent` route takes an `Idempotency-Key` header. `refuses` lists the error codes of the service method,
-        beside those of authentication, permission and schemas. With `names_fault` a management path names the field
-        that it refuses.
+        beside those of authentication, permission and schemas, and NOT_FOUND for a path with a variable. With
+        `names_fault` a management path names the field that it refuses.
         `also` has other media types that a client may prefer by its `Accept` header, and what is called then instead
         of the view.
         """
@@ -121,7 +121,7 @@ class ApiBlueprint(Blueprint):
                 self._authenticate,
                 takes() if takes else None,
                 (query or Query)(),
-                makes,
+                _maker(view),
                 _given_by(view),
                 writer(_given_by(view)),
                 needs,
@@ -202,6 +202,16 @@ def refusal(current: CurrentRequest, error: ServiceError) -> Response:
     return _json(status, error_envelope(error.code.error, error.message, services().clock.rough()))
 
 
+def _maker(view: Callable[..., Any]) -> Callable[..., Any] | None:
+    """Return what makes the message of a view from the parts of a request; None for a view of the context alone."""
+    name, kind = next(iter(get_type_hints(view).items()))
+    if kind is RequestContext:
+        return None
+    if isinstance(kind, type) and is_dataclass(kind):
+        return kind
+    return lambda **parts: parts.get(name)
+
+
 def _given_by(view: Callable[..., Any]) -> Any:
     """Return the type of a reply, None for a view that returns no data."""
     found = get_type_hints(view, include_extras=True).get("return")
@@ -218,7 +228,7 @@ def _check(route: EndpointSpec, current: CurrentRequest, variables: Mapping[str,
     if route.needs:
         context.require(route.needs, route.refusal or (_MAY_NOT if current.is_management else None))
     message = _message(route, current, variables)
-    return (context,) if message is None else (message, context)
+    return (context,) if route.makes is None else (message, context)
 
 
 def _reply_as_preferred(route: EndpointSpec, current: CurrentRequest, given: tuple[Any, ...]) -> Response:

@@ -29,18 +29,15 @@ from ussd_server.services.clients.key_messages import (
     ApiKeyView,
     BulkDeletion,
     CreateApiKey,
-    DeleteApiKey,
     DeleteApiKeys,
     OwnKey,
     RotateApiKey,
     RotatedApiKeyView,
-    ShowApiKey,
     UpdateApiKey,
 )
 from ussd_server.services.clients.messages import LogIn, LoginView, LogOut, RefreshLogin, ServiceIdentifier
 from ussd_server.services.request_log.messages import (
     GetKeyUsage,
-    GetRequest,
     KeyUsageView,
     ListRequests,
     RequestDetail,
@@ -63,55 +60,33 @@ def get_own_key(context: RequestContext) -> OwnKey:
     return services().key_records.own(context)
 
 
-@logins.call(
-    "POST",
-    "/api/clients/login",
-    makes=LogIn,
-    takes=LogInBody,
-    refuses=_UNLESS_KNOWN,
-    message="Login successful",
-)
+@logins.call("POST", "/api/clients/login", takes=LogInBody, refuses=_UNLESS_KNOWN, message="Login successful")
 def log_in(request: LogIn, context: RequestContext) -> LoginView:
     """Sign in."""
     return services().logins.begin(request, context)
 
 
 @logins.call(
-    "POST",
-    "/api/clients/token/refresh",
-    makes=RefreshLogin,
-    takes=RefreshLoginBody,
-    refuses=_UNLESS_KNOWN,
-    message="Token refreshed",
+    "POST", "/api/clients/token/refresh", takes=RefreshLoginBody, refuses=_UNLESS_KNOWN, message="Token refreshed"
 )
 def refresh_login(request: RefreshLogin, context: RequestContext) -> LoginView:
     """Trade a refresh token for new tokens; it works once."""
     return services().logins.refresh(request, context)
 
 
-@clients.call("POST", "/api/clients/logout", makes=LogOut, takes=LogOutBody, message="Logged out")
+@clients.call("POST", "/api/clients/logout", takes=LogOutBody, message="Logged out")
 def log_out(request: LogOut, context: RequestContext) -> None:
     """End this login, or every login of the same person."""
     services().logins.end(request, context)
 
 
-@clients.call(
-    "GET",
-    "/api/clients/service-identifier",
-    needs="service_identifier:read",
-    message="Service identifier",
-)
+@clients.call("GET", "/api/clients/service-identifier", needs="service_identifier:read", message="Service identifier")
 def show_service_identifier(context: RequestContext) -> ServiceIdentifier:
     """Name the client to the provider's support."""
     return services().clients.service_identifier(context)
 
 
-@clients.call(
-    "GET",
-    "/api/clients/api-keys",
-    needs="api_keys:list",
-    message="API keys list",
-)
+@clients.call("GET", "/api/clients/api-keys", needs="api_keys:list", message="API keys list")
 def list_api_keys(context: RequestContext) -> tuple[ApiKeyView, ...]:
     """List all API keys of the client."""
     return services().api_keys.list(context)
@@ -120,7 +95,6 @@ def list_api_keys(context: RequestContext) -> tuple[ApiKeyView, ...]:
 @clients.call(
     "POST",
     "/api/clients/api-keys",
-    makes=CreateApiKey,
     takes=CreateApiKeyBody,
     names_fault=True,
     needs="api_keys:create",
@@ -133,22 +107,15 @@ def create_api_key(request: CreateApiKey, context: RequestContext) -> EndpointRe
     return EndpointReply(key, headers={"Location": f"/api/clients/api-keys/{key.id}"})
 
 
-@clients.call(
-    "GET",
-    "/api/clients/api-keys/<api_key_id>",
-    makes=ShowApiKey,
-    needs="api_keys:list",
-    message="API Key",
-)
-def get_api_key(request: ShowApiKey, context: RequestContext) -> ApiKeyRecord:
+@clients.call("GET", "/api/clients/api-keys/<api_key_id>", needs="api_keys:list", message="API Key")
+def get_api_key(api_key_id: str, context: RequestContext) -> ApiKeyRecord:
     """Show one API key, with everything that is known about it."""
-    return services().key_records.get(request, context)
+    return services().key_records.get(api_key_id, context)
 
 
 @clients.call(
     "PATCH",
     "/api/clients/api-keys/<api_key_id>",
-    makes=UpdateApiKey,
     takes=UpdateApiKeyBody,
     needs="api_keys:rotate",
     names_fault=True,
@@ -162,10 +129,8 @@ def update_api_key(request: UpdateApiKey, context: RequestContext) -> ApiKeyReco
 @clients.call(
     "GET",
     "/api/clients/api-keys/<api_key_id>/usage",
-    makes=GetKeyUsage,
     query=GetKeyUsageQuery,
     needs="api_keys:list",
-    refuses=(Code.NOT_FOUND,),
     message="API Key usage",
 )
 def get_api_key_usage(request: GetKeyUsage, context: RequestContext) -> KeyUsageView:
@@ -173,36 +138,21 @@ def get_api_key_usage(request: GetKeyUsage, context: RequestContext) -> KeyUsage
     return services().request_log.usage(request, context)
 
 
-@clients.call(
-    "GET",
-    "/api/clients/requests",
-    makes=ListRequests,
-    query=ListRequestsQuery,
-    needs="api_keys:list",
-    message="Requests",
-)
+@clients.call("GET", "/api/clients/requests", query=ListRequestsQuery, needs="api_keys:list", message="Requests")
 def list_requests(request: ListRequests, context: RequestContext) -> Page[RequestView]:
     """List the requests of the client that were refused or changed something, newest first."""
     return services().request_log.list(request, context)
 
 
-@clients.call(
-    "GET",
-    "/api/clients/requests/<request_id>",
-    makes=GetRequest,
-    needs="api_keys:list",
-    refuses=(Code.NOT_FOUND,),
-    message="Request",
-)
-def get_request(request: GetRequest, context: RequestContext) -> RequestDetail:
+@clients.call("GET", "/api/clients/requests/<request_id>", needs="api_keys:list", message="Request")
+def get_request(request_id: str, context: RequestContext) -> RequestDetail:
     """Show one request, with the body of a refused one."""
-    return services().request_log.get(request, context)
+    return services().request_log.get(request_id, context)
 
 
 @clients.call(
     "POST",
     "/api/clients/api-keys/<api_key_id>/rotate",
-    makes=RotateApiKey,
     takes=RotateSecretBody,
     names_fault=True,
     needs="api_keys:rotate",
@@ -216,20 +166,18 @@ def rotate_api_key(request: RotateApiKey, context: RequestContext) -> RotatedApi
 @clients.call(
     "DELETE",
     "/api/clients/api-keys/<api_key_id>",
-    makes=DeleteApiKey,
     needs="api_keys:delete",
     refusal=_MAY_NOT_DELETE,
     message="API Key deleted successfully",
 )
-def delete_api_key(request: DeleteApiKey, context: RequestContext) -> DeletionResult:
+def delete_api_key(api_key_id: str, context: RequestContext) -> DeletionResult:
     """Delete an API key for ever."""
-    return services().api_keys.delete(request, context)
+    return services().api_keys.delete(api_key_id, context)
 
 
 @clients.call(
     "DELETE",
     "/api/clients/api-keys/bulk",
-    makes=DeleteApiKeys,
     takes=DeleteApiKeysBody,
     needs="api_keys:delete",
     refusal=_MAY_NOT_DELETE,
@@ -244,7 +192,6 @@ def delete_api_keys(request: DeleteApiKeys, context: RequestContext) -> Endpoint
 @clients.call(
     "POST",
     "/api/clients/api-keys/bulk-delete",
-    makes=DeleteApiKeys,
     takes=DeleteApiKeysBody,
     needs="api_keys:delete",
     refusal=_MAY_NOT_DELETE,
@@ -257,12 +204,7 @@ def delete_api_keys_by_post(request: DeleteApiKeys, context: RequestContext) -> 
 
 
 @clients.call(
-    "GET",
-    "/api/clients/audit-events",
-    makes=ListAuditEvents,
-    query=ListAuditEventsQuery,
-    needs="audit_events:read",
-    message="Audit events",
+    "GET", "/api/clients/audit-events", query=ListAuditEventsQuery, needs="audit_events:read", message="Audit events"
 )
 def list_audit_events(request: ListAuditEvents, context: RequestContext) -> Page[AuditEventView]:
     """Show who did what, and every login."""

@@ -25,7 +25,6 @@ from ussd_server.services.menus.messages import (
     GraphView,
     MenuSummary,
     MenuView,
-    NameMenu,
     RollBack,
     SaveDraft,
     VersionView,
@@ -43,33 +42,19 @@ def list_menus(context: RequestContext) -> Items[MenuSummary]:
     return Items(services().menus.list(context))
 
 
-@menus.call(
-    "PUT",
-    "/api/ussd/menus/<menu_id>",
-    needs="menus:write",
-    takes=SaveDraftBody,
-    makes=SaveDraft,
-    message="Draft saved",
-)
+@menus.call("PUT", "/api/ussd/menus/<menu_id>", needs="menus:write", takes=SaveDraftBody, message="Draft saved")
 def save_draft(request: SaveDraft, context: RequestContext) -> CheckReport:
     """Save the draft of a menu; returns the report of its check."""
     return services().menus.save_draft(request, context)
 
 
-@menus.call("GET", "/api/ussd/menus/<menu_id>", needs="menus:read", makes=NameMenu, message="Menu")
-def get_menu(request: NameMenu, context: RequestContext) -> MenuView:
+@menus.call("GET", "/api/ussd/menus/<menu_id>", needs="menus:read", message="Menu")
+def get_menu(menu_id: str, context: RequestContext) -> MenuView:
     """Return a menu with its draft and its published document."""
-    return services().menus.get(request, context)
+    return services().menus.get(menu_id, context)
 
 
-@menus.call(
-    "POST",
-    "/api/ussd/menus/<menu_id>/check",
-    needs="menus:read",
-    takes=CheckMenuBody,
-    makes=CheckMenu,
-    message="Menu checked",
-)
+@menus.call("POST", "/api/ussd/menus/<menu_id>/check", needs="menus:read", takes=CheckMenuBody, message="Menu checked")
 def check_menu(request: CheckMenu, context: RequestContext) -> CheckReport:
     """Check a menu's draft, or the document in the body, which is not saved."""
     return services().menus.check(request, context)
@@ -80,34 +65,22 @@ def check_menu(request: CheckMenu, context: RequestContext) -> CheckReport:
     "/api/ussd/menus/<menu_id>/publish",
     needs="menus:write",
     takes=Body,
-    makes=NameMenu,
     refuses=(Code.MENU_INVALID,),
     message="Menu published",
 )
-def publish_menu(request: NameMenu, context: RequestContext) -> VersionView:
+def publish_menu(menu_id: str, context: RequestContext) -> VersionView:
     """Publish the draft as a new version."""
-    return services().menus.publish(request, context)
+    return services().menus.publish(menu_id, context)
 
 
-@menus.call(
-    "GET",
-    "/api/ussd/menus/<menu_id>/versions",
-    needs="menus:read",
-    makes=NameMenu,
-    message="Menu versions",
-)
-def list_versions(request: NameMenu, context: RequestContext) -> Items[VersionView]:
+@menus.call("GET", "/api/ussd/menus/<menu_id>/versions", needs="menus:read", message="Menu versions")
+def list_versions(menu_id: str, context: RequestContext) -> Items[VersionView]:
     """Return every published version of a menu, newest first."""
-    return Items(services().menus.versions(request, context))
+    return Items(services().menus.versions(menu_id, context))
 
 
 @menus.call(
-    "POST",
-    "/api/ussd/menus/<menu_id>/rollback",
-    needs="menus:write",
-    takes=RollBackBody,
-    makes=RollBack,
-    message="Menu rolled back",
+    "POST", "/api/ussd/menus/<menu_id>/rollback", needs="menus:write", takes=RollBackBody, message="Menu rolled back"
 )
 def roll_back_menu(request: RollBack, context: RequestContext) -> VersionView:
     """Publish an earlier version again."""
@@ -124,7 +97,6 @@ def _send_diagram(request: GetGraph, context: RequestContext) -> Response:
     "/api/ussd/menus/<menu_id>/graph",
     needs="menus:read",
     query=GetGraphQuery,
-    makes=GetGraph,
     message="Menu graph",
     also={"image/svg+xml": _send_diagram},
 )
@@ -138,7 +110,6 @@ def get_graph(request: GetGraph, context: RequestContext) -> GraphView:
     "/api/ussd/menus/<menu_id>/replay",
     needs="menus:read",
     takes=ReplayBody,
-    makes=ReplayMenu,
     refuses=(Code.MENU_INVALID,),
     message="Menu replayed",
 )
@@ -154,12 +125,7 @@ def list_codes(context: RequestContext) -> Items[CodeView]:
 
 
 @menus.call(
-    "PUT",
-    "/api/ussd/codes/<service_code>",
-    needs="menus:write",
-    takes=BindCodeBody,
-    makes=BindCode,
-    message="Service code bound",
+    "PUT", "/api/ussd/codes/<service_code>", needs="menus:write", takes=BindCodeBody, message="Service code bound"
 )
 def bind_code(request: BindCode, context: RequestContext) -> CodeView:
     """Bind a code to a menu. The path may leave out the closing hash of the code."""

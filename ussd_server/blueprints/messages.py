@@ -6,7 +6,7 @@ from schemas.messages import CreateMessageBody, ListMessagesQuery, UpdateClientS
 from ussd_server.api.endpoints import ApiBlueprint, EndpointReply, authenticate_access_token, authenticate_api_key
 from ussd_server.api.requests import services
 from ussd_server.context import RequestContext
-from ussd_server.services.sms.messages import ClientSettings, CreateSms, ListSms, NameSms, SmsView, UpdateClientSettings
+from ussd_server.services.sms.messages import ClientSettings, CreateSms, ListSms, SmsView, UpdateClientSettings
 from ussd_server.status import Code
 from ussd_server.wire import Page
 
@@ -19,7 +19,6 @@ client_settings = ApiBlueprint("client_settings", authenticate_access_token)
     "/api/messages",
     needs="messages:write",
     takes=CreateMessageBody,
-    makes=CreateSms,
     refuses=(Code.IDEMPOTENCY_KEY_REUSED,),
     status=201,
     message="Message queued",
@@ -32,30 +31,16 @@ def create_message(request: CreateSms, context: RequestContext) -> EndpointReply
     return EndpointReply(created.message, headers={"Location": f"/api/messages/{created.message.message_id}"})
 
 
-@messages.call(
-    "GET",
-    "/api/messages",
-    needs="messages:read",
-    query=ListMessagesQuery,
-    makes=ListSms,
-    message="Messages",
-)
+@messages.call("GET", "/api/messages", needs="messages:read", query=ListMessagesQuery, message="Messages")
 def list_messages(request: ListSms, context: RequestContext) -> Page[SmsView]:
     """The client's messages, newest first."""
     return services().sms.list(request, context)
 
 
-@messages.call(
-    "GET",
-    "/api/messages/<message_id>",
-    needs="messages:read",
-    makes=NameSms,
-    refuses=(Code.NOT_FOUND,),
-    message="Message",
-)
-def get_message(request: NameSms, context: RequestContext) -> SmsView:
+@messages.call("GET", "/api/messages/<message_id>", needs="messages:read", message="Message")
+def get_message(message_id: str, context: RequestContext) -> SmsView:
     """One message, and whether it was delivered."""
-    return services().sms.get(request, context)
+    return services().sms.get(message_id, context)
 
 
 @client_settings.call("GET", "/api/clients/settings", needs="settings:read", message="Settings")
@@ -69,7 +54,6 @@ def get_client_settings(context: RequestContext) -> ClientSettings:
     "/api/clients/settings",
     needs="settings:write",
     takes=UpdateClientSettingsBody,
-    makes=UpdateClientSettings,
     names_fault=True,
     message="Settings updated successfully",
 )

@@ -6,25 +6,14 @@ from schemas.incoming import ListPaymentCodesQuery, PutPaymentCodeBody
 from ussd_server.api.endpoints import ApiBlueprint, authenticate_api_key
 from ussd_server.api.requests import services
 from ussd_server.context import RequestContext
-from ussd_server.services.incoming.messages import (
-    ListPaymentCodes,
-    NamePaymentCode,
-    PaymentCodeView,
-    PutPaymentCode,
-)
-from ussd_server.status import Code
+from ussd_server.services.incoming.messages import ListPaymentCodes, PaymentCodeView, PutPaymentCode
 from ussd_server.wire import DeletionResult, Page
 
 payment_codes = ApiBlueprint("payment_codes", authenticate_api_key)
 
 
 @payment_codes.call(
-    "GET",
-    "/api/payment-codes",
-    needs="collection:read",
-    query=ListPaymentCodesQuery,
-    makes=ListPaymentCodes,
-    message="Payment codes",
+    "GET", "/api/payment-codes", needs="collection:read", query=ListPaymentCodesQuery, message="Payment codes"
 )
 def list_payment_codes(request: ListPaymentCodes, context: RequestContext) -> Page[PaymentCodeView]:
     """The codes with which payers pay the client by themselves, newest first."""
@@ -32,39 +21,20 @@ def list_payment_codes(request: ListPaymentCodes, context: RequestContext) -> Pa
 
 
 @payment_codes.call(
-    "PUT",
-    "/api/payment-codes/<code>",
-    needs="collection:write",
-    takes=PutPaymentCodeBody,
-    makes=PutPaymentCode,
-    message="Payment code saved",
+    "PUT", "/api/payment-codes/<code>", needs="collection:write", takes=PutPaymentCodeBody, message="Payment code saved"
 )
 def put_payment_code(request: PutPaymentCode, context: RequestContext) -> PaymentCodeView:
     """Create a payment code, or replace what it says. It begins with the prefix that the operator gave the client."""
     return services().payment_codes.put(request, context)
 
 
-@payment_codes.call(
-    "GET",
-    "/api/payment-codes/<code>",
-    needs="collection:read",
-    makes=NamePaymentCode,
-    refuses=(Code.NOT_FOUND,),
-    message="Payment code",
-)
-def get_payment_code(request: NamePaymentCode, context: RequestContext) -> PaymentCodeView:
+@payment_codes.call("GET", "/api/payment-codes/<code>", needs="collection:read", message="Payment code")
+def get_payment_code(code: str, context: RequestContext) -> PaymentCodeView:
     """One payment code."""
-    return services().payment_codes.get(request, context)
+    return services().payment_codes.get(code, context)
 
 
-@payment_codes.call(
-    "DELETE",
-    "/api/payment-codes/<code>",
-    needs="collection:write",
-    makes=NamePaymentCode,
-    refuses=(Code.NOT_FOUND,),
-    message="Payment code deleted",
-)
-def delete_payment_code(request: NamePaymentCode, context: RequestContext) -> DeletionResult:
+@payment_codes.call("DELETE", "/api/payment-codes/<code>", needs="collection:write", message="Payment code deleted")
+def delete_payment_code(code: str, context: RequestContext) -> DeletionResult:
     """Remove a payment code; what comes with it from now on is held for the operators."""
-    return services().payment_codes.delete(request, context)
+    return services().payment_codes.delete(code, context)

@@ -32,7 +32,6 @@ from ussd_server.services.payouts.messages import (
     CreatePayout,
     ListPayoutItems,
     ListPayouts,
-    NamePayout,
     PayoutItemView,
     PayoutStates,
     PayoutView,
@@ -68,7 +67,6 @@ def _send_items(request: ListPayoutItems, context: RequestContext) -> flask.Resp
     needs="payouts:write",
     takes=CreatePayoutBody,
     query=CreatePayoutQuery,
-    makes=CreatePayout,
     refuses=(Code.IDEMPOTENCY_KEY_REUSED,),
     status=201,
     message="Payout created",
@@ -87,7 +85,6 @@ def create_payout(request: CreatePayout, context: RequestContext) -> EndpointRep
     "/<payout_id>/copy",
     needs="payouts:write",
     takes=CopyPayoutBody,
-    makes=CopyPayout,
     refuses=(Code.IDEMPOTENCY_KEY_REUSED, Code.NOT_FOUND),
     status=201,
     message="Payout created",
@@ -101,30 +98,16 @@ def copy_payout(request: CopyPayout, context: RequestContext) -> EndpointReply[P
     return EndpointReply(created.payout, headers={"Location": f"{path}/{created.payout.payout_id}"})
 
 
-@_endpoint(
-    "GET",
-    "",
-    needs="payouts:read",
-    query=ListPayoutsQuery,
-    makes=ListPayouts,
-    message="Payouts",
-)
+@_endpoint("GET", "", needs="payouts:read", query=ListPayoutsQuery, message="Payouts")
 def list_payouts(request: ListPayouts, context: RequestContext) -> Page[PayoutView]:
     """The client's payouts, newest first."""
     return services().payouts.list(request, context)
 
 
-@_endpoint(
-    "GET",
-    "/<payout_id>",
-    needs="payouts:read",
-    makes=NamePayout,
-    refuses=(Code.NOT_FOUND,),
-    message="Payout",
-)
-def get_payout(request: NamePayout, context: RequestContext) -> PayoutStates:
+@_endpoint("GET", "/<payout_id>", needs="payouts:read", message="Payout")
+def get_payout(payout_id: str, context: RequestContext) -> PayoutStates:
     """One payout, with counts and sums of its rows by state."""
-    return services().payouts.get(request, context)
+    return services().payouts.get(payout_id, context)
 
 
 @_endpoint(
@@ -132,8 +115,6 @@ def get_payout(request: NamePayout, context: RequestContext) -> PayoutStates:
     "/<payout_id>/items",
     needs="payouts:read",
     query=ListPayoutItemsQuery,
-    makes=ListPayoutItems,
-    refuses=(Code.NOT_FOUND,),
     message="Rows",
     also={"text/csv": _send_items},
 )
@@ -147,7 +128,6 @@ def list_payout_items(request: ListPayoutItems, context: RequestContext) -> Page
     "/<payout_id>/approve",
     needs="payouts:approve",
     takes=ApprovePayoutBody,
-    makes=ApprovePayout,
     refuses=(Code.NOT_FOUND, Code.INSUFFICIENT_BALANCE, Code.DAILY_LIMIT_REACHED),
     message="Payout approved",
 )
@@ -156,15 +136,7 @@ def approve_payout(request: ApprovePayout, context: RequestContext) -> PayoutVie
     return services().payouts.approve(request, context)
 
 
-@_endpoint(
-    "POST",
-    "/<payout_id>/cancel",
-    needs="payouts:write",
-    takes=Body,
-    makes=NamePayout,
-    refuses=(Code.NOT_FOUND,),
-    message="Payout cancelled",
-)
-def cancel_payout(request: NamePayout, context: RequestContext) -> PayoutView:
+@_endpoint("POST", "/<payout_id>/cancel", needs="payouts:write", takes=Body, message="Payout cancelled")
+def cancel_payout(payout_id: str, context: RequestContext) -> PayoutView:
     """Cancel what was not sent and release its reservation."""
-    return services().payouts.cancel(request, context)
+    return services().payouts.cancel(payout_id, context)

@@ -11,13 +11,7 @@ from ussd_server.services.search.messages import Search, SearchReply
 search = ApiBlueprint("search", authenticate_api_key)
 
 
-@search.call(
-    "GET",
-    "/api/search",
-    query=SearchQuery,
-    makes=Search,
-    message="Search results",
-)
+@search.call("GET", "/api/search", query=SearchQuery, message="Search results")
 def find(request: Search, context: RequestContext) -> SearchReply:
     """The client's objects that a whole value names: an id, a reference, a provider's receipt or a phone number."""
     return services().search.search(request, context)

@@ -25,7 +25,6 @@ def _send_statement(request: GetStatement, context: RequestContext) -> Response:
     "/api/statements",
     needs="statements:read",
     query=GetStatementQuery,
-    makes=GetStatement,
     also={"text/csv": _send_statement},
     message="Statement",
 )
@@ -35,12 +34,7 @@ def get_statement(request: GetStatement, context: RequestContext) -> StatementVi
 
 
 @statements.call(
-    "GET",
-    "/api/reports/daily",
-    needs="statements:read",
-    query=GetDailyReportQuery,
-    makes=GetDailyReport,
-    message="Daily report",
+    "GET", "/api/reports/daily", needs="statements:read", query=GetDailyReportQuery, message="Daily report"
 )
 def get_daily_report(request: GetDailyReport, context: RequestContext) -> DailyReport:
     """What became final on a day in Kampala: counts, sums, fees and times by type, provider and status."""

@@ -12,7 +12,7 @@ from schemas.transactions import (
 from ussd_server.api.endpoints import ApiBlueprint, EndpointReply, authenticate_api_key
 from ussd_server.api.requests import services
 from ussd_server.context import RequestContext
-from ussd_server.services.accounts.messages import Balance, GetBalance
+from ussd_server.services.accounts.messages import Balance
 from ussd_server.services.transactions.messages import (
     CreatedTransaction,
     CreateRefund,
@@ -35,7 +35,6 @@ transactions = ApiBlueprint("transactions", authenticate_api_key)
     idempotent=True,
     takes=CreateTransactionBody,
     query=WaitQuery,
-    makes=CreateTransaction,
     refuses=(Code.INSUFFICIENT_BALANCE, Code.DAILY_LIMIT_REACHED, Code.TRANSACTION_FAILED),
     status=201,
     message="Transaction accepted",
@@ -51,7 +50,6 @@ def create_transaction(request: CreateTransaction, context: RequestContext) -> E
     needs="transactions:write",
     idempotent=True,
     takes=CreateRefundBody,
-    makes=CreateRefund,
     refuses=(
         Code.TRANSACTION_NOT_FOUND,
         Code.INSUFFICIENT_BALANCE,
@@ -71,7 +69,6 @@ def create_refund(request: CreateRefund, context: RequestContext) -> EndpointRep
     "/api/transactions/<transaction_id>",
     needs="transactions:read",
     query=WaitQuery,
-    makes=GetTransaction,
     refuses=(Code.TRANSACTION_NOT_FOUND,),
     message="Transaction",
 )
@@ -81,12 +78,7 @@ def get_transaction(request: GetTransaction, context: RequestContext) -> Transac
 
 
 @transactions.call(
-    "GET",
-    "/api/transactions",
-    needs="transactions:read",
-    query=ListTransactionsQuery,
-    makes=ListTransactions,
-    message="Transactions",
+    "GET", "/api/transactions", needs="transactions:read", query=ListTransactionsQuery, message="Transactions"
 )
 def list_transactions(request: ListTransactions, context: RequestContext) -> Page[TransactionView]:
     """The client's transactions, newest first."""
@@ -94,29 +86,17 @@ def list_transactions(request: ListTransactions, context: RequestContext) -> Pag
 
 
 @transactions.call(
-    "GET",
-    "/data/collection",
-    needs="collection:read",
-    query=ListTransactionsQuery,
-    makes=ListTransactions,
-    message="Collected payments",
+    "GET", "/data/collection", needs="collection:read", query=ListTransactionsQuery, message="Collected payments"
 )
 def list_collected(request: ListTransactions, context: RequestContext) -> Page[TransactionView]:
     """The client's collected payments, newest first."""
     return services().transactions.list_collected(request, context)
 
 
-@transactions.call(
-    "GET",
-    "/api/balance",
-    needs="balance:read",
-    query=GetBalanceQuery,
-    makes=GetBalance,
-    message="Balance",
-)
-def get_balance(request: GetBalance, context: RequestContext) -> Balance:
+@transactions.call("GET", "/api/balance", needs="balance:read", query=GetBalanceQuery, message="Balance")
+def get_balance(phone_number: str | None, context: RequestContext) -> Balance:
     """The balance of the main account, or of the account kept for a subscriber."""
-    return services().balances.get(request, context)
+    return services().balances.get(phone_number, context)
 
 
 def _reply(created: CreatedTransaction) -> EndpointReply[TransactionView]:

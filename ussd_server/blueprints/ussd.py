@@ -10,14 +10,7 @@ from schemas.ussd import (
 from ussd_server.api.endpoints import ApiBlueprint, EndpointReply, authenticate_api_key
 from ussd_server.api.requests import services
 from ussd_server.context import RequestContext
-from ussd_server.services.sessions.messages import (
-    BeginSession,
-    EnterText,
-    ListSessions,
-    NameSession,
-    SessionTranscript,
-    SessionView,
-)
+from ussd_server.services.sessions.messages import BeginSession, EnterText, ListSessions, SessionTranscript, SessionView
 from ussd_server.status import Code
 from ussd_server.wire import Page
 
@@ -25,13 +18,7 @@ ussd = ApiBlueprint("ussd", authenticate_api_key)
 
 
 @ussd.call(
-    "POST",
-    "/api/ussd/sessions",
-    needs="ussd:write",
-    takes=BeginSessionBody,
-    makes=BeginSession,
-    status=201,
-    message="Session started",
+    "POST", "/api/ussd/sessions", needs="ussd:write", takes=BeginSessionBody, status=201, message="Session started"
 )
 def begin_session(request: BeginSession, context: RequestContext) -> EndpointReply[SessionView]:
     """Dial a service code; returns the first screen."""
@@ -44,7 +31,6 @@ def begin_session(request: BeginSession, context: RequestContext) -> EndpointRep
     "/api/ussd/sessions/<session_id>/input",
     needs="ussd:write",
     takes=EnterTextBody,
-    makes=EnterText,
     refuses=(Code.SESSION_NOT_FOUND, Code.INVALID_TURN),
     message="Next screen",
 )
@@ -54,26 +40,14 @@ def enter_text(request: EnterText, context: RequestContext) -> SessionView:
 
 
 @ussd.call(
-    "GET",
-    "/api/ussd/sessions/<session_id>",
-    needs="ussd:read",
-    makes=NameSession,
-    refuses=(Code.SESSION_NOT_FOUND,),
-    message="Session",
+    "GET", "/api/ussd/sessions/<session_id>", needs="ussd:read", refuses=(Code.SESSION_NOT_FOUND,), message="Session"
 )
-def get_session(request: NameSession, context: RequestContext) -> SessionTranscript:
+def get_session(session_id: str, context: RequestContext) -> SessionTranscript:
     """Return a session with its transcript."""
-    return services().api_sessions.get(request, context)
+    return services().api_sessions.get(session_id, context)
 
 
-@ussd.call(
-    "GET",
-    "/api/ussd/sessions",
-    needs="ussd:read",
-    query=ListSessionsQuery,
-    makes=ListSessions,
-    message="Sessions",
-)
+@ussd.call("GET", "/api/ussd/sessions", needs="ussd:read", query=ListSessionsQuery, message="Sessions")
 def list_sessions(request: ListSessions, context: RequestContext) -> Page[SessionView]:
     """Return the client's sessions, newest first."""
     return services().api_sessions.list(request, context)
@@ -83,10 +57,9 @@ def list_sessions(request: ListSessions, context: RequestContext) -> Page[Sessio
     "DELETE",
     "/api/ussd/sessions/<session_id>",
     needs="ussd:write",
-    makes=NameSession,
     refuses=(Code.SESSION_NOT_FOUND,),
     message="Session ended",
 )
-def end_session(request: NameSession, context: RequestContext) -> SessionView:
+def end_session(session_id: str, context: RequestContext) -> SessionView:
     """End an active session."""
-    return services().api_sessions.end(request, context)
+    return services().api_sessions.end(session_id, context)

@@ -17,8 +17,6 @@ from ussd_server.services.webhooks.messages import (
     EventDeliveries,
     EventView,
     ListEvents,
-    NameEvent,
-    NameWebhook,
     NewWebhookView,
     RedeliverEvents,
     Redelivery,
@@ -27,7 +25,6 @@ from ussd_server.services.webhooks.messages import (
     RotateWebhook,
     WebhookView,
 )
-from ussd_server.status import Code
 from ussd_server.wire import DeletionResult, Page
 
 webhooks = ApiBlueprint("webhooks", authenticate_api_key)
@@ -40,13 +37,7 @@ def list_webhooks(context: RequestContext) -> Page[WebhookView]:
 
 
 @webhooks.call(
-    "POST",
-    "/api/webhooks",
-    needs="webhooks:write",
-    takes=CreateWebhookBody,
-    makes=CreateWebhook,
-    status=201,
-    message="Webhook created",
+    "POST", "/api/webhooks", needs="webhooks:write", takes=CreateWebhookBody, status=201, message="Webhook created"
 )
 def create_webhook(request: CreateWebhook, context: RequestContext) -> EndpointReply[NewWebhookView]:
     """Add an address to be called; the answer alone shows the secret that signs the calls."""
@@ -54,30 +45,16 @@ def create_webhook(request: CreateWebhook, context: RequestContext) -> EndpointR
     return EndpointReply(created, headers={"Location": f"/api/webhooks/{created.id}"})
 
 
-@webhooks.call(
-    "GET",
-    "/api/webhooks/<webhook_id>",
-    needs="webhooks:read",
-    makes=NameWebhook,
-    refuses=(Code.NOT_FOUND,),
-    message="Webhook",
-)
-def get_webhook(request: NameWebhook, context: RequestContext) -> WebhookView:
+@webhooks.call("GET", "/api/webhooks/<webhook_id>", needs="webhooks:read", message="Webhook")
+def get_webhook(webhook_id: str, context: RequestContext) -> WebhookView:
     """One webhook, and since when it fails."""
-    return services().webhooks.get(request, context)
+    return services().webhooks.get(webhook_id, context)
 
 
-@webhooks.call(
-    "DELETE",
-    "/api/webhooks/<webhook_id>",
-    needs="webhooks:write",
-    makes=NameWebhook,
-    refuses=(Code.NOT_FOUND,),
-    message="Webhook deleted",
-)
-def delete_webhook(request: NameWebhook, context: RequestContext) -> DeletionResult:
+@webhooks.call("DELETE", "/api/webhooks/<webhook_id>", needs="webhooks:write", message="Webhook deleted")
+def delete_webhook(webhook_id: str, context: RequestContext) -> DeletionResult:
     """Remove a webhook; what still waited for it is not sent any more."""
-    return services().webhooks.delete(request, context)
+    return services().webhooks.delete(webhook_id, context)
 
 
 @webhooks.call(
@@ -85,8 +62,6 @@ def delete_webhook(request: NameWebhook, context: RequestContext) -> DeletionRes
     "/api/webhooks/<webhook_id>/rotate",
     needs="webhooks:write",
     takes=RotateSecretBody,
-    makes=RotateWebhook,
-    refuses=(Code.NOT_FOUND,),
     message="Webhook secret rotated",
 )
 def rotate_webhook(request: RotateWebhook, context: RequestContext) -> RotatedSecretView:
@@ -99,7 +74,6 @@ def rotate_webhook(request: RotateWebhook, context: RequestContext) -> RotatedSe
     "/api/webhooks/callbacks/rotate",
     needs="webhooks:write",
     takes=RotateSecretBody,
-    makes=RotateCallbacks,
     message="Callback secret rotated",
 )
 def rotate_callbacks(request: RotateCallbacks, context: RequestContext) -> RotatedSecretView:
@@ -108,17 +82,11 @@ def rotate_callbacks(request: RotateCallbacks, context: RequestContext) -> Rotat
 
 
 @webhooks.call(
-    "POST",
-    "/api/webhooks/<webhook_id>/enable",
-    needs="webhooks:write",
-    takes=Body,
-    makes=NameWebhook,
-    refuses=(Code.NOT_FOUND,),
-    message="Webhook enabled",
+    "POST", "/api/webhooks/<webhook_id>/enable", needs="webhooks:write", takes=Body, message="Webhook enabled"
 )
-def enable_webhook(request: NameWebhook, context: RequestContext) -> WebhookView:
+def enable_webhook(webhook_id: str, context: RequestContext) -> WebhookView:
     """Switch a webhook on again that was switched off because nothing was taken there."""
-    return services().webhooks.enable(request, context)
+    return services().webhooks.enable(webhook_id, context)
 
 
 @webhooks.call(
@@ -126,41 +94,25 @@ def enable_webhook(request: NameWebhook, context: RequestContext) -> WebhookView
     "/api/webhooks/<webhook_id>/test",
     needs="webhooks:write",
     takes=Body,
-    makes=NameWebhook,
-    refuses=(Code.NOT_FOUND,),
     status=201,
     message="Test event created",
 )
-def test_webhook(request: NameWebhook, context: RequestContext) -> EndpointReply[EventView]:
+def test_webhook(webhook_id: str, context: RequestContext) -> EndpointReply[EventView]:
     """Send a test event to one webhook; `GET /api/events/{id}` shows what became of it."""
-    event = services().webhooks.test(request, context)
+    event = services().webhooks.test(webhook_id, context)
     return EndpointReply(event, headers={"Location": f"/api/events/{event.id}"})
 
 
-@webhooks.call(
-    "GET",
-    "/api/events",
-    needs="webhooks:read",
-    query=ListEventsQuery,
-    makes=ListEvents,
-    message="Events",
-)
+@webhooks.call("GET", "/api/events", needs="webhooks:read", query=ListEventsQuery, message="Events")
 def list_events(request: ListEvents, context: RequestContext) -> Page[EventView]:
     """The client's events, newest first."""
     return services().events.list(request, context)
 
 
-@webhooks.call(
-    "GET",
-    "/api/events/<event_id>",
-    needs="webhooks:read",
-    makes=NameEvent,
-    refuses=(Code.NOT_FOUND,),
-    message="Event",
-)
-def get_event(request: NameEvent, context: RequestContext) -> EventDeliveries:
+@webhooks.call("GET", "/api/events/<event_id>", needs="webhooks:read", message="Event")
+def get_event(event_id: str, context: RequestContext) -> EventDeliveries:
     """One event with its deliveries: their status, the time taken and the first KiB of the answer."""
-    return services().events.get(request, context)
+    return services().events.get(event_id, context)
 
 
 @webhooks.call(
@@ -168,13 +120,11 @@ def get_event(request: NameEvent, context: RequestContext) -> EventDeliveries:
     "/api/events/<event_id>/redeliver",
     needs="webhooks:write",
     takes=Body,
-    makes=NameEvent,
-    refuses=(Code.NOT_FOUND,),
     message="Event will be delivered again",
 )
-def redeliver_event(request: NameEvent, context: RequestContext) -> Redelivery:
+def redeliver_event(event_id: str, context: RequestContext) -> Redelivery:
     """Send one event again to every webhook that takes its type."""
-    return services().events.redeliver(request, context)
+    return services().events.redeliver(event_id, context)
 
 
 @webhooks.call(
@@ -182,7 +132,6 @@ def redeliver_event(request: NameEvent, context: RequestContext) -> Redelivery:
     "/api/events/redeliver",
     needs="webhooks:write",
     takes=RedeliverEventsBody,
-    makes=RedeliverEvents,
     message="Events will be delivered again",
 )
 def redeliver_events(request: RedeliverEvents, context: RequestContext) -> Redelivery:

@@ -91,7 +91,7 @@ from ussd_server.services.webhooks.events import EventService
 from ussd_server.services.webhooks.relay import Relay
 from ussd_server.services.webhooks.subscriptions import WebhookService
 from ussd_server.settings import Settings
-from ussd_server.shown_settings import shown_settings
+from ussd_server.settings.shown import shown_settings
 
 
 class Services:

@@ -91,7 +91,7 @@ def build_runtime(settings: Settings, clock: Clock) -> Runtime:
         outages=outages,
         switches=switches,
         providers=providers,
-        sms_sender=build_sender(settings),
+        sms_sender=build_sender(settings.sms, settings.ca_file),
         drop_offs=drop_offs,
         leases=leases,
         heartbeat=Heartbeat(leases, providers, drop_offs, clock),

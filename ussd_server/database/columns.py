@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 from functools import cache
@@ -69,12 +70,16 @@ class PeopleField(TextField):
         return None if value is None else frozenset(value.split())
 
 
+def _plural(table: type[Model]) -> str:
+    return re.sub("(?<=[a-z])(?=[A-Z])", "_", table.__name__).lower() + "s"
+
+
 class Table(Model):
-    """A table of the open database."""
+    """A table of the open database. `DeliveryAttempt` is `delivery_attempts`; other names are in `Meta`."""
 
     class Meta:
         database = database
-        legacy_table_names = False
+        table_function = _plural
 
 
 def values_of(row: Table) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from ussd_server.menus.source.texts import read_menu_file
 from ussd_server.security.private_file import write_private
 from ussd_server.services.clients.key_messages import ApiKeyView, CreateApiKey
 from ussd_server.services.clients.messages import CreateClient, CreateUser
-from ussd_server.services.menus.messages import AssignCode, BindCode, NameMenu, SaveDraft
+from ussd_server.services.menus.messages import AssignCode, BindCode, SaveDraft
 from ussd_server.services.transactions.messages import CreateDeposit
 from ussd_server.services.ussd.messages import CreateChannel
 from ussd_server.status import Code, ServiceError
@@ -160,7 +160,7 @@ def _menu(services: Services, service_code: str, context: RequestContext) -> Non
     document, _ = read_menu_file(_MENU)
     menu_id = document["id"]
     services.menus.save_draft(SaveDraft(menu_id, document), context)
-    services.menus.publish(NameMenu(menu_id), context)
+    services.menus.publish(menu_id, context)
     services.menus.bind_code(BindCode(service_code, menu_id), context)
 
 

@@ -25,9 +25,6 @@ class Client(Table):
     created_at = MomentField()
     updated_at = MomentField()
 
-    class Meta:
-        table_name = "clients"
-
 
 class User(Table):
     """A person of a client. `role` is owner, admin, developer or viewer; `password_hash` is argon2id.
@@ -49,9 +46,6 @@ class User(Table):
     password_seen_by = PeopleField(null=True)
     language = TextField(null=True)
 
-    class Meta:
-        table_name = "users"
-
 
 class UserFactor(Table):
     """The second factor of a person; a person without one has no row.
@@ -65,9 +59,6 @@ class UserFactor(Table):
     last_step = BigIntegerField()
     created_at = MomentField()
 
-    class Meta:
-        table_name = "user_factors"
-
 
 class UserRecoveryCode(Table):
     """A code that replaces a second factor once. `code_digest` is a SHA-256 of the person's id and the code."""
@@ -77,7 +68,6 @@ class UserRecoveryCode(Table):
     used_at = MomentField(null=True)
 
     class Meta:
-        table_name = "user_recovery_codes"
         primary_key = CompositeKey("owner_id", "code_digest")
 
 
@@ -98,9 +88,6 @@ class Login(Table):
     ended_at = MomentField(null=True)
     end_reason = TextField(null=True)
     code_accepted_at = MomentField(null=True)
-
-    class Meta:
-        table_name = "logins"
 
 
 class AuditEvent(Table):
@@ -126,6 +113,3 @@ class AuditEvent(Table):
     amount_cents = CentsField(null=True)
     phone_number = TextField(null=True)
     decided_by = TextField(null=True)
-
-    class Meta:
-        table_name = "audit_events"

@@ -34,9 +34,6 @@ class Event(Table):
     created_at = MomentField()
     traceparent = TextField(null=True)
 
-    class Meta:
-        table_name = "events"
-
 
 class PendingEvent(Table):
     """An event whose deliveries are not made yet.
@@ -45,9 +42,6 @@ class PendingEvent(Table):
     """
 
     event_id = IdField(primary_key=True)
-
-    class Meta:
-        table_name = "pending_events"
 
 
 def insert_event(event: Mapping[str, Any]) -> None:

@@ -40,9 +40,6 @@ class PaymentCode(Table):
     created_at = MomentField()
     updated_at = MomentField()
 
-    class Meta:
-        table_name = "payment_codes"
-
 
 class IncomingPayment(Table):
     """A payment that a provider reported or its statement has; each receipt of a provider is here once.
@@ -68,9 +65,6 @@ class IncomingPayment(Table):
     reason = TextField(null=True)
     received_at = MomentField()
     updated_at = MomentField()
-
-    class Meta:
-        table_name = "incoming_payments"
 
 
 def waits_for_operators() -> Any:

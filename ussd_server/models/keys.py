@@ -39,9 +39,6 @@ class ApiKey(Table):
     daily_limit_cents = CentsField(null=True)
     last_used_address = TextField(null=True)
 
-    class Meta:
-        table_name = "api_keys"
-
 
 class DeletedApiKey(Table):
     """The tombstone of a deleted key: its `apikey` is never issued or imported again."""
@@ -50,9 +47,6 @@ class DeletedApiKey(Table):
     id = IdField()
     client_id = IdField()
     deleted_at = MomentField()
-
-    class Meta:
-        table_name = "deleted_api_keys"
 
 
 class KeySpending(Table):
@@ -96,9 +90,6 @@ class ApiRequest(Table):
     address = TextField()
     object_id = TextField(null=True)
     body = TextField(null=True)
-
-    class Meta:
-        table_name = "api_requests"
 
 
 class KeyUsage(Table):

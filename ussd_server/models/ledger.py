@@ -105,6 +105,3 @@ class BankAccount(Table):
     confirmed_at = MomentField(null=True)
     keep_cents = CentsField(null=True)
     minimum_cents = CentsField(null=True)
-
-    class Meta:
-        table_name = "bank_accounts"

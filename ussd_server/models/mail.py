@@ -35,9 +35,6 @@ class Mail(Table):
     attempted_at = MomentField(null=True)
     completed_at = MomentField(null=True)
 
-    class Meta:
-        table_name = "mails"
-
 
 class UnwantedMail(Table):
     """A kind of mail that a user or an operator switched off."""
@@ -46,5 +43,4 @@ class UnwantedMail(Table):
     kind = TextField()
 
     class Meta:
-        table_name = "unwanted_mails"
         primary_key = CompositeKey("person_id", "kind")

@@ -19,9 +19,6 @@ class WorkerHeartbeat(Table):
     measures = JsonField()
     is_taken_over = BooleanField(default=False)
 
-    class Meta:
-        table_name = "worker_heartbeats"
-
 
 class Examination(Table):
     """The last one of its kind, `doctor`, `check` or `full_check`. `operator` is empty for one that a command ran.
@@ -34,9 +31,6 @@ class Examination(Table):
     machine = TextField()
     operator = TextField(null=True)
     result = JsonField()
-
-    class Meta:
-        table_name = "examinations"
 
 
 class ReferenceKey(Table):
@@ -61,6 +55,3 @@ class HistoryDigest(Table):
     first_day = TextField()
     clients = TextField()
     digest = TextField()
-
-    class Meta:
-        table_name = "history_digests"

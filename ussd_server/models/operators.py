@@ -24,9 +24,6 @@ class Operator(Table):
     updated_at = MomentField()
     language = TextField(null=True)
 
-    class Meta:
-        table_name = "operators"
-
 
 class RecoveryCode(Table):
     """A code that replaces the second factor once. `code_digest` is a SHA-256 of the operator's id and the code."""
@@ -36,7 +33,6 @@ class RecoveryCode(Table):
     used_at = MomentField(null=True)
 
     class Meta:
-        table_name = "recovery_codes"
         primary_key = CompositeKey("owner_id", "code_digest")
 
 
@@ -50,9 +46,6 @@ class OperatorLogin(Table):
     expires_at = MomentField()
     ended_at = MomentField(null=True)
     end_reason = TextField(null=True)
-
-    class Meta:
-        table_name = "operator_logins"
 
 
 class Proposal(Table):
@@ -69,6 +62,3 @@ class Proposal(Table):
     decided_by = TextField(null=True)
     decided_at = MomentField(null=True)
     outcome = TextField(null=True)
-
-    class Meta:
-        table_name = "proposals"

@@ -54,7 +54,6 @@ class Payout(Table):
     traceparent = TextField(null=True)
 
     class Meta:
-        table_name = "payouts"
         only_save_dirty = True
 
 
@@ -82,5 +81,4 @@ class PayoutItem(Table):
     transaction_id = IdField(null=True)
 
     class Meta:
-        table_name = "payout_items"
         primary_key = CompositeKey("payout_id", "line")

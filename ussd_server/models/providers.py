@@ -32,9 +32,6 @@ class ProviderFloat(Table):
     low_since = MomentField(null=True)
     away_since = MomentField(null=True)
 
-    class Meta:
-        table_name = "provider_floats"
-
 
 class ProviderCalls(Table):
     """The calls of one worker to a provider in the quarter of an hour from `began_at`.
@@ -64,5 +61,4 @@ class SubscriberName(Table):
     asked_at = MomentField()
 
     class Meta:
-        table_name = "subscriber_names"
         primary_key = False

@@ -47,5 +47,4 @@ class Receipt(Table):
     texts = JsonField()
 
     class Meta:
-        table_name = "receipts"
         primary_key = False

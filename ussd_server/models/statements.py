@@ -42,9 +42,6 @@ class ProviderStatement(Table):
     imported_at = MomentField()
     state = TextField(default=StatementState.STORED)
 
-    class Meta:
-        table_name = "provider_statements"
-
 
 class StatementDifference(Table):
     """A difference, once however many statements have it, and its review.
@@ -70,9 +67,6 @@ class StatementDifference(Table):
     ended_at = MomentField(null=True)
     ended_by = TextField(null=True)
     reason = TextField(null=True)
-
-    class Meta:
-        table_name = "statement_differences"
 
 
 class DifferenceInStatement(Table):
@@ -100,7 +94,6 @@ class ClosedDay(Table):
     closed_at = MomentField()
 
     class Meta:
-        table_name = "closed_days"
         primary_key = CompositeKey("provider", "day")
 
 

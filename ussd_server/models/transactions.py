@@ -71,7 +71,6 @@ class Transaction(Table):
     origin = TextField()
 
     class Meta:
-        table_name = "transactions"
         only_save_dirty = True
 
 
@@ -87,7 +86,6 @@ class IdempotencyKey(Table):
     created_at = MomentField()
 
     class Meta:
-        table_name = "idempotency_keys"
         primary_key = False
 
 
@@ -121,5 +119,4 @@ class Fee(Table):
     share_basis_points = IntegerField()
 
     class Meta:
-        table_name = "fees"
         primary_key = False

@@ -30,9 +30,6 @@ class Menu(Table):
     draft_saved_at = MomentField()
     published_version = IntegerField(null=True)
 
-    class Meta:
-        table_name = "menus"
-
 
 class MenuVersion(Table):
     """A published document. It never changes; sessions keep the version they began with."""
@@ -44,7 +41,6 @@ class MenuVersion(Table):
     published_at = MomentField()
 
     class Meta:
-        table_name = "menu_versions"
         primary_key = False
 
 
@@ -55,9 +51,6 @@ class ServiceCode(Table):
     client_id = IdField()
     menu_id = IdField(null=True)
     created_at = MomentField()
-
-    class Meta:
-        table_name = "service_codes"
 
 
 class Channel(Table):
@@ -76,9 +69,6 @@ class Channel(Table):
     settings = JsonField()
     is_active = BooleanField()
     created_at = MomentField()
-
-    class Meta:
-        table_name = "channels"
 
 
 CONSOLE_CALLS = "console-"
@@ -123,9 +113,6 @@ class UssdSession(Table):
     ended_at = MomentField(null=True)
     traceparent = TextField(null=True)
 
-    class Meta:
-        table_name = "ussd_sessions"
-
     @property
     def is_test(self) -> bool:
         """Whether the console's phone dialled. Such sessions do not count as drop-offs."""
@@ -139,9 +126,6 @@ class ShownOutcome(Table):
     session_id = IdField()
     shown_at = MomentField()
 
-    class Meta:
-        table_name = "shown_outcomes"
-
 
 class SubscriberLanguage(Table):
     """The language that a subscriber chose last in a client's menus."""
@@ -151,5 +135,4 @@ class SubscriberLanguage(Table):
     language = TextField()
 
     class Meta:
-        table_name = "subscriber_languages"
         primary_key = False

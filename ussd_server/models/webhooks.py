@@ -30,9 +30,6 @@ class Webhook(Table):
     created_at = MomentField()
     updated_at = MomentField()
 
-    class Meta:
-        table_name = "webhooks"
-
 
 class Delivery(Table):
     """One event on its way to one webhook.
@@ -83,6 +80,3 @@ class DeliveryAttempt(Table):
     trouble = TextField(null=True)
     took_ms = IntegerField()
     attempted_at = MomentField()
-
-    class Meta:
-        table_name = "delivery_attempts"

@@ -68,7 +68,8 @@ class PaymentOrder:
 
     `provider_reference` is a version 4 UUID, stored before the first request: the idempotency key at the provider.
     `phone_number` is the subscriber (+256 and nine digits), `amount_cents` is 1 to 99_999_999.
-    `original_provider_reference` and `original_provider_transaction_id` name the collection that is refunded.
+    `original_provider_reference` and `original_provider_transaction_id` name the collection that is refunded; the first
+    is None for one that the payer began.
     `asked_at` is when it was first sent (UTC), None before that. `note` is short text for the subscriber.
     """
 

@@ -12,10 +12,10 @@ from ussd_server.outbound.transport import SendState, Transport
 from ussd_server.providers.http.breaker import Breaker
 from ussd_server.providers.http.connection import ProviderConnection
 from ussd_server.providers.http.replies import ProviderReply, code_or_message
-from ussd_server.senders.messages import DeliveryReport, SendOutcome, SendResult, SmsFailure
-from ussd_server.senders.settings import SmsAccess
+from ussd_server.senders.messages import DeliveryReport, SendOutcome, SendResult, SmsAccess, SmsFailure
 from ussd_server.values import phone_number as typed_number
 
+LIVE = "https://api.africastalking.com"
 _PATH = "/version1/messaging"
 _MESSAGE_ID = re.compile(r"[A-Za-z0-9_.-]{5,100}", re.ASCII)
 _MOST_FIELDS = 50

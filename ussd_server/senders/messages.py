@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from typing import Protocol
 
@@ -57,6 +57,17 @@ class DeliveryReport:
     sender_message_id: str
     phone_number: str
     failure: SmsFailure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SmsAccess:
+    """The adapter, and how its sender is reached. `sent_from` is the name or short code that phones show."""
+
+    adapter: str
+    base_url: str = ""
+    username: str = ""
+    api_key: str = field(default="", repr=False)
+    sent_from: str = ""
 
 
 class Sender(Protocol):

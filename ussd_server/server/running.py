@@ -21,7 +21,7 @@ from typing import IO
 
 from ussd_server.logs import Logger
 from ussd_server.settings import Settings
-from ussd_server.shown_settings import hidden_settings, shown_settings
+from ussd_server.settings.shown import hidden_settings, shown_settings
 from ussd_server.values import iso_milliseconds
 
 OF_PROCESSES_ALONE = frozenset({"USSD_BIND", "USSD_LOG_LEVEL", "USSD_THREADS", "USSD_WORKERS", "USSD_WORKER_THREADS"})

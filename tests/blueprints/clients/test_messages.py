@@ -11,7 +11,7 @@ from flask.testing import FlaskClient
 
 from tests.support.program import Program
 from ussd_server.bootstrap import Services
-from ussd_server.senders.settings import SmsAccess
+from ussd_server.senders.messages import SmsAccess
 from ussd_server.services.sms.outbox import use_sms
 from ussd_server.settings import Settings
 

@@ -23,7 +23,7 @@ from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import release_connection
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
-from ussd_server.services.menus.messages import AssignCode, BindCode, NameMenu, SaveDraft
+from ussd_server.services.menus.messages import AssignCode, BindCode, SaveDraft
 from ussd_server.services.sessions.endings import SessionEndings
 from ussd_server.services.sessions.messages import BeginSession
 from ussd_server.services.sessions.sessions import Sessions
@@ -227,7 +227,7 @@ def test_a_continued_call_keeps_the_version_it_began_with(services: Services, sh
         at(text)
     changed = shop_document(nodes={"amount": shop_document()["nodes"]["amount"] | {"text": {"en": "How much?"}}})
     services.menus.save_draft(SaveDraft("shop", changed), shop.call)
-    services.menus.publish(NameMenu("shop"), shop.call)
+    services.menus.publish("shop", shop.call)
     assert at("", session="ATUid_2").startswith("CON Continue where you stopped?")
     assert at("1", session="ATUid_2").startswith("CON Enter amount")
 

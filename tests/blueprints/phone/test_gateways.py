@@ -14,7 +14,7 @@ from ussd_server.bootstrap import Services
 from ussd_server.models.events import Event
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
-from ussd_server.services.menus.messages import AssignCode, NameMenu, SaveDraft
+from ussd_server.services.menus.messages import AssignCode, SaveDraft
 from ussd_server.services.ussd.messages import CreateChannel
 
 
@@ -113,7 +113,7 @@ def test_a_session_keeps_the_version_it_began_with(at: Dial, shop: Shop, service
     at("")
     changed = shop_document(nodes={"amount": shop_document()["nodes"]["amount"] | {"text": {"en": "How much?"}}})
     services.menus.save_draft(SaveDraft("shop", changed), shop.call)
-    services.menus.publish(NameMenu("shop"), shop.call)
+    services.menus.publish("shop", shop.call)
     assert at("1").startswith("CON Enter amount")
     assert at("", session="ATUid_2").startswith("CON Welcome")
     assert at("1", session="ATUid_2").startswith("CON How much?")

@@ -14,7 +14,7 @@ from tests.support.shop import CODE, VOUCHER, Shop, shop_document
 from ussd_server.bootstrap import Services
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
-from ussd_server.services.menus.messages import GetDropOffs, SaveDraft
+from ussd_server.services.menus.messages import SaveDraft
 
 PATH = "/api/ussd/menus/shop/replay"
 WALKS = (["1", "5000", "1"], ["2"], ["4", VOUCHER, "1"], ["3", "2", "1"], ["9", "1", "12", "700", "0", "800"])
@@ -118,7 +118,7 @@ def test_drop_offs_are_counted_for_each_node(
     shop, _, _ = held
     clock.advance(700)
     services.api_sessions.end_expired()
-    found = services.replays.drop_offs(GetDropOffs("shop"), shop.call)
+    found = services.replays.drop_offs("shop", shop.call)
     nodes = {item.node: (item.visits, item.drop_offs, item.share) for item in found.items}
     assert found.sessions == 5
     assert nodes["sure"][1:] == (1, round(1 / nodes["sure"][0], 4))

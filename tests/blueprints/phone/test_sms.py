@@ -11,7 +11,7 @@ from tests.blueprints.conftest import Dial
 from tests.support.shop import PHONE, Shop, shop_document
 from ussd_server.bootstrap import Services
 from ussd_server.models.sms import Sms
-from ussd_server.senders.settings import SmsAccess
+from ussd_server.senders.messages import SmsAccess
 from ussd_server.services.sms.outbox import use_sms
 from ussd_server.settings import Settings
 

@@ -23,7 +23,6 @@ from ussd_server.models.keys import ApiKey
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.accounts.balances import BalanceService
-from ussd_server.services.clients.key_messages import DeleteApiKey
 from ussd_server.services.sessions.sessions import LEASE_SECONDS, Sessions
 
 
@@ -145,7 +144,7 @@ def test_a_session_never_begins_with_a_key_that_is_deleted_during_its_first_step
     key_id = ApiKey.get().id
 
     def delete_key() -> None:
-        services.api_keys.delete(DeleteApiKey(key_id), shop.call)
+        services.api_keys.delete(key_id, shop.call)
 
     with before_first(monkeypatch, Sessions, write, delete_key):
         reply = program.post("/api/ussd/sessions", {"phone_number": PHONE, "service_code": CODE})

@@ -18,7 +18,6 @@ from ussd_server.database.unit_of_work import release_connection
 from ussd_server.models.events import Event
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
-from ussd_server.services.clients.key_messages import DeleteApiKey
 
 RECORD = [
     "session_id", "phone_number", "service_code", "network", "status", "end_reason", "action", "message", "menu_id",
@@ -237,7 +236,7 @@ def test_a_session_of_a_gateway_is_seen_but_not_answered_by_programs(
 def test_a_deleted_keys_sessions_end(services: Services, web: FlaskClient, shop: Shop, program: Program) -> None:
     path = begin(program)
     key_id = UssdSession.get().key_id
-    services.api_keys.delete(DeleteApiKey(key_id), shop.call)
+    services.api_keys.delete(key_id, shop.call)
     other = Program(services, web, client_id=shop.client_id)
     record = other.get(path).json["data"]
     assert (record["status"], record["end_reason"], record["action"]) == ("invalidated", "api_key_deleted", "end")

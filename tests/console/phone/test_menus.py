@@ -14,7 +14,7 @@ from ussd_server.context import operator_context
 from ussd_server.gateways.messages import HandsetCall
 from ussd_server.menus.source.yaml_text import write_yaml
 from ussd_server.models.ussd import UssdSession
-from ussd_server.services.menus.messages import AssignCode, NameMenu, SaveDraft
+from ussd_server.services.menus.messages import AssignCode, SaveDraft
 from ussd_server.services.sessions.messages import ListSessions
 from ussd_server.values import iso_milliseconds
 
@@ -77,7 +77,7 @@ def test_a_menu_is_uploaded_checked_bound_published_changed_and_rolled_back(
     assert re.search(r'/menus/shop/edit#line-\d+"', visitor.get("/menus/shop/edit").text)
     assert "The check found errors" in visitor.get("/menus/shop/versions/draft").text
     assert "Publish it" not in visitor.get("/menus/shop/versions/draft").text
-    saved = services.menus.get(NameMenu("shop"), operator_context(example_client.id)).draft_saved_at
+    saved = services.menus.get("shop", operator_context(example_client.id)).draft_saved_at
     visitor.post("/menus/shop/publish", draft_saved_at=iso_milliseconds(saved))
     assert "was not published" in visitor.get("/menus/shop").text
     visitor.post("/menus/shop/edit", text=changed, do="save")

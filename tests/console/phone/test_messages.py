@@ -11,7 +11,7 @@ from tests.console.conftest import Visit
 from tests.support.example_client import ExampleClient
 from tests.support.shop import CODE, Shop
 from ussd_server.bootstrap import Services
-from ussd_server.senders.settings import SmsAccess
+from ussd_server.senders.messages import SmsAccess
 from ussd_server.services.sms.outbox import queue_sms, use_sms
 from ussd_server.settings import Settings
 

@@ -17,7 +17,7 @@ from ussd_server.gateways.handset import HANDSET_FORMATS
 from ussd_server.gateways.messages import HandsetCall
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
-from ussd_server.services.menus.messages import NameMenu, NameVersion, SaveDraft
+from ussd_server.services.menus.messages import NameVersion, SaveDraft
 from ussd_server.services.ussd.messages import CreateChannel
 from ussd_server.status import ServiceError
 
@@ -83,9 +83,9 @@ def test_a_code_is_dialled_dropped_redialled_and_paid_through_the_gateway(
         "/phone/script", **phone.fields, call=unescape(_CALL.findall(phone.page)[0]), name="a payment"
     )
     assert shop_script.status_code == 303
-    scripts = services.menus.get(NameMenu("shop"), shop.call).draft["scripts"]
+    scripts = services.menus.get("shop", shop.call).draft["scripts"]
     assert [script["name"] for script in scripts] == ["a payment"]
-    assert services.menus.publish(NameMenu("shop"), shop.call).version == 2
+    assert services.menus.publish("shop", shop.call).version == 2
 
 
 def test_hanging_up_ends_the_session_and_keys_type(

@@ -15,7 +15,6 @@ from tests.support.money import deposit, operator, request
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext, operator_context
 from ussd_server.models.events import Event
-from ussd_server.services.accounts.messages import GetBalance
 from ussd_server.services.audit.messages import ListAuditEvents
 from ussd_server.services.bank.messages import (
     ConfirmBankAccount,
@@ -65,7 +64,7 @@ def record(services: Services, file: bytes) -> tuple[SettlementView, ...]:
 
 
 def available(services: Services, context: RequestContext) -> int:
-    return services.balances.get(GetBalance(), context).available_cents // 100
+    return services.balances.get(None, context).available_cents // 100
 
 
 def refusal(services: Services, file: bytes) -> str:

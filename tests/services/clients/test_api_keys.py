@@ -25,13 +25,12 @@ from ussd_server.services.clients import last_uses
 from ussd_server.services.clients.key_messages import (
     ApiKeyView,
     CreateApiKey,
-    DeleteApiKey,
     DeleteApiKeys,
     ImportApiKey,
     RotateApiKey,
     joined_scopes,
 )
-from ussd_server.services.sessions.messages import BeginSession, NameSession
+from ussd_server.services.sessions.messages import BeginSession
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import iso_milliseconds
 
@@ -65,13 +64,13 @@ def test_a_client_has_at_most_fifty_keys_however_many_ask_at_once(
     made = at_once([lambda: services.api_keys.create(CreateApiKey(), context)] * 60)
     assert refusals(made) == ["API Key limit reached"] * 10
     assert len(services.api_keys.list(context)) == 50
-    services.api_keys.delete(DeleteApiKey(services.api_keys.list(context)[0].id), context)
+    services.api_keys.delete(services.api_keys.list(context)[0].id, context)
     services.api_keys.create(CreateApiKey(), context)
 
 
 def test_of_twenty_racing_deletions_one_wins(services: Services, example_client: ExampleClient) -> None:
     key, context = example_client.create_key(), example_client.call()
-    outcomes = at_once([lambda: services.api_keys.delete(DeleteApiKey(key.id), context)] * 20, threads=20)
+    outcomes = at_once([lambda: services.api_keys.delete(key.id, context)] * 20, threads=20)
     assert refusals(outcomes) == ["API Key not found"] * 19
     assert DeletedApiKey.select().count() == 1
     assert Event.select().where(Event.type == "api_key.deleted").count() == 1
@@ -100,7 +99,7 @@ def test_a_key_deleted_under_fire_is_never_accepted_after_the_answer(
         return deleted.is_set(), accepted(services, key)
 
     def delete() -> None:
-        services.api_keys.delete(DeleteApiKey(key.id), context)
+        services.api_keys.delete(key.id, context)
         deleted.set()
 
     outcomes = Counter(at_once([*[use] * 100, delete, *[use] * 500]))
@@ -115,7 +114,7 @@ def test_deleting_a_key_leaves_a_tombstone_an_event_and_a_line_in_the_trail(
     services: Services, example_client: ExampleClient
 ) -> None:
     key, context = example_client.create_key(), example_client.call()
-    result = services.api_keys.delete(DeleteApiKey(key.id), context)
+    result = services.api_keys.delete(key.id, context)
     assert not ApiKey.select().where(ApiKey.id == key.id).exists()
     assert DeletedApiKey.get(DeletedApiKey.apikey == key.apikey).deleted_at == result.deleted_at
     event = Event.get(Event.object_id == key.id)
@@ -141,8 +140,8 @@ def test_deleting_a_key_ends_its_open_conversations_and_no_others(services: Serv
         ).session_id, context
 
     (doomed, _), (done, context), (kept, _) = begin(key), begin(key), begin(other)
-    services.api_sessions.end(NameSession(done), context)
-    result = services.api_keys.delete(DeleteApiKey(key.id), operator)
+    services.api_sessions.end(done, context)
+    result = services.api_keys.delete(key.id, operator)
     ended = UssdSession.get_by_id(doomed)
     assert (ended.status, ended.ended_at) == ("invalidated", result.deleted_at)
     assert UssdSession.get_by_id(done).status == "ended_by_client"
@@ -155,7 +154,7 @@ def test_a_deletion_that_fails_half_way_leaves_everything(
     key, context = example_client.create_key(), example_client.call()
     monkeypatch.setattr("ussd_server.services.clients.api_keys.write_event", lambda *event: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        services.api_keys.delete(DeleteApiKey(key.id), context)
+        services.api_keys.delete(key.id, context)
     assert accepted(services, key)
     assert DeletedApiKey.select().count() == 0
 
@@ -274,7 +273,7 @@ def test_what_cannot_be_imported_is_refused_and_nothing_changes(
 
 def test_a_deleted_key_can_never_be_imported_again(services: Services, example_client: ExampleClient) -> None:
     key = example_client.create_key()
-    services.api_keys.delete(DeleteApiKey(key.id), example_client.call())
+    services.api_keys.delete(key.id, example_client.call())
     for client_id in (example_client.id, ExampleClient(services, "other").id):
         with pytest.raises(ServiceError, match="never be used again"):
             services.api_keys.import_key(ImportApiKey(client_id, key.apikey, key.apisecret), OPERATOR)
@@ -288,7 +287,7 @@ def test_a_key_imported_while_it_is_deleted_does_not_come_back(
         key = example_client.create_key()
         request = ImportApiKey(example_client.id, key.apikey, key.apisecret)
         at_once(
-            [lambda key=key: services.api_keys.delete(DeleteApiKey(key.id), context)]
+            [lambda key=key: services.api_keys.delete(key.id, context)]
             + [lambda request=request: services.api_keys.import_key(request, OPERATOR)] * 4
         )
         assert not accepted(services, key)
@@ -307,7 +306,7 @@ def test_only_the_operator_imports_and_only_roles_that_may_do_the_rest(
         lambda: services.api_keys.list(viewer),
         lambda: services.api_keys.create(CreateApiKey(), viewer),
         lambda: services.api_keys.rotate(RotateApiKey(key.id), viewer),
-        lambda: services.api_keys.delete(DeleteApiKey(key.id), developer),
+        lambda: services.api_keys.delete(key.id, developer),
         lambda: services.api_keys.delete_many(DeleteApiKeys((key.id,)), developer),
         lambda: services.api_keys.import_key(
             ImportApiKey(example_client.id, new_apikey(), new_apisecret()), example_client.call()
@@ -397,7 +396,7 @@ def test_a_client_sees_which_of_its_own_active_keys_expire_within_a_week(
         services.api_keys.create(CreateApiKey(expires_at=now + timedelta(days=count)), context).id for count in days
     ]
     services.api_keys.create(CreateApiKey(expires_at=now + timedelta(days=3)), stranger.call())
-    services.api_keys.delete(DeleteApiKey(keys.pop()), context)
+    services.api_keys.delete(keys.pop(), context)
     assert [key.id for key in services.key_reader.expiring(context)] == [keys[2], keys[0]]
     clock.advance(timedelta(days=1).total_seconds())
     assert [key.id for key in services.key_reader.expiring(context)] == [keys[0], keys[1]]

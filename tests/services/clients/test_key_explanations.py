@@ -16,7 +16,7 @@ from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.logs import GatheredLines
 from ussd_server.security.credentials import new_apikey
-from ussd_server.services.clients.key_messages import CreateApiKey, DeleteApiKey, KeyExplanation
+from ussd_server.services.clients.key_messages import CreateApiKey, KeyExplanation
 
 
 def explained(services: Services, key: str) -> KeyExplanation:
@@ -62,7 +62,7 @@ def test_every_answer_is_what_a_call_gets(services: Services, web: FlaskClient, 
     clock.advance(6)
     assert explained(services, expiring.id).answer == "expired"
 
-    services.api_keys.delete(DeleteApiKey(key.id), operator_context(program.client_id))
+    services.api_keys.delete(key.id, operator_context(program.client_id))
     assert (answer(), answer(key.id), program.get("/api/balance").status_code) == ("deleted", "deleted", 401)
     deleted = explained(services, apikey)
     assert (deleted.by, deleted.client) == ("operator", client)

@@ -23,13 +23,13 @@ from ussd_server.database.schema_differences import schema_differences
 from ussd_server.database.unit_of_work import close_connections
 from ussd_server.gateways.messages import GatewayRequest
 from ussd_server.models.clients import AuditEvent
-from ussd_server.services.accounts.messages import FeeTerms, GetBalance, GetStatement
+from ussd_server.services.accounts.messages import FeeTerms, GetStatement
 from ussd_server.services.clients.key_messages import CreateApiKey
 from ussd_server.services.clients.messages import CreateUser
 from ussd_server.services.clients.moved_rows import TABLES
 from ussd_server.services.clients.moves import moved_client
 from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout
-from ussd_server.services.sessions.messages import BeginSession, NameSession
+from ussd_server.services.sessions.messages import BeginSession
 from ussd_server.services.transactions.messages import CreateRefund, GetTransaction, TransactionType
 from ussd_server.settings import Settings
 from ussd_server.status import Code, ServiceError
@@ -80,7 +80,7 @@ def a_busy_client(services: Services, clock: MovableClock) -> tuple[Shop, str, s
             services.payout_sender.advance(claimed)
         work(services, clock, 1)
     session = services.api_sessions.begin(BeginSession(PHONE, shop.code), call)
-    services.api_sessions.end(NameSession(session.session_id), call)
+    services.api_sessions.end(session.session_id, call)
     # The service writes what is over for good into its digests.
     clock.advance(3 * 86_400)
     services.history_digests.write()
@@ -106,7 +106,7 @@ def test_a_client_moves_with_its_keys_menus_balances_and_history_and_goes_on(
         shop, apikey, apisecret = a_busy_client(old, clock)
         call = services_call(old, apikey, apisecret)
         statement = old.statements.get(GetStatement(), call)
-        balance = old.balances.get(GetBalance(), call)
+        balance = old.balances.get(None, call)
         assert code_of(lambda: old.client_moves.export(shop.client_id, operator())) is Code.INVALID_REQUEST
         old.clients.set_active(shop.client_id, False, operator(), "moves")
         lines = list(old.client_moves.export(shop.client_id, operator()))
@@ -131,7 +131,7 @@ def test_a_client_moves_with_its_keys_menus_balances_and_history_and_goes_on(
         new.clients.set_active(shop.client_id, True, operator(), "moved")
         call = services_call(new, apikey, apisecret)
         assert new.statements.get(GetStatement(), call) == statement
-        assert new.balances.get(GetBalance(), call).current_cents == balance.current_cents
+        assert new.balances.get(None, call).current_cents == balance.current_cents
         again = new.transactions.create(request(reference="sale", idempotency_key="once"), call)
         assert again.replayed
         assert new.transactions.get(GetTransaction(again.transaction.transaction_id), call).events
@@ -144,7 +144,7 @@ def test_a_client_moves_with_its_keys_menus_balances_and_history_and_goes_on(
         call = services_call(new, key.apikey, key.apisecret)
         new.transactions.create(request("disbursement", shillings=1000, reference="new"), call)
         work(new, clock, 3)
-        after = new.balances.get(GetBalance(), call)
+        after = new.balances.get(None, call)
         assert after.current_cents == balance.current_cents - 105_000
         assert check_everything(vault=new.runtime.vault) == []
 

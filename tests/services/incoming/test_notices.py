@@ -20,12 +20,7 @@ from ussd_server.models.events import Event
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.incoming.booking import IncomingBook
-from ussd_server.services.incoming.messages import (
-    CheckPayment,
-    ListIncoming,
-    NamePaymentCode,
-    PutPaymentCode,
-)
+from ussd_server.services.incoming.messages import CheckPayment, ListIncoming, PutPaymentCode
 from ussd_server.services.incoming.notices import NoticeService
 from ussd_server.services.transactions.create import TransactionCreator
 from ussd_server.services.transactions.messages import GetTransaction, TransactionType
@@ -126,7 +121,7 @@ def test_money_for_a_disabled_client_or_a_deleted_code_is_held(
     Client.update(is_active=False).where(Client.id == school.id).execute()
     assert till.pay("SCH1042", receipt="A").status == "held"
     Client.update(is_active=True).where(Client.id == school.id).execute()
-    services.payment_codes.delete(NamePaymentCode("SCH1042"), operator_context(school.id))
+    services.payment_codes.delete("SCH1042", operator_context(school.id))
     assert till.pay("SCH1042", receipt="B").status == "held"
 
 

@@ -12,7 +12,7 @@ from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import release_connection
 from ussd_server.menus.tools.graph import GraphEdge
 from ussd_server.models.ussd import MenuVersion
-from ussd_server.services.menus.messages import BindCode, CheckMenu, GetGraph, NameMenu, RollBack, SaveDraft
+from ussd_server.services.menus.messages import BindCode, CheckMenu, GetGraph, RollBack, SaveDraft
 from ussd_server.status import Code, ServiceError
 
 _BYE = {"type": "end", "text": {"en": "See you"}}
@@ -23,11 +23,11 @@ def test_a_draft_with_errors_is_kept_and_reported_but_not_published(services: Se
     broken = shop_document(start="nowhere")
     report = services.menus.save_draft(SaveDraft("shop", broken), shop.call)
     assert not report.passes
-    assert services.menus.get(NameMenu("shop"), shop.call).draft == broken
+    assert services.menus.get("shop", shop.call).draft == broken
     with pytest.raises(ServiceError, match="nowhere") as refused:
-        services.menus.publish(NameMenu("shop"), shop.call)
+        services.menus.publish("shop", shop.call)
     assert refused.value.code is Code.MENU_INVALID
-    assert services.menus.get(NameMenu("shop"), shop.call).published_version == 1
+    assert services.menus.get("shop", shop.call).published_version == 1
 
 
 def test_a_failing_script_blocks_publishing(services: Services) -> None:
@@ -36,20 +36,20 @@ def test_a_failing_script_blocks_publishing(services: Services) -> None:
     script = {"name": "greeting", "dial": dial, "steps": [{"expect": "Good evening"}]}
     services.menus.save_draft(SaveDraft("shop", shop_document(scripts=[script])), shop.call)
     with pytest.raises(ServiceError, match="Good evening") as refused:
-        services.menus.publish(NameMenu("shop"), shop.call)
+        services.menus.publish("shop", shop.call)
     assert refused.value.code is Code.MENU_INVALID
 
 
 def test_versions_count_up_stay_as_they_were_and_can_be_put_in_force_again(services: Services) -> None:
     shop = Shop(services)
     services.menus.save_draft(SaveDraft("shop", shop_document(nodes={"bye": _BYE})), shop.call)
-    assert services.menus.publish(NameMenu("shop"), shop.call).version == 2
-    assert services.menus.publish(NameMenu("shop"), shop.call).version == 2
+    assert services.menus.publish("shop", shop.call).version == 2
+    assert services.menus.publish("shop", shop.call).version == 2
     assert services.menus.roll_back(RollBack("shop", 1), shop.call).in_force
-    assert services.menus.get(NameMenu("shop"), shop.call).published == shop_document()
-    versions = services.menus.versions(NameMenu("shop"), shop.call)
+    assert services.menus.get("shop", shop.call).published == shop_document()
+    versions = services.menus.versions("shop", shop.call)
     assert [(each.version, each.in_force) for each in versions] == [(2, False), (1, True)]
-    assert services.menus.publish(NameMenu("shop"), shop.call).version == 3
+    assert services.menus.publish("shop", shop.call).version == 3
     with pytest.raises(ServiceError) as refused:
         services.menus.roll_back(RollBack("shop", 9), shop.call)
     assert refused.value.code is Code.NOT_FOUND
@@ -69,7 +69,7 @@ def test_the_same_draft_published_by_many_at_once_is_one_version(services: Servi
 
     def publish(_: int) -> int:
         try:
-            return services.menus.publish(NameMenu("shop"), shop.call).version
+            return services.menus.publish("shop", shop.call).version
         finally:
             release_connection()
 
@@ -81,9 +81,9 @@ def test_another_clients_menu_and_code_answer_like_ones_that_do_not_exist(servic
     shop, stranger = Shop(services), Shop(services, shop_document(id="other"), code="*200#")
     for name in ("shop", "never-saved"):
         for attempt in (
-            lambda name=name: services.menus.get(NameMenu(name), stranger.call),
-            lambda name=name: services.menus.publish(NameMenu(name), stranger.call),
-            lambda name=name: services.menus.versions(NameMenu(name), stranger.call),
+            lambda name=name: services.menus.get(name, stranger.call),
+            lambda name=name: services.menus.publish(name, stranger.call),
+            lambda name=name: services.menus.versions(name, stranger.call),
             lambda name=name: services.menus.graph(GetGraph(name), stranger.call),
             lambda name=name: services.menus.check(CheckMenu(name), stranger.call),
             lambda name=name: services.menus.roll_back(RollBack(name, 1), stranger.call),
@@ -132,9 +132,9 @@ def test_the_graph_shows_every_node_edge_and_a_diagram(services: Services) -> No
 def test_menus_need_their_scopes(services: Services) -> None:
     shop = Shop(services)
     reader, writer = client_call(shop.client_id, frozenset({"menus:read"})), client_call(shop.client_id, frozenset())
-    assert services.menus.get(NameMenu("shop"), reader).menu_id == "shop"
+    assert services.menus.get("shop", reader).menu_id == "shop"
     for attempt in (
-        lambda: services.menus.publish(NameMenu("shop"), reader),
+        lambda: services.menus.publish("shop", reader),
         lambda: services.menus.save_draft(SaveDraft("shop", {}), reader),
         lambda: services.menus.list(writer),
     ):
@@ -148,5 +148,5 @@ def test_a_menu_over_a_bound_is_not_published_and_the_bound_is_named(services: S
     spare = {f"spare{number}": _BYE for number in range(500)}
     services.menus.save_draft(SaveDraft("shop", shop_document(nodes=spare)), shop.call)
     with pytest.raises(ServiceError, match=r"`nodes` has 51\d nodes; at most 500") as refused:
-        services.menus.publish(NameMenu("shop"), shop.call)
+        services.menus.publish("shop", shop.call)
     assert refused.value.code is Code.MENU_INVALID

@@ -10,7 +10,7 @@ from ussd_server.menus.checks.check import check
 from ussd_server.menus.source.yaml_text import read_yaml
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
-from ussd_server.services.menus.messages import NameMenu, SaveDraft
+from ussd_server.services.menus.messages import SaveDraft
 from ussd_server.services.menus.walk_messages import ActKind, MakeScript, WalkAct, WalkMenu
 from ussd_server.status import Code, ServiceError
 
@@ -91,7 +91,7 @@ def test_a_walk_becomes_a_script_that_passes_and_is_added_to_the_draft(services:
     ):
         made = services.walks.make_script(MakeScript(walk, "walked", save=True), shop.call)
         assert read_yaml(made.text)[0] == {"scripts": [made.script]}
-    draft = services.menus.get(NameMenu("shop"), shop.call).draft
+    draft = services.menus.get("shop", shop.call).draft
     assert len(draft["scripts"]) == 3
     assert check(draft).errors == ()
     reader = client_call(shop.client_id, frozenset({"menus:read"}))

@@ -14,7 +14,6 @@ from ussd_server.services.payouts.messages import (
     CreatePayout,
     ItemState,
     ListPayoutItems,
-    NamePayout,
     PayoutItemView,
     PayoutView,
 )
@@ -51,10 +50,10 @@ class PayoutDesk:
         return self.payouts.approve(ApprovePayout(payout.payout_id), self.approver)
 
     def cancel(self, payout: PayoutView) -> PayoutView:
-        return self.payouts.cancel(NamePayout(payout.payout_id), self.maker)
+        return self.payouts.cancel(payout.payout_id, self.maker)
 
     def see(self, payout: PayoutView) -> PayoutView:
-        return self.payouts.get(NamePayout(payout.payout_id), self.maker)
+        return self.payouts.get(payout.payout_id, self.maker)
 
     def items(self, payout: PayoutView, state: ItemState | None = None) -> list[PayoutItemView]:
         return list(self.payouts.stream_items(ListPayoutItems(payout.payout_id, state=state), self.maker))

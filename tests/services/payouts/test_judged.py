@@ -17,7 +17,7 @@ from ussd_server.models.clients import AuditEvent
 from ussd_server.models.payouts import Payout
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.payouts.digests import PayoutDigests
-from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout, NamePayout, ReplacePayout
+from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout, ReplacePayout
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import new_id
 
@@ -143,7 +143,7 @@ def test_a_correction_keeps_the_people_behind_the_draft_and_blesses_no_edit(desk
         ReplacePayout(first.payout.payout_id, corrections={2: fields}), _with_people(desk, other)
     ).payout
     assert Payout.get_by_id(second.payout_id).people >= {person, other}
-    assert desk.payouts.replaced_by(NamePayout(first.payout.payout_id), desk.maker) == second.payout_id
+    assert desk.payouts.replaced_by(first.payout.payout_id, desk.maker) == second.payout_id
     audit = AuditEvent.select(AuditEvent.action).where(AuditEvent.object_id == first.payout.payout_id)
     assert sorted(event.action for event in audit) == ["payout.created", "payout.replaced"]
     desk.approve(second)

@@ -19,7 +19,7 @@ from ussd_server.models.providers import ProviderFloat
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.messages import Registration
 from ussd_server.services.accounts.messages import FeeTerms
-from ussd_server.services.payouts.messages import ApprovePayout, ItemState, ListPayoutItems, ListPayouts, NamePayout
+from ussd_server.services.payouts.messages import ApprovePayout, ItemState, ListPayoutItems, ListPayouts
 from ussd_server.services.providers.providers import Providers
 from ussd_server.services.search.messages import Search
 from ussd_server.services.transactions.messages import ChangeDetail, GetTransaction, ListTransactions, TransactionType
@@ -114,7 +114,7 @@ def test_the_maker_approves_nothing_and_an_approval_counts_once(desk: PayoutDesk
     hollow = desk.draft(row("x", amount=0), reference="P3")
     assert code_of(lambda: desk.approve(hollow)) is Code.INVALID_REQUEST
     stranger = a_client("other")
-    assert code_of(lambda: desk.payouts.get(name, stranger)) is Code.NOT_FOUND
+    assert code_of(lambda: desk.payouts.get(draft.payout_id, stranger)) is Code.NOT_FOUND
     assert check_everything() == []
 
 
@@ -251,15 +251,15 @@ def test_names_are_looked_up_once_a_day_after_the_draft_is_kept(
     desk.work(1)
     assert [item.name_match for item in desk.items(again)] == ["same", "unknown"]
     assert asked == ["+256770000000", "+256770000009"]
-    counts = [desk.payouts.name_matches(NamePayout(each.payout_id), desk.maker) for each in (draft, again)]
+    counts = [desk.payouts.name_matches(each.payout_id, desk.maker) for each in (draft, again)]
     assert counts == [{"same": 1, "different": 1, "unknown": 1}, {"same": 1, "unknown": 1}]
     blind = replace(desk.maker, caller=replace(desk.maker.caller, grants=frozenset({"transactions:*"})))
-    assert code_of(lambda: desk.payouts.name_matches(NamePayout(draft.payout_id), blind)) is Code.INSUFFICIENT_SCOPE
+    assert code_of(lambda: desk.payouts.name_matches(draft.payout_id, blind)) is Code.INSUFFICIENT_SCOPE
 
 
 def test_the_rows_to_correct_are_those_of_one_payout(desk: PayoutDesk) -> None:
     drafts = [desk.draft(row("a"), row("b", amount=0), reference=reference) for reference in ("P1", "P2")]
-    found = [desk.payouts.invalid_rows(NamePayout(draft.payout_id), desk.maker) for draft in drafts]
+    found = [desk.payouts.invalid_rows(draft.payout_id, desk.maker) for draft in drafts]
     assert [len(rows) for rows in found] == [1, 1]
 
 

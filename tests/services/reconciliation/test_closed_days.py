@@ -8,11 +8,19 @@ from datetime import date, timedelta
 import pytest
 
 from tests.conftest import MovableClock
+from tests.services.incoming.till import Till
 from tests.services.reconciliation.statement_files import csv_file, mtn_row
 from tests.support.money import a_client, operator, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.models.statements import ClosedDay
 from ussd_server.models.transactions import Transaction
+from ussd_server.services.incoming.messages import (
+    AssignIncoming,
+    HoldDifference,
+    ListIncoming,
+    PutPaymentCode,
+    SetPrefix,
+)
 from ussd_server.services.reconciliation.messages import (
     CloseDay,
     ClosedDayView,
@@ -139,3 +147,25 @@ def test_a_day_needs_a_statement_of_its_own_and_keeps_it(services: Services, clo
     close(services, day)
     with pytest.raises(ServiceError, match="was closed with it"):
         services.provider_statements.undo(UndoImport(statement_id, BY, "John Okot"), operator())
+
+
+def test_a_payers_payment_that_is_assigned_later_is_a_late_change_of_the_day_on_which_it_was_paid(
+    services: Services, clock: MovableClock, day: date
+) -> None:
+    client = a_client()
+    services.payment_codes.set_prefix(SetPrefix(client.client_id, "SCH"), operator())
+    services.payment_codes.put(PutPaymentCode("SCH1", "Fees"), client)
+    line = mtn_row(pay(services, clock, "1"), **{"External id": ""})
+    reported, found = ([f"T{number}", *line[1:]] for number in (1, 2))
+    Till(services).pay("SCHI", 5000, "T1", at=clock.now())
+    store(services, line, reported, found)
+    for each in services.differences.list(ListDifferences(), operator()).items:
+        services.held_payments.hold(HoldDifference(each.difference_id, BY), operator())
+    clock.advance(86_400)
+    assert close(services, day).difference_cents == -1_000_000
+    for held in services.held_payments.list(ListIncoming(), operator()).items:
+        services.held_payments.assign(AssignIncoming(held.incoming_id, "SCH1", BY, "John Okot"), operator())
+    store(services, mtn_row(pay(services, clock, "2")))
+    clock.advance(86_400)
+    steps = {step.verdict: (step.count, step.amount_cents) for step in close(services, day + timedelta(days=1)).bridge}
+    assert steps == {"matched": (1, 0), "late_change": (2, 1_000_000)}

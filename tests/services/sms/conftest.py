@@ -10,9 +10,8 @@ import pytest
 from tests.support.money import a_client
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext
-from ussd_server.senders.messages import SendOutcome, SendResult
+from ussd_server.senders.messages import SendOutcome, SendResult, SmsAccess
 from ussd_server.senders.sandbox import SandboxSender
-from ussd_server.senders.settings import SmsAccess
 from ussd_server.services.sms.outbox import use_sms
 from ussd_server.services.sms.sending import SmsSending
 from ussd_server.settings import Settings

@@ -12,8 +12,8 @@ from simulators.africastalking import AfricasTalkingSms, serve
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext, operator_context
 from ussd_server.models.sms import Sms
-from ussd_server.senders.settings import SmsAccess
-from ussd_server.services.sms.messages import CreateSms, NameSms, SmsStatus
+from ussd_server.senders.messages import SmsAccess
+from ussd_server.services.sms.messages import CreateSms, SmsStatus
 from ussd_server.settings import Settings
 
 PHONE = "+256772123456"
@@ -56,7 +56,7 @@ def sent(services: Services, call: RequestContext, phone: str = PHONE, reference
 
 
 def status_of(services: Services, message_id: str, call: RequestContext) -> SmsStatus:
-    return services.sms.get(NameSms(message_id), call).status
+    return services.sms.get(message_id, call).status
 
 
 def test_a_report_for_its_message_and_number_counts_once(

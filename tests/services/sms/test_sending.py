@@ -13,7 +13,7 @@ from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext
 from ussd_server.models.sms import Sms
 from ussd_server.senders.messages import SendOutcome, SendResult, SmsFailure
-from ussd_server.services.sms.messages import CreateSms, ListSms, NameSms, SmsStatus, SmsView
+from ussd_server.services.sms.messages import CreateSms, ListSms, SmsStatus, SmsView
 from ussd_server.services.sms.outbox import use_sms
 from ussd_server.services.sms.sending import SmsSending
 from ussd_server.status import Code, ServiceError
@@ -27,7 +27,7 @@ def message(services: Services, call: RequestContext) -> SmsView:
 
 
 def shown(services: Services, message: SmsView, call: RequestContext) -> SmsView:
-    return services.sms.get(NameSms(message.message_id), call)
+    return services.sms.get(message.message_id, call)
 
 
 def test_a_message_is_queued_sent_and_delivered(
@@ -126,7 +126,7 @@ def test_the_many_messages_of_one_client_do_not_delay_those_of_another(
 def test_a_client_sees_its_own_messages_alone(services: Services, message: SmsView, call: RequestContext) -> None:
     stranger = a_client("other")
     with pytest.raises(ServiceError) as refused:
-        services.sms.get(NameSms(message.message_id), stranger)
+        services.sms.get(message.message_id, stranger)
     assert refused.value.code is Code.NOT_FOUND
     assert services.sms.list(ListSms(), stranger).items == ()
     assert services.sms.list(ListSms(phone_number=PHONE), call).items == (message,)

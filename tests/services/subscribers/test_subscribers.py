@@ -18,9 +18,9 @@ from ussd_server.models.keys import ApiRequest
 from ussd_server.models.payouts import PayoutItem
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import SubscriberLanguage, UssdSession
-from ussd_server.services.sessions.messages import BeginSession, NameSession
+from ussd_server.services.sessions.messages import BeginSession
 from ussd_server.services.sms.outbox import queue_sms
-from ussd_server.services.subscribers.messages import ErasePersonalData, ExportPersonalData, GetHistory, HistoryEntry
+from ussd_server.services.subscribers.messages import ErasePersonalData, GetHistory, HistoryEntry
 from ussd_server.services.transactions.messages import CreateRefund
 from ussd_server.status import Code, ServiceError
 
@@ -125,7 +125,7 @@ def test_an_export_holds_all_rows_and_an_erasure_keeps_the_books(
     SubscriberLanguage.create(client_id=client.id, phone_number=NUMBER, language="lg")
     for number in (NUMBER, "+256770000001"):
         queue_sms(client.id, number, "Your order is ready", f"order of {number}", clock.now())
-    held = services.personal_data.export(ExportPersonalData("0770000000"), operator()).held
+    held = services.personal_data.export("0770000000", operator()).held
     assert {name: len(rows) for name, rows in held.items()} == {
         "ussd_sessions": 1,
         "messages": 1,
@@ -140,7 +140,7 @@ def test_an_export_holds_all_rows_and_an_erasure_keeps_the_books(
     assert held["ussd_sessions"][0]["turns"]
     with pytest.raises(ServiceError, match="is open"):
         services.personal_data.erase(ErasePersonalData(NUMBER, **BY), operator())
-    services.api_sessions.end(NameSession(session), call)
+    services.api_sessions.end(session, call)
     erased = services.personal_data.erase(ErasePersonalData(NUMBER, **BY), operator())
     assert erased.removed == {
         "ussd_sessions": 1,
@@ -186,7 +186,7 @@ def test_an_erasure_removes_the_kept_bodies_of_refused_requests_that_name_the_nu
     for number in (NUMBER, "0770000000", "+256770000001"):
         assert web.post("/api/transactions", json={"phone_number": number}, headers=headers).status_code == 400
     services.runtime.request_recorder.write()
-    held = services.personal_data.export(ExportPersonalData(NUMBER), operator()).held
+    held = services.personal_data.export(NUMBER, operator()).held
     assert len(held["api_requests"]) == 2
     erased = services.personal_data.erase(ErasePersonalData(NUMBER, **BY), operator())
     assert erased.removed["bodies_of_requests"] == 2

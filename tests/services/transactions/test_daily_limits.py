@@ -21,7 +21,7 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.clients.key_messages import ApiKeyView, CreateApiKey, UpdateApiKey
 from ussd_server.services.clients.messages import CreateClient
-from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout, NamePayout
+from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout
 from ussd_server.services.transactions.messages import CreateRefund, TransactionType
 from ussd_server.status import Code, ServiceError
 
@@ -111,7 +111,7 @@ def test_payouts_and_refunds_count_and_a_refused_one_writes_nothing(
     services.payouts.approve(ApprovePayout(small.payout_id), approver.call)
     services.payouts.approve(ApprovePayout(small.payout_id), approver.call)
     assert approver.left() == 500_00
-    services.payouts.cancel(NamePayout(small.payout_id), approver.call)
+    services.payouts.cancel(small.payout_id, approver.call)
     assert approver.left() == 500_00, "what was approved stays counted"
     with pytest.raises(ServiceError, match=REACHED):
         services.refunds.create(
@@ -135,7 +135,7 @@ def test_a_payout_with_a_date_counts_on_the_day_on_which_it_is_reserved(
     def look() -> str | None:
         for claimed in services.payout_sender.claim(5):
             services.payout_sender.advance(claimed)
-        view = services.payouts.get(NamePayout(payout_id), approver.call)
+        view = services.payouts.get(payout_id, approver.call)
         return "reserved" if view.reserved_at else "needs money" if view.needs_money_at else None
 
     clock.advance(3 * 86_400)

@@ -29,7 +29,7 @@ from ussd_server.models.ussd import UssdSession
 from ussd_server.security.key_ring import Keyring
 from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.sessions import sessions
-from ussd_server.services.sessions.messages import BeginSession, EnterText, NameSession, SessionView
+from ussd_server.services.sessions.messages import BeginSession, EnterText, SessionView
 from ussd_server.services.ussd.actions import payment_reference
 from ussd_server.settings import Settings
 from ussd_server.status import ServiceError
@@ -166,7 +166,7 @@ def test_a_neutral_server_drives_from_here(services: Services, client_server: HT
     assert (session.message, session.status) == ("You said 0*9", "completed")
     assert [(sent["entry"], sent["text"]) for sent in received] == [("", ""), ("0", "0"), ("9", "0*9")]
     assert received[0]["phone_number"] == PHONE
-    transcript = services.api_sessions.get(NameSession(session.session_id), shop.call).transcript
+    transcript = services.api_sessions.get(session.session_id, shop.call).transcript
     assert [turn.entry for turn in transcript] == ["", "4", "****", "****"]
 
 

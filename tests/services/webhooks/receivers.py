@@ -16,7 +16,7 @@ from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.services.webhooks.events import write_event
-from ussd_server.services.webhooks.messages import CreateWebhook, DeliveryView, NameEvent, NewWebhookView
+from ussd_server.services.webhooks.messages import CreateWebhook, DeliveryView, NewWebhookView
 from ussd_server.values import new_id
 
 
@@ -144,7 +144,7 @@ def happen(services: Services, context: RequestContext, thing: str = "", times: 
 
 
 def deliveries_of(services: Services, context: RequestContext, event_id: str) -> tuple[DeliveryView, ...]:
-    return services.events.get(NameEvent(event_id), context).deliveries
+    return services.events.get(event_id, context).deliveries
 
 
 def only_delivery(services: Services, context: RequestContext, event_id: str) -> DeliveryView:

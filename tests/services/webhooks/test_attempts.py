@@ -13,7 +13,7 @@ from ussd_server.bootstrap import Services
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.webhooks import DeliveryAttempt
 from ussd_server.services.operations.retention import Retention
-from ussd_server.services.webhooks.messages import NameEvent, NameWebhook, RotateWebhook
+from ussd_server.services.webhooks.messages import RotateWebhook
 from ussd_server.status import Code, ServiceError
 
 
@@ -24,10 +24,10 @@ def test_every_attempt_is_kept_as_it_was_sent_with_its_reply(services: Services,
         webhook = subscribe(services, call, receiver.url)
         (event_id,) = happen(services, call)
         deliver(services)
-        health = attempts.of_webhook(NameWebhook(webhook.id), call)
+        health = attempts.of_webhook(webhook.id, call)
         assert (health.waiting, [seen.answer_status for seen in health.attempts]) == (1, [500])
         deliver(services, clock, 10)
-        sent = attempts.of_event(NameEvent(event_id), call)
+        sent = attempts.of_event(event_id, call)
         for received, kept in zip(receiver.calls, sent.attempts, strict=True):
             assert received.body == sent.body.encode()
             assert {name.lower(): value for name, value in kept.headers.items()}.items() <= received.headers.items()
@@ -36,18 +36,18 @@ def test_every_attempt_is_kept_as_it_was_sent_with_its_reply(services: Services,
         (1, 500, "nicht jetzt 🦒", None),
         (2, 200, "nicht jetzt 🦒", None),
     ]
-    services.events.redeliver(NameEvent(event_id), call)
+    services.events.redeliver(event_id, call)
     deliver(services)
-    unanswered = attempts.of_event(NameEvent(event_id), call).attempts[-1]
+    unanswered = attempts.of_event(event_id, call).attempts[-1]
     assert (unanswered.number, unanswered.answer_status, unanswered.trouble) == (1, None, "no_connection")
-    health = attempts.of_webhook(NameWebhook(webhook.id), call)
+    health = attempts.of_webhook(webhook.id, call)
     assert [seen.event_id for seen in health.attempts] == [event_id] * 3
     assert [seen.answer_status for seen in health.attempts] == [None, 200, 500]
     assert health.attempts[0].event_type == "ussd.session.ended"
     with pytest.raises(ServiceError) as refused:
-        attempts.of_event(NameEvent(event_id), stranger)
+        attempts.of_event(event_id, stranger)
     assert refused.value.code is Code.NOT_FOUND
-    foreign = attempts.of_webhook(NameWebhook(webhook.id), stranger)
+    foreign = attempts.of_webhook(webhook.id, stranger)
     assert (foreign.attempts, foreign.waiting) == ((), 0)
 
 
@@ -67,9 +67,8 @@ def test_what_people_and_keys_do_with_webhooks_is_in_the_audit_trail(services: S
     client = ExampleClient(services)
     call, subscriptions = client.at_console(), services.webhooks
     webhook = subscribe(services, call, "https://shop.example.com/hooks")
-    name = NameWebhook(webhook.id)
     subscriptions.rotate(RotateWebhook(webhook.id), call)
-    subscriptions.delete(name, call)
+    subscriptions.delete(webhook.id, call)
     program = a_client()
     other = subscribe(services, program, "https://shop.example.com/hooks")
     seen = AuditEvent.select().where(AuditEvent.action.startswith("webhook.")).order_by(AuditEvent.id)

@@ -19,7 +19,7 @@ from ussd_server.outbound.addresses import AddressGuard
 from ussd_server.outbound.transport import Transport
 from ussd_server.services.sessions.messages import BeginSession
 from ussd_server.services.webhooks.deliveries import DeliveryService, RetrySchedule
-from ussd_server.services.webhooks.messages import NameEvent, NameWebhook, RotateCallbacks, RotateWebhook
+from ussd_server.services.webhooks.messages import RotateCallbacks, RotateWebhook
 
 TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 HOUR = 3600.0
@@ -213,7 +213,7 @@ def test_the_first_kib_of_the_answer_is_kept_for_the_client_alone(services: Serv
     assert delivery.answer == "no\ufffdpe " + "x" * 1018
     assert delivery.trouble is None
     with pytest.raises(Exception, match="Event not found"):
-        services.events.get(NameEvent(event_id), stranger)
+        services.events.get(event_id, stranger)
 
 
 def test_an_unreachable_receiver_is_recorded_with_the_reason(services: Services) -> None:
@@ -250,7 +250,7 @@ def test_410_switches_the_webhook_off_at_once_and_the_others_get_an_event(servic
         deliver(services)
         happen(services, call)
         deliver(services)
-    seen = services.webhooks.get(NameWebhook(webhook.id), call)
+    seen = services.webhooks.get(webhook.id, call)
     assert (seen.is_active, seen.disabled_reason) == (False, "The receiver answered 410 Gone")
     assert len(gone.calls) == 1
     (reported,) = watcher.calls
@@ -268,9 +268,9 @@ def test_five_days_without_success_switch_the_webhook_off_and_enabling_starts_af
         for _ in range(6):
             happen(services, call)
             deliver(services, clock, 36 * HOUR, 900)
-            if not services.webhooks.get(NameWebhook(webhook.id), call).is_active:
+            if not services.webhooks.get(webhook.id, call).is_active:
                 break
-        seen = services.webhooks.get(NameWebhook(webhook.id), call)
+        seen = services.webhooks.get(webhook.id, call)
         assert (seen.is_active, seen.disabled_reason) == (False, "Nothing was taken there for five days")
         assert seen.failing_since is not None
         assert seen.disabled_at is not None
@@ -279,13 +279,13 @@ def test_five_days_without_success_switch_the_webhook_off_and_enabling_starts_af
         calls = len(receiver.calls)
         deliver(services)
         statuses[0] = 200
-        assert services.webhooks.enable(NameWebhook(webhook.id), call).failing_since is None
+        assert services.webhooks.enable(webhook.id, call).failing_since is None
         deliver(services)
         assert len(receiver.calls) == calls
-        assert services.events.redeliver(NameEvent(missed), call).events == 1
+        assert services.events.redeliver(missed, call).events == 1
         deliver(services)
         assert [received.id for received in receiver.calls[calls:]] == [missed]
-    assert services.webhooks.get(NameWebhook(webhook.id), call).failing_since is None
+    assert services.webhooks.get(webhook.id, call).failing_since is None
 
 
 def test_one_success_ends_the_count_of_failing_days(services: Services, clock: MovableClock) -> None:
@@ -294,12 +294,12 @@ def test_one_success_ends_the_count_of_failing_days(services: Services, clock: M
         webhook = subscribe(services, call, receiver.url)
         happen(services, call)
         deliver(services)
-        failing_since = services.webhooks.get(NameWebhook(webhook.id), call).failing_since
+        failing_since = services.webhooks.get(webhook.id, call).failing_since
         deliver(services, clock, 10)
-        assert services.webhooks.get(NameWebhook(webhook.id), call).failing_since is None
+        assert services.webhooks.get(webhook.id, call).failing_since is None
         happen(services, call)
         deliver(services)
-        later = services.webhooks.get(NameWebhook(webhook.id), call).failing_since
+        later = services.webhooks.get(webhook.id, call).failing_since
     assert failing_since is not None
     assert later is not None
     assert later > failing_since
@@ -311,7 +311,7 @@ def test_what_waits_for_a_deleted_webhook_is_not_sent(services: Services, clock:
         webhook = subscribe(services, call, receiver.url)
         (first, second) = happen(services, call, times=2)
         deliver(services)
-        services.webhooks.delete(NameWebhook(webhook.id), call)
+        services.webhooks.delete(webhook.id, call)
         deliver(services, clock, 60)
     assert len(receiver.calls) == 1
     assert [only_delivery(services, call, event).status for event in (first, second)] == ["cancelled", "cancelled"]

@@ -19,7 +19,7 @@ from tests.services.webhooks.receivers import (
 from tests.support.money import a_client, request
 from ussd_server.bootstrap import Services
 from ussd_server.models.events import Event, PendingEvent
-from ussd_server.services.webhooks.messages import ListEvents, NameEvent, RedeliverEvents
+from ussd_server.services.webhooks.messages import ListEvents, RedeliverEvents
 from ussd_server.values import new_id
 
 HOUR = 3600.0
@@ -59,7 +59,7 @@ def test_an_event_is_sent_again_under_the_same_id(services: Services) -> None:
         subscribe(services, call, receiver.url)
         (event_id,) = happen(services, call)
         deliver(services)
-        services.events.redeliver(NameEvent(event_id), call)
+        services.events.redeliver(event_id, call)
         deliver(services)
     assert [received.id for received in receiver.calls] == [event_id, event_id]
     assert [delivery.status for delivery in deliveries_of(services, call, event_id)] == ["delivered", "delivered"]
@@ -74,7 +74,7 @@ def test_asking_again_for_what_is_being_tried_hurries_it_and_doubles_nothing(
         (event_id,) = happen(services, call)
         deliver(services, clock, 10)
         assert len(receiver.calls) == 2
-        services.events.redeliver(NameEvent(event_id), call)
+        services.events.redeliver(event_id, call)
         deliver(services)
     assert len(receiver.calls) == 3
     assert only_delivery(services, call, event_id).status == "delivered"

@@ -17,7 +17,7 @@ from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.models.webhooks import Webhook
 from ussd_server.outbound.addresses import AddressGuard
-from ussd_server.services.webhooks.messages import CreateWebhook, NameWebhook, RotateCallbacks, RotateWebhook
+from ussd_server.services.webhooks.messages import CreateWebhook, RotateCallbacks, RotateWebhook
 from ussd_server.services.webhooks.subscriptions import MOST_WEBHOOKS_OF_A_CLIENT, WebhookService
 from ussd_server.status import Code, ServiceError
 
@@ -75,7 +75,7 @@ def test_a_client_has_at_most_twenty_webhooks(services: Services) -> None:
     for _ in range(MOST_WEBHOOKS_OF_A_CLIENT):
         last = subscribe(services, call, URL)
     assert refusal(lambda: subscribe(services, call, URL)) == (Code.INVALID_REQUEST, "Webhook limit reached")
-    services.webhooks.delete(NameWebhook(last.id), call)
+    services.webhooks.delete(last.id, call)
     subscribe(services, call, URL)
     subscribe(services, a_client("Other"), URL)
 
@@ -86,17 +86,16 @@ def test_a_webhook_of_another_client_is_reported_as_not_found(services: Services
     services.webhooks.rotate_callbacks(RotateCallbacks(), call)
     callbacks = Webhook.get(Webhook.client_id == call.client_id, Webhook.url.is_null())
     for webhook_id in (theirs.id, callbacks.id, "nonsense", theirs.id.upper()):
-        name = NameWebhook(webhook_id)
         for work in (
             services.webhooks.get,
             services.webhooks.delete,
             services.webhooks.enable,
             services.webhooks.test,
         ):
-            assert refusal(partial(work, name, call)) == (Code.NOT_FOUND, "Webhook not found")
+            assert refusal(partial(work, webhook_id, call)) == (Code.NOT_FOUND, "Webhook not found")
         rotation = partial(services.webhooks.rotate, RotateWebhook(webhook_id), call)
         assert refusal(rotation) == (Code.NOT_FOUND, "Webhook not found")
-    assert services.webhooks.get(NameWebhook(theirs.id), stranger).is_active
+    assert services.webhooks.get(theirs.id, stranger).is_active
 
 
 def test_reading_and_changing_need_a_scope_each(services: Services) -> None:
@@ -105,16 +104,16 @@ def test_reading_and_changing_need_a_scope_each(services: Services) -> None:
         replace(call, caller=Caller(CallerKind.KEY, call.client_id, frozenset(grants)))
         for grants in ((), ("webhooks:read",))
     )
-    name = NameWebhook(subscribe(services, call, URL).id)
+    webhook_id = subscribe(services, call, URL).id
 
     def changes(by: RequestContext) -> list[Callable[[], object]]:
         return [
             lambda: subscribe(services, by, URL),
-            lambda: services.webhooks.delete(name, by),
-            lambda: services.webhooks.rotate(RotateWebhook(name.webhook_id), by),
+            lambda: services.webhooks.delete(webhook_id, by),
+            lambda: services.webhooks.rotate(RotateWebhook(webhook_id), by),
             lambda: services.webhooks.rotate_callbacks(RotateCallbacks(), by),
-            lambda: services.webhooks.enable(name, by),
-            lambda: services.webhooks.test(name, by),
+            lambda: services.webhooks.enable(webhook_id, by),
+            lambda: services.webhooks.test(webhook_id, by),
         ]
 
     for work in [*changes(nothing), *changes(reader), lambda: services.webhooks.list(nothing)]:
@@ -128,7 +127,7 @@ def test_a_second_rotation_ends_the_secret_before_the_last(services: Services, c
         first = subscribe(services, call, receiver.url)
         second = services.webhooks.rotate(RotateWebhook(first.id), call)
         third = services.webhooks.rotate(RotateWebhook(first.id), call)
-        services.webhooks.test(NameWebhook(first.id), call)
+        services.webhooks.test(first.id, call)
         deliver(services)
         (received,) = receiver.calls
     secrets = (first.secret, second.secret, third.secret)
@@ -142,7 +141,7 @@ def test_a_test_goes_to_the_webhook_under_test_alone_whatever_its_types(services
     with Receiver() as receiver, Receiver() as other:
         webhook = subscribe(services, call, receiver.url, "transaction.failed")
         subscribe(services, call, other.url)
-        event = services.webhooks.test(NameWebhook(webhook.id), call)
+        event = services.webhooks.test(webhook.id, call)
         deliver(services)
         (received,) = receiver.calls
     assert other.calls == []
@@ -155,10 +154,10 @@ def test_a_webhook_that_is_switched_off_is_not_tested(services: Services) -> Non
     call = a_client()
     with Receiver(lambda _: 410) as receiver:
         webhook = subscribe(services, call, receiver.url)
-        services.webhooks.test(NameWebhook(webhook.id), call)
+        services.webhooks.test(webhook.id, call)
         deliver(services)
-    assert refusal(lambda: services.webhooks.test(NameWebhook(webhook.id), call))[0] is Code.INVALID_REQUEST
-    assert services.webhooks.enable(NameWebhook(webhook.id), call).is_active
+    assert refusal(lambda: services.webhooks.test(webhook.id, call))[0] is Code.INVALID_REQUEST
+    assert services.webhooks.enable(webhook.id, call).is_active
 
 
 def test_no_secret_shows_in_what_is_kept_or_printed(services: Services) -> None:

@@ -43,16 +43,13 @@ def plan_of(seed: int, days: float) -> list[Incident]:
     for number in range(_count(_CALLS_A_DAY, days)):
         incidents.append(_call(rng, rng.choice(bursts) + rng.uniform(0, _BURST_SECONDS), f"n{number}", incidents))
     calls = [incident.at for incident in incidents]
-    incidents += [_fault(rng, bursts, calls) for _ in range(_count(_FAULTS_A_DAY, days))]
+    incidents += [_fault(rng, bursts, calls, rng.choice(_FAULTS)) for _ in range(_count(_FAULTS_A_DAY, days))]
     for _ in range(_count(_LOSSES_A_DAY, days)):
         # Most of them lose a call that was just answered, and perhaps sent.
         seconds = rng.choice((0.5, 5.0, 20.0, 120.0)) * (0.2 + rng.random())
         began_at = rng.choice(calls) - rng.random() * seconds / 2
         incidents.append(Incident(began_at, "lost commits", {"seconds": seconds}))
-    for _ in range(_count(_JUMPS_A_DAY, days)):
-        ahead = rng.choice((-1, 1)) * rng.choice((2.0, 60.0, 5000.0)) * (0.5 + rng.random())
-        at = rng.choice(bursts) + rng.uniform(0, 2 * _BURST_SECONDS)
-        incidents.append(Incident(at, "clock jump", {"seconds": ahead}))
+    incidents += [_fault(rng, bursts, calls, "clock jump") for _ in range(_count(_JUMPS_A_DAY, days))]
     # Other draws, so that the other incidents are those of earlier plans.
     payers = Random(f"payers/{seed}")
     for number in range(_count(_PAYERS_A_DAY, days)):
@@ -112,8 +109,7 @@ def _phone(rng: Random) -> str:
     return f"+25677{rng.randrange(10_000_000):07}"
 
 
-def _fault(rng: Random, bursts: list[float], calls: list[float]) -> Incident:
-    kind = rng.choice(_FAULTS)
+def _fault(rng: Random, bursts: list[float], calls: list[float], kind: str) -> Incident:
     target = rng.choices(("worker", "web"), (2, 1))[0]
     # How many points the process still passes, so that the fault strikes between any two.
     after = rng.choice((0, 1, 2, 4, 8, 16, 40) if target == "worker" else (0, 0, 1, 2))

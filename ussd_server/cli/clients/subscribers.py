@@ -9,7 +9,7 @@ import click
 from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.names import client_named, client_option
 from ussd_server.context import operator_context
-from ussd_server.services.subscribers.messages import ErasePersonalData, ExportPersonalData, GetHistory
+from ussd_server.services.subscribers.messages import ErasePersonalData, GetHistory
 from ussd_server.values import iso_milliseconds
 
 _number = click.argument("number", metavar="NUMBER")
@@ -43,7 +43,7 @@ def show_(number: str, client: str, limit: int, as_json: bool) -> None:
 def export(number: str) -> None:
     """Print all that is held about NUMBER as JSON, for the person whose number it is. Secrets are left out."""
     with open_services() as services:
-        data = services.personal_data.export(ExportPersonalData(number), operator_context())
+        data = services.personal_data.export(number, operator_context())
     document = {"phone_number": data.phone_number, **data.held}
     click.echo(json.dumps(document, indent=2, ensure_ascii=False, default=str))
 

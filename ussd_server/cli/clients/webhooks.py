@@ -9,7 +9,7 @@ import click
 from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.names import client_named, client_option, period_options
 from ussd_server.context import operator_context
-from ussd_server.services.webhooks.messages import NameEvent, RedeliverEvents, WebhookView
+from ussd_server.services.webhooks.messages import RedeliverEvents, WebhookView
 
 
 @click.group()
@@ -50,7 +50,7 @@ def redeliver(
     with open_services() as services:
         context = operator_context(client_named(services, client).client_id)
         if event_id is not None:
-            sent = services.events.redeliver(NameEvent(event_id), context)
+            sent = services.events.redeliver(event_id, context)
         else:
             assert from_at is not None
             assert to_at is not None

@@ -16,7 +16,6 @@ from ussd_server.services.payouts.messages import (
     ApprovePayout,
     CreatePayout,
     ListPayouts,
-    NamePayout,
     PayoutStates,
     PayoutStatus,
 )
@@ -56,7 +55,7 @@ def create(
         at = send_at and send_at.replace(tzinfo=UTC)
         request = CreatePayout(reference, description, file=file.read_bytes(), send_at=at)
         made = services.payouts.create_by_operator(request, by, _context(services, client)).payout
-        rows = services.payouts.invalid_rows(NamePayout(made.payout_id), _context(services, client))
+        rows = services.payouts.invalid_rows(made.payout_id, _context(services, client))
     problems = [f"  Row {row.line}: {' '.join(row.problems)}" for row in rows]
     show(made, "\n".join([_details(made), *problems]), as_json=as_json)
 
@@ -80,7 +79,7 @@ def list_(client: str, status: str | None, as_json: bool) -> None:
 def show_(payout_id: str, client: str, as_json: bool) -> None:
     """Show one payout, with the number and the sum of its rows in each state."""
     with open_services() as services:
-        view = services.payouts.get(NamePayout(payout_id), _context(services, client))
+        view = services.payouts.get(payout_id, _context(services, client))
     show(view, _details(view), as_json=as_json)
 
 
@@ -108,7 +107,7 @@ def approve(payout_id: str, client: str, by: str, second: str, as_json: bool) ->
 def cancel(payout_id: str, client: str, as_json: bool) -> None:
     """Cancel every row that was not sent, and release its money. Rows that were sent go on."""
     with open_services() as services:
-        view = services.payouts.cancel(NamePayout(payout_id), _context(services, client))
+        view = services.payouts.cancel(payout_id, _context(services, client))
     show(view, _details(view), as_json=as_json)
 
 

@@ -28,7 +28,7 @@ from ussd_server.menus.source.yaml_text import Places, write_yaml
 from ussd_server.menus.tools.diagram import draw as draw_diagram
 from ussd_server.menus.tools.graph import Graph, graph
 from ussd_server.menus.tools.scripts import play, read_script
-from ussd_server.services.menus.messages import AssignCode, BindCode, CheckReport, NameMenu, RollBack, SaveDraft
+from ussd_server.services.menus.messages import AssignCode, BindCode, CheckReport, RollBack, SaveDraft
 from ussd_server.wire import writer
 
 _FILE = KnownFile()
@@ -108,7 +108,7 @@ def show_menu(menu_id: str, client: str, draft: bool, as_json: bool) -> None:
         owner = client_named(services, client)
         context = operator_context(owner.client_id)
         with among("menu", menu_id, lambda: (each.menu_id for each in services.menus.list(context))):
-            found = services.menus.get(NameMenu(menu_id), context)
+            found = services.menus.get(menu_id, context)
     document = found.draft if draft or found.published is None else found.published
     show({"client": owner.name, **asdict(found)}, write_yaml(document).rstrip("\n"), as_json=as_json)
 
@@ -129,7 +129,7 @@ def publish(file: Path, client: str, code: str | None, yes: bool, as_json: bool)
             given = services.channels.assign_code(AssignCode(code, context.client_id), context)
             confirm_taking(given, menu_id, yes=yes)
         services.menus.save_draft(SaveDraft(menu_id, raw), context)
-        version = services.menus.publish(NameMenu(menu_id), context)
+        version = services.menus.publish(menu_id, context)
         if code:
             services.menus.bind_code(BindCode(code, menu_id), context)
     show(version, f"Version {version.version} of {version.menu_id} is in force.", as_json=as_json)
@@ -145,7 +145,7 @@ def rollback(menu_id: str, client: str, version: int | None, as_json: bool) -> N
     with open_services() as services:
         context = operator_context(client_named(services, client).client_id)
         with among("menu", menu_id, lambda: (each.menu_id for each in services.menus.list(context))):
-            versions = services.menus.versions(NameMenu(menu_id), context)
+            versions = services.menus.versions(menu_id, context)
         current = next((each.version for each in versions if each.in_force), 0)
         wanted = version or max((each.version for each in versions if each.version < current), default=None)
         if wanted is None:

@@ -19,7 +19,8 @@ from ussd_server.server.running import OF_PROCESSES_ALONE, RunningProcess
 from ussd_server.services.mail.messages import TROUBLES
 from ussd_server.services.mail.sending import smtp_server
 from ussd_server.services.operations.messages import DoctorFinding
-from ussd_server.settings import LOCAL_HOSTS, Settings
+from ussd_server.settings import Settings
+from ussd_server.settings.problems import LOCAL_HOSTS
 
 _REDIS_TIMEOUT_SECONDS = 2.0
 _SMTP_TIMEOUT_SECONDS = 10.0
@@ -104,7 +105,10 @@ def _links_without_tls(settings: Settings) -> Iterator[DoctorFinding]:
     is_elsewhere = any(host not in LOCAL_HOSTS for host in hosts_of(settings.redis_url))
     in_clear = not settings.redis_url.startswith("rediss:") and "ssl=" not in urlsplit(settings.redis_url).query
     if is_elsewhere and in_clear:
-        mend = "Begin it with rediss://; put ?ssl=true behind redis+cluster:// and redis+sentinel://."
+        mend = (
+            "Begin it with rediss://; put ?ssl=true behind redis+cluster:// and redis+sentinel://, or ?ssl=false where "
+            "the network is yours alone."
+        )
         yield DoctorFinding("USSD_REDIS_URL", "leads to another machine without TLS", mend)
 
 

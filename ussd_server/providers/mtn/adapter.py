@@ -90,7 +90,7 @@ class MtnProvider(HttpProvider[MtnAccess]):
         headers = {"X-Reference-Id": payment.provider_reference}
         if self._access.callback_url and self._access.target_environment != SANDBOX:
             headers["X-Callback-Url"] = self._access.callback_url
-        reply = product.post(_resource(payment.direction), headers, encode(self._document(payment)), until)
+        reply = product.post(_resource(payment), headers, encode(self._document(payment)), until)
         if reply.status != 409 and _meaning(reply, payment) is not Standing.DUPLICATE:
             return _answer_to_request(reply, payment)
         # MTN has the reference, so a query without a result leaves the payment pending.
@@ -102,7 +102,7 @@ class MtnProvider(HttpProvider[MtnAccess]):
         product = self._product(payment.direction)
         if product is None:
             return ProviderAnswer(Outcome.UNKNOWN, left_machine=False)
-        reply = product.get(f"{_resource(payment.direction)}/{payment.provider_reference}", until)
+        reply = product.get(f"{_resource(payment)}/{payment.provider_reference}", until)
         if reply.status == 200:
             return self._answer_to_query(reply, payment)
         # A proxy that does not know the path answers 404 as well, so only MTN's own code counts.
@@ -126,8 +126,8 @@ class MtnProvider(HttpProvider[MtnAccess]):
             "payerMessage": text,
             "payeeNote": text,
         }
-        if payment.direction is Direction.REFUND:
-            return document | {"referenceIdToRefund": payment.original_provider_reference or ""}
+        if _names_original(payment):
+            return document | {"referenceIdToRefund": payment.original_provider_reference}
         party = {"partyIdType": "MSISDN", "partyId": _party(payment.phone_number)}
         return document | {_party_field(payment.direction): party}
 
@@ -183,12 +183,15 @@ def _meaning(reply: ProviderReply, payment: PaymentOrder) -> Meaning | None:
     return _REASONS.meaning(reply.get("code"), payment.direction)
 
 
-def _resource(direction: Direction) -> str:
-    return {
-        Direction.COLLECTION: "requesttopay",
-        Direction.DISBURSEMENT: "transfer",
-        Direction.REFUND: "refund",
-    }[direction]
+def _names_original(payment: PaymentOrder) -> bool:
+    """Whether MTN knows the collection that is refunded by a reference of ours; if not, a refund is a transfer."""
+    return payment.direction is Direction.REFUND and payment.original_provider_reference is not None
+
+
+def _resource(payment: PaymentOrder) -> str:
+    if payment.direction is Direction.COLLECTION:
+        return "requesttopay"
+    return "refund" if _names_original(payment) else "transfer"
 
 
 def _party_field(direction: Direction) -> str:

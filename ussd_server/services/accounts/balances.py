@@ -6,7 +6,7 @@ from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import GroupCommit
 from ussd_server.models.ledger import Account, Holding, read_holdings
 from ussd_server.runtime import Runtime
-from ussd_server.services.accounts.messages import Balance, GetBalance
+from ussd_server.services.accounts.messages import Balance
 from ussd_server.services.transactions.messages import MAIN_ACCOUNT
 
 
@@ -17,10 +17,10 @@ class BalanceService:
         self._clock = runtime.clock
         self._batches = GroupCommit(read_holdings)
 
-    def get(self, request: GetBalance, context: RequestContext) -> Balance:
+    def get(self, phone_number: str | None, context: RequestContext) -> Balance:
         """The balance of the main account or of a subscriber's account; zeros for an account that was never used."""
         context.require("balance:read")
-        name = request.phone_number or MAIN_ACCOUNT
+        name = phone_number or MAIN_ACCOUNT
         held = Holding(context.client_id, name)
         self._batches.do(held)
         return Balance(

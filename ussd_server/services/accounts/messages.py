@@ -89,13 +89,6 @@ class StatementCsv:
 
 
 @dataclass(frozen=True, slots=True)
-class GetBalance:
-    """Request for the balance of the main account, or of the account of a subscriber."""
-
-    phone_number: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Balance:
     """The balance of an account."""
 

@@ -16,7 +16,7 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.runtime import Runtime
 from ussd_server.services.accounts.balances import BalanceService
 from ussd_server.services.accounts.ledger import BANK_ACCOUNT, legs_of
-from ussd_server.services.accounts.messages import GetBalance, GetBalances
+from ussd_server.services.accounts.messages import GetBalances
 from ussd_server.services.accounts.statements import StatementService
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.bank.messages import (
@@ -125,7 +125,7 @@ class BankSettlementService:
         account: Any = BankAccount.get_or_none(BankAccount.client_id == line.client_id)
         if problem := _problem_of_account(account, line):
             raise bad_line(line.line, problem)
-        if self._balances.get(GetBalance(), operator_context(line.client_id)).available_cents < line.amount_cents:
+        if self._balances.get(None, operator_context(line.client_id)).available_cents < line.amount_cents:
             raise bad_line(line.line, _TOO_LITTLE)
 
     def list(self, context: RequestContext) -> tuple[SettlementView, ...]:
@@ -147,7 +147,7 @@ class BankSettlementService:
 
     def _due_cents(self, row: BankAccount, until: datetime | None) -> int:
         context = operator_context(row.client_id)
-        due = self._balances.get(GetBalance(), context).available_cents
+        due = self._balances.get(None, context).available_cents
         if until is not None:
             due = min(due, *self._statements.balances(GetBalances(MAIN_ACCOUNT, (until,)), context))
         due -= row.keep_cents or 0

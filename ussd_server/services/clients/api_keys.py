@@ -21,7 +21,6 @@ from ussd_server.services.clients.key_messages import (
     ApiKeyView,
     BulkDeletion,
     CreateApiKey,
-    DeleteApiKey,
     DeleteApiKeys,
     DeletedApiKeyView,
     FailedDeletion,
@@ -148,13 +147,13 @@ class ApiKeyService:
             row = ApiKey.get_by_id(row.id)
         return RotatedApiKeyView(**vars(self._view(row)), previous_secret_expires_at=iso_milliseconds(grace_ends_at))
 
-    def delete(self, request: DeleteApiKey, context: RequestContext) -> DeletionResult:
+    def delete(self, api_key_id: str, context: RequestContext) -> DeletionResult:
         """Remove a key for ever; its open USSD sessions end, its transactions stay.
 
         INVALID_REQUEST for a malformed id, NOT_FOUND for a key that is not the client's.
         """
         context.require("api_keys:delete", _MAY_NOT_DELETE)
-        outcome = self._delete([request.api_key_id], True, context)
+        outcome = self._delete([api_key_id], True, context)
         return outcome.deleted[0]
 
     def delete_many(self, request: DeleteApiKeys, context: RequestContext) -> BulkDeletion:

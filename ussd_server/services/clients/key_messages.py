@@ -104,13 +104,6 @@ class RotateApiKey:
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteApiKey:
-    """Delete a key for ever."""
-
-    api_key_id: str
-
-
-@dataclass(frozen=True, slots=True)
 class DeleteApiKeys:
     """Delete 1 to 100 keys; `atomic`: all of them or none."""
 
@@ -167,13 +160,6 @@ class ApiKeyRecord(ApiKeyView):
     ]
     used_scopes: Annotated[tuple[str, ...], "What its accepted calls of the last 90 days needed."]
     suggested_scopes: Annotated[str | None, "The smallest scopes that cover these calls; null when unused."]
-
-
-@dataclass(frozen=True, slots=True)
-class ShowApiKey:
-    """Ask for one key."""
-
-    api_key_id: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,14 +12,7 @@ from ussd_server.models.keys import ApiKey, DeletedApiKey, KeySpending
 from ussd_server.runtime import Runtime
 from ussd_server.security.credentials import may_be_apikey
 from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.clients.key_messages import (
-    ApiKeySummary,
-    CallWindow,
-    KeyAnswer,
-    KeyExplanation,
-    ShowApiKey,
-    approves,
-)
+from ussd_server.services.clients.key_messages import ApiKeySummary, CallWindow, KeyAnswer, KeyExplanation, approves
 from ussd_server.services.clients.secret_readers import add_reader, unread_keys
 from ussd_server.services.pages import of_period
 from ussd_server.services.request_log.requests import RequestLogService
@@ -60,10 +53,10 @@ class ApiKeyReader:
         found = list(rows.order_by(ApiKey.expires_at))
         return self._summaries(found) if found else ()
 
-    def show(self, request: ShowApiKey, context: RequestContext) -> ApiKeySummary:
+    def show(self, api_key_id: str, context: RequestContext) -> ApiKeySummary:
         """One key. NOT_FOUND for a key that is not the client's."""
         context.require("api_keys:list", _MAY_NOT)
-        return self._summaries([self._find(request, context)])[0]
+        return self._summaries([self._find(api_key_id, context)])[0]
 
     def find_any(self, id_or_apikey: str, context: RequestContext) -> ApiKeySummary:
         """One key of any client, for the operator. NOT_FOUND for an unknown one."""
@@ -74,34 +67,34 @@ class ApiKeyReader:
             raise ServiceError(Code.NOT_FOUND, "API Key not found")
         return self._summaries([row])[0]
 
-    def calls(self, request: ShowApiKey, context: RequestContext) -> tuple[CallWindow, ...]:
+    def calls(self, api_key_id: str, context: RequestContext) -> tuple[CallWindow, ...]:
         """The key's calls of the last minute and hour. NOT_FOUND for a key that is not the client's."""
         context.require("api_keys:list", _MAY_NOT)
-        decision = self._limiter.peek("api-key", self._find(request, context).id)
+        decision = self._limiter.peek("api-key", self._find(api_key_id, context).id)
         return tuple(
             CallWindow(window.name, window.limit, window.limit - window.remaining) for window in decision.windows
         )
 
-    def reveal(self, request: ShowApiKey, context: RequestContext) -> str:
+    def reveal(self, api_key_id: str, context: RequestContext) -> str:
         """The secret of a key, noted in the audit trail; its reader counts as a person behind the key.
 
         NOT_FOUND for a key that is not the client's.
         INSUFFICIENT_SCOPE for a key that may approve payouts where the caller may not.
         """
         context.require("api_keys:list", _MAY_NOT)
-        row = self._find(request, context)
+        row = self._find(api_key_id, context)
         if approves(row.scopes):
             context.require(APPROVE, _MAY_NOT)
         while unread := unread_keys([(row.id, row.people or ())], context):
             add_reader(unread, context, self._key_cache)
-            row = self._find(request, context)
+            row = self._find(api_key_id, context)
         write_audit_event("api_key.revealed", context, self._clock.now(), client_id=context.client_id, object_id=row.id)
         return self._vault.decrypt(row.secret_sealed, row.client_id, row.id)
 
-    def _find(self, request: ShowApiKey, context: RequestContext) -> ApiKey:
+    def _find(self, api_key_id: str, context: RequestContext) -> ApiKey:
         row: ApiKey | None = None
-        if is_id(request.api_key_id):
-            row = ApiKey.get_or_none(ApiKey.id == request.api_key_id, ApiKey.client_id == context.client_id)
+        if is_id(api_key_id):
+            row = ApiKey.get_or_none(ApiKey.id == api_key_id, ApiKey.client_id == context.client_id)
         if row is None:
             raise ServiceError(Code.NOT_FOUND, "API Key not found")
         return row

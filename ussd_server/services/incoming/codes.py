@@ -17,7 +17,6 @@ from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.incoming.messages import (
     ListPaymentCodes,
-    NamePaymentCode,
     PaymentCodeView,
     PrefixView,
     PutPaymentCode,
@@ -87,10 +86,10 @@ class PaymentCodeService:
             return self.put(request, context)
         return _view(row)
 
-    def get(self, request: NamePaymentCode, context: RequestContext) -> PaymentCodeView:
+    def get(self, code: str, context: RequestContext) -> PaymentCodeView:
         """One payment code. NOT_FOUND for one that is not the client's."""
         context.require("collection:read")
-        return _view(_found(_codes_of(context.client_id), request.code))
+        return _view(_found(_codes_of(context.client_id), code))
 
     def list(self, request: ListPaymentCodes, context: RequestContext) -> Page[PaymentCodeView]:
         """A page of the client's payment codes, newest first."""
@@ -99,12 +98,12 @@ class PaymentCodeService:
         found, cursor = page_of(rows, PaymentCode, request.cursor, request.limit, self._tokens, may_lag=False)
         return Page(tuple(map(_view, found)), cursor)
 
-    def delete(self, request: NamePaymentCode, context: RequestContext) -> DeletionResult:
+    def delete(self, code: str, context: RequestContext) -> DeletionResult:
         """Remove a payment code: what comes with it from now on is held. NOT_FOUND for one that is not the client's."""
         context.require("collection:write")
         now = self._clock.now()
         with unit_of_work():
-            row = _found(for_update(_codes_of(context.client_id)), request.code)
+            row = _found(for_update(_codes_of(context.client_id)), code)
             row.delete_instance()
             _write_audit_event("payment_code.deleted", row, context)
         return DeletionResult(row.code, now)

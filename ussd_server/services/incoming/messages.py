@@ -29,13 +29,6 @@ class PutPaymentCode:
 
 
 @dataclass(frozen=True, slots=True)
-class NamePaymentCode:
-    """A request about one payment code."""
-
-    code: str
-
-
-@dataclass(frozen=True, slots=True)
 class ListPaymentCodes:
     """Request for a page of payment codes, newest first."""
 

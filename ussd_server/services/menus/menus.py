@@ -34,7 +34,6 @@ from ussd_server.services.menus.messages import (
     GraphView,
     MenuSummary,
     MenuView,
-    NameMenu,
     RollBack,
     SaveDraft,
     VersionView,
@@ -88,34 +87,34 @@ class MenuService:
             return self._report(request.menu_id, _find(request.menu_id, context).draft)
         return self._report(request.menu_id, *read_source(request))
 
-    def publish(self, request: NameMenu, context: RequestContext) -> VersionView:
+    def publish(self, menu_id: str, context: RequestContext) -> VersionView:
         """Publish the draft as a new version. Publishing the current version again changes nothing.
 
         Raises MENU_INVALID with the first error when the check finds one or a script fails. Active sessions keep the
         version they began with.
         """
         context.require("menus:write")
-        menu = _find(request.menu_id, context)
-        report = self._report(request.menu_id, menu.draft)
+        menu = _find(menu_id, context)
+        report = self._report(menu_id, menu.draft)
         if not report.passes:
             raise ServiceError(Code.MENU_INVALID, _sentence(report.errors[0]))
         with unit_of_work():
-            menu_id, in_force = _lock(menu.id)
-            current = find_version(menu_id, in_force) if in_force else None
+            row_id, in_force = _lock(menu.id)
+            current = find_version(row_id, in_force) if in_force else None
             if current is not None and current.document == menu.draft:
-                return _version_view(request.menu_id, current, in_force)
-            newest = MenuVersion.select(fn.MAX(MenuVersion.version)).where(MenuVersion.menu_id == menu_id).scalar()
+                return _version_view(menu_id, current, in_force)
+            newest = MenuVersion.select(fn.MAX(MenuVersion.version)).where(MenuVersion.menu_id == row_id).scalar()
             row = MenuVersion(
-                menu_id=menu_id,
+                menu_id=row_id,
                 version=(newest or 0) + 1,
                 client_id=context.client_id,
                 document=menu.draft,
                 published_at=self._clock.now(),
             )
             row.save(force_insert=True)
-            Menu.update(published_version=row.version).where(Menu.id == menu_id).execute()
+            Menu.update(published_version=row.version).where(Menu.id == row_id).execute()
             _write_audit_event("menu.published", menu, context, row.published_at)
-        return _version_view(request.menu_id, row, row.version)
+        return _version_view(menu_id, row, row.version)
 
     def roll_back(self, request: RollBack, context: RequestContext) -> VersionView:
         """Make an earlier version current again; the draft stays. Raises NOT_FOUND for an unknown version."""
@@ -139,10 +138,10 @@ class MenuService:
             for row in rows
         )
 
-    def get(self, request: NameMenu, context: RequestContext) -> MenuView:
+    def get(self, menu_id: str, context: RequestContext) -> MenuView:
         """Return a menu with its documents. Raises NOT_FOUND for a menu that the client does not have."""
         context.require("menus:read")
-        menu = _find(request.menu_id, context)
+        menu = _find(menu_id, context)
         current = find_version(menu.id, menu.published_version) if menu.published_version else None
         return MenuView(
             menu_id=menu.name,
@@ -154,10 +153,10 @@ class MenuService:
             published=None if current is None else current.document,
         )
 
-    def versions(self, request: NameMenu, context: RequestContext) -> tuple[VersionView, ...]:
+    def versions(self, menu_id: str, context: RequestContext) -> tuple[VersionView, ...]:
         """Return every published version of a menu, newest first."""
         context.require("menus:read")
-        menu = _find(request.menu_id, context)
+        menu = _find(menu_id, context)
         rows = MenuVersion.select().where(MenuVersion.menu_id == menu.id).order_by(MenuVersion.version.desc())
         return tuple(_version_view(menu.name, row, menu.published_version) for row in rows)
 

@@ -41,13 +41,6 @@ class CheckMenu:
 
 
 @dataclass(frozen=True, slots=True)
-class NameMenu:
-    """Read or publish a menu."""
-
-    menu_id: str
-
-
-@dataclass(frozen=True, slots=True)
 class GetGraph:
     """Read the graph of a menu; `version` None means the published version, or the draft without one."""
 
@@ -180,13 +173,6 @@ class CodeView:
     client_id: str
     menu_id: Annotated[str | None, "The menu, by the `id` in its document."]
     created_at: Annotated[datetime, "When it was created."]
-
-
-@dataclass(frozen=True, slots=True)
-class GetDropOffs:
-    """Read where subscribers dropped off in a menu in the last seven days."""
-
-    menu_id: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from ussd_server.menus.tools.replay import PastConversation, PastTurn, replay
 from ussd_server.models.ussd import Channel, Menu, UssdSession
 from ussd_server.runtime import Runtime
 from ussd_server.services.menus.menus import MenuService
-from ussd_server.services.menus.messages import DropOffItem, DropOffView, GetDropOffs
+from ussd_server.services.menus.messages import DropOffItem, DropOffView
 from ussd_server.services.menus.usable import usable_document
 from ussd_server.services.menus.versions import published_document
 from ussd_server.services.menus.walk_messages import ReplayItem, ReplayMenu, ReplayResult
@@ -58,19 +58,19 @@ class ReplayService:
             ids = list(dict.fromkeys(request.session_ids))
         return tuple(self._items(draft, menu_id, ids, context))
 
-    def drop_offs(self, request: GetDropOffs, context: RequestContext) -> DropOffView:
+    def drop_offs(self, menu_id: str, context: RequestContext) -> DropOffView:
         """Return how often each node of a menu was visited, and how often the session was abandoned there.
 
         Dials of the console's phone do not count.
         """
         context.require("ussd:read")
         context.require("menus:read")
-        menu_id = _row_id(request.menu_id, context)
+        row_id = _row_id(menu_id, context)
         since = self._clock.now() - _DROP_OFFS_OF
-        ids = self._ids_of_period(menu_id, since, None, _MOST_COUNTED, context)
+        ids = self._ids_of_period(row_id, since, None, _MOST_COUNTED, context)
         visits: Counter[str] = Counter()
         left: Counter[str] = Counter()
-        rows = [row for row in _rows(ids, menu_id, context) if not row.is_test]
+        rows = [row for row in _rows(ids, row_id, context) if not row.is_test]
         for row in rows:
             visits.update({turn["node"] for turn in row.turns})
             left[row.node] += row.status in DROPPED_OFF

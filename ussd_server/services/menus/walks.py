@@ -8,7 +8,7 @@ from ussd_server.menus.source.yaml_text import write_yaml
 from ussd_server.menus.tools.scripts import MAX_SCRIPTS, left_to_fill_in
 from ussd_server.menus.tools.walk import Act, Walk, WalkedScreen, script_of, walk
 from ussd_server.services.menus.menus import MenuService
-from ussd_server.services.menus.messages import NameMenu, SaveDraft
+from ussd_server.services.menus.messages import SaveDraft
 from ussd_server.services.menus.usable import usable_document
 from ussd_server.services.menus.walk_messages import KeyView, MakeScript, ScriptView, WalkMenu, WalkScreen, WalkView
 from ussd_server.status import Code, ServiceError
@@ -42,7 +42,7 @@ class WalkService:
         """
         script = script_of(self._walk(request.walk, context), request.name)
         if request.save:
-            draft = self._menus.get(NameMenu(request.walk.menu_id), context).draft
+            draft = self._menus.get(request.walk.menu_id, context).draft
             scripts = draft.get("scripts") or []
             if not isinstance(scripts, list) or len(scripts) >= MAX_SCRIPTS:
                 raise ServiceError(Code.INVALID_REQUEST, f"A menu may have at most {MAX_SCRIPTS} scripts")

@@ -8,7 +8,6 @@ from ussd_server.context import RequestContext, operator_context
 from ussd_server.models.clients import Client
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts.balances import BalanceService
-from ussd_server.services.accounts.messages import GetBalance
 from ussd_server.services.bank.messages import SettlementLine
 from ussd_server.services.bank.settlements import BankSettlementService
 from ussd_server.services.incoming.held import HeldPaymentService
@@ -130,7 +129,7 @@ class RecordedSettlement:
         """What the client has available now and after, and the bank account. Raises the refusal of the line."""
         line = SettlementLine(**proposal.parameters)
         self._settlements.require_recordable(line, context)
-        available = self._balances.get(GetBalance(), operator_context(line.client_id)).available_cents
+        available = self._balances.get(None, operator_context(line.client_id)).available_cents
         client = Client.get_by_id(line.client_id)
         return ProposedEffect(
             client_id=client.id,

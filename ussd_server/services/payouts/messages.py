@@ -87,13 +87,6 @@ class ReplacePayout:
 
 
 @dataclass(frozen=True, slots=True)
-class NamePayout:
-    """A request about one payout."""
-
-    payout_id: str
-
-
-@dataclass(frozen=True, slots=True)
 class ApprovePayout:
     """Request to approve a payout. `total_fee_cents` are the fees that the approver saw, None for any."""
 

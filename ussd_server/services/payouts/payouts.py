@@ -34,7 +34,6 @@ from ussd_server.services.payouts.messages import (
     ListPayoutItems,
     ListPayouts,
     NameMatch,
-    NamePayout,
     PayoutItemView,
     PayoutStates,
     PayoutStatus,
@@ -98,31 +97,31 @@ class PayoutService:
         context.require("payouts:write")
         return self._drafts.replace(_find(request.payout_id, context), request, context)
 
-    def replaced_by(self, request: NamePayout, context: RequestContext) -> str | None:
+    def replaced_by(self, payout_id: str, context: RequestContext) -> str | None:
         """The id of the corrected draft that took a payout's place; None for others. NOT_FOUND as `get`."""
         context.require("payouts:read")
-        replaced_by: str | None = _find(request.payout_id, context).replaced_by
+        replaced_by: str | None = _find(payout_id, context).replaced_by
         return replaced_by
 
-    def invalid_rows(self, request: NamePayout, context: RequestContext) -> tuple[InvalidRow, ...]:
+    def invalid_rows(self, payout_id: str, context: RequestContext) -> tuple[InvalidRow, ...]:
         """The first 50 rows with problems, to be corrected. NOT_FOUND as `get`."""
         context.require("payouts:read")
-        return invalid_rows(_find(request.payout_id, context))
+        return invalid_rows(_find(payout_id, context))
 
-    def get(self, request: NamePayout, context: RequestContext) -> PayoutStates:
+    def get(self, payout_id: str, context: RequestContext) -> PayoutStates:
         """One payout with the counts and sums of its rows by state. NOT_FOUND, also for another client's."""
         context.require("payouts:read")
-        return payout_views([_find(request.payout_id, context)])[0]
+        return payout_views([_find(payout_id, context)])[0]
 
-    def shortfalls(self, request: NamePayout, context: RequestContext) -> tuple[FloatShortfall, ...]:
+    def shortfalls(self, payout_id: str, context: RequestContext) -> tuple[FloatShortfall, ...]:
         """The providers whose float is too low for a draft; none for other payouts. NOT_FOUND as `get`."""
         context.require("payouts:read")
-        return _shortfalls(_find(request.payout_id, context))
+        return _shortfalls(_find(payout_id, context))
 
-    def name_matches(self, request: NamePayout, context: RequestContext) -> Mapping[NameMatch | None, int]:
+    def name_matches(self, payout_id: str, context: RequestContext) -> Mapping[NameMatch | None, int]:
         """How many ready rows have which match of names; None counts names not yet compared. NOT_FOUND as `get`."""
         context.require("payouts:read")
-        payout = _find(request.payout_id, context)
+        payout = _find(payout_id, context)
         rows: Any = (
             PayoutItem.select(PayoutItem.name_match, fn.COUNT(PayoutItem.line))
             .where(PayoutItem.payout_id == payout.id, PayoutItem.is_ready, PayoutItem.name.is_null(False))
@@ -130,10 +129,10 @@ class PayoutService:
         )
         return {match and NameMatch(match): int(count) for match, count in rows.tuples()}
 
-    def counted_as_maker(self, request: NamePayout, context: RequestContext) -> frozenset[str]:
+    def counted_as_maker(self, payout_id: str, context: RequestContext) -> frozenset[str]:
         """The ids of the people who may not approve a payout: they count as one with its maker. NOT_FOUND as `get`."""
         context.require("payouts:read")
-        return counted_as_one(context.client_id, _find(request.payout_id, context).people or ())
+        return counted_as_one(context.client_id, _find(payout_id, context).people or ())
 
     def list(self, request: ListPayouts, context: RequestContext) -> Page[PayoutStates]:
         """A page of the client's payouts without replaced drafts, newest first."""
@@ -189,13 +188,13 @@ class PayoutService:
         context.require_operator()
         return self.approve(request, _as_operators(context, *require_two_names(by, second)))
 
-    def cancel(self, request: NamePayout, context: RequestContext) -> PayoutStates:
+    def cancel(self, payout_id: str, context: RequestContext) -> PayoutStates:
         """Cancel what was not sent and release its reservation; again, nothing changes.
 
         Raises INVALID_REQUEST when every row was sent, NOT_FOUND, also for another client's.
         """
         context.require("payouts:write")
-        payout = _find(request.payout_id, context)
+        payout = _find(payout_id, context)
         with long_unit_of_work():
             row = lock_row(Payout, payout.id)
             if row.status != PayoutStatus.CANCELLED:

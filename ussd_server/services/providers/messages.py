@@ -105,13 +105,6 @@ class SwitchProvider:
 
 
 @dataclass(frozen=True, slots=True)
-class GetSubscriber:
-    """Request for the subscriber of a phone number (+256 and nine digits)."""
-
-    phone_number: str
-
-
-@dataclass(frozen=True, slots=True)
 class Subscriber:
     """The subscriber of a phone number; each is None where it is not known."""
 

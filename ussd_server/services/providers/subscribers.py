@@ -9,7 +9,7 @@ from ussd_server.models.providers import SubscriberName
 from ussd_server.providers.messages import Registration
 from ussd_server.runtime import Runtime
 from ussd_server.services.bulkhead import Bulkhead
-from ussd_server.services.providers.messages import GetSubscriber, Subscriber
+from ussd_server.services.providers.messages import Subscriber
 from ussd_server.status import Code, ServiceError
 
 _KEPT = timedelta(days=1)
@@ -64,14 +64,13 @@ class SubscriberService:
         self._limiter = runtime.limiter
         self._place = Bulkhead(8, 2).place
 
-    def get(self, request: GetSubscriber, context: RequestContext) -> Subscriber:
+    def get(self, phone_number: str, context: RequestContext) -> Subscriber:
         """The subscriber of a phone number; name and registration are None where the provider has no answer in time.
 
         Raises RATE_LIMIT_EXCEEDED when the client asks for too many numbers that are not kept.
         """
         context.require("transactions:read")
-        number = request.phone_number
-        found = self._names.kept(number)
+        found = self._names.kept(phone_number)
         if found is None:
             decision = self._limiter.hit("subscriber-names", context.client_id)
             if not decision.accepted:
@@ -81,5 +80,5 @@ class SubscriberService:
                     retry_after_seconds=decision.retry_after_seconds,
                 )
             with self._place(context.client_id) as has_place:
-                found = self._names.ask(number, _TIMEOUT_SECONDS) if has_place else Registration()
-        return Subscriber(number, self._providers.of_number(number), found.name, found.is_registered)
+                found = self._names.ask(phone_number, _TIMEOUT_SECONDS) if has_place else Registration()
+        return Subscriber(phone_number, self._providers.of_number(phone_number), found.name, found.is_registered)

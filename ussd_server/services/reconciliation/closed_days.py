@@ -8,11 +8,12 @@ from dataclasses import asdict
 from datetime import date, datetime, timedelta
 from typing import Any
 
-from peewee import IntegrityError
+from peewee import JOIN, IntegrityError
 
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.clients import Client
+from ussd_server.models.incoming import IncomingPayment
 from ussd_server.models.statements import (
     ClosedDay,
     DifferenceInStatement,
@@ -28,7 +29,7 @@ from ussd_server.services.operator_names import require_name
 from ussd_server.services.reconciliation.imports import lock_imports
 from ussd_server.services.reconciliation.messages import BridgeStep, CloseDay, ClosedDayView, DayState, Verdict
 from ussd_server.services.reports.messages import bounds_of_day
-from ussd_server.services.transactions.messages import SUCCESSFUL, TransactionType
+from ussd_server.services.transactions.messages import SUCCESSFUL, Origin, TransactionType
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import KAMPALA
 
@@ -66,9 +67,8 @@ class DayService:
                 )
             payments = _payments_of(request.provider, begin, end)
             ours = sum(map(_signed_cents, payments))
-            bridge = _bridge(
-                ours - statement.theirs_cents, statement, differences, _late_changes(request.provider, payments)
-            )
+            late = _late_changes(request.provider, payments, _paid_at(request.provider, begin, end))
+            bridge = _bridge(ours - statement.theirs_cents, statement, differences, late)
             row = {
                 "provider": request.provider,
                 "day": request.date.isoformat(),
@@ -126,23 +126,46 @@ def _differences_of(statement: ProviderStatement) -> Sequence[Any]:
 
 def _payments_of(provider: str, begin: datetime, end: datetime) -> Sequence[Transaction]:
     """What succeeded at a provider on a day, by its end here."""
-    rows = Transaction.select().where(
-        Transaction.client_id.in_(Client.select(Client.id)),
-        Transaction.completed_at >= begin,
-        Transaction.completed_at < end,
-        Transaction.provider == provider,
-        Transaction.status.in_(SUCCESSFUL),
-        Transaction.type.in_(_AT_PROVIDERS),
+    return list(Transaction.select().where(_ended_within(provider, begin, end)))
+
+
+def _ended_within(provider: str, begin: datetime, end: datetime) -> Any:
+    return (
+        Transaction.client_id.in_(Client.select(Client.id))
+        & (Transaction.completed_at >= begin)
+        & (Transaction.completed_at < end)
+        & (Transaction.provider == provider)
+        & Transaction.status.in_(SUCCESSFUL)
+        & Transaction.type.in_(_AT_PROVIDERS)
     )
-    return list(rows)
 
 
-def _late_changes(provider: str, payments: Sequence[Transaction]) -> Sequence[BridgeStep]:
+def _paid_at(provider: str, begin: datetime, end: datetime) -> dict[str, datetime]:
+    """When payers paid what was booked on a day, by transaction; of a statement's line, when its closed day began."""
+    rows: Any = (
+        IncomingPayment.select(IncomingPayment.transaction_id, IncomingPayment.paid_at, ProviderStatement.first_at)
+        .join(Transaction, on=(Transaction.id == IncomingPayment.transaction_id))
+        .join_from(
+            IncomingPayment,
+            DifferenceInStatement,
+            JOIN.LEFT_OUTER,
+            on=(DifferenceInStatement.difference_id == IncomingPayment.difference_id),
+        )
+        .join(ClosedDay, JOIN.LEFT_OUTER, on=(ClosedDay.statement_id == DifferenceInStatement.statement_id))
+        .join(ProviderStatement, JOIN.LEFT_OUTER, on=(ProviderStatement.id == ClosedDay.statement_id))
+        .where(_ended_within(provider, begin, end), Transaction.origin == Origin.PAYER)
+        .tuples()
+    )
+    return {each: paid or first for each, paid, first in rows if paid or first}
+
+
+def _late_changes(provider: str, payments: Sequence[Transaction], paid_at: dict[str, datetime]) -> Sequence[BridgeStep]:
     """What ended on this day, long after it began on a day that is closed."""
     found: dict[str, list[int]] = {}
     for row in payments:
-        if row.late or row.completed_at - row.created_at > _LONGEST_PAYMENT:
-            found.setdefault(_day_of(row.created_at).isoformat(), []).append(_signed_cents(row))
+        began = paid_at.get(row.id, row.created_at)
+        if row.late or row.completed_at - began > _LONGEST_PAYMENT:
+            found.setdefault(_day_of(began).isoformat(), []).append(_signed_cents(row))
     closed = {
         row.day for row in ClosedDay.select().where(ClosedDay.provider == provider, ClosedDay.day.in_(list(found)))
     }

@@ -44,13 +44,6 @@ class ListRequests:
 
 
 @dataclass(frozen=True, slots=True)
-class GetRequest:
-    """Ask for one request by its `X-Request-Id`."""
-
-    request_id: str
-
-
-@dataclass(frozen=True, slots=True)
 class RequestView:
     """A request that was refused or changed something."""
 

@@ -15,7 +15,6 @@ from ussd_server.services.pages import of_period, page_of
 from ussd_server.services.request_log.messages import (
     ErrorGroup,
     GetKeyUsage,
-    GetRequest,
     KeyUsageView,
     ListRequests,
     RequestDetail,
@@ -56,12 +55,10 @@ class RequestLogService:
         found, cursor = page_of(rows, ApiRequest, request.cursor, request.limit, self._tokens)
         return Page(tuple(view_of_row(RequestView, row) for row in found), cursor)
 
-    def get(self, request: GetRequest, context: RequestContext) -> RequestDetail:
+    def get(self, request_id: str, context: RequestContext) -> RequestDetail:
         """The newest request with this id, with its body where it was refused. NOT_FOUND."""
         context.require("api_keys:list", _MAY_NOT)
-        rows = ApiRequest.select().where(
-            ApiRequest.client_id == context.client_id, ApiRequest.request_id == request.request_id
-        )
+        rows = ApiRequest.select().where(ApiRequest.client_id == context.client_id, ApiRequest.request_id == request_id)
         row = rows.order_by(ApiRequest.id.desc()).first()
         if row is None:
             raise ServiceError(Code.NOT_FOUND, "Request not found")

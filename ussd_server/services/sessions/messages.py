@@ -61,13 +61,6 @@ class EnterText:
 
 
 @dataclass(frozen=True, slots=True)
-class NameSession:
-    """Read or end a session."""
-
-    session_id: str
-
-
-@dataclass(frozen=True, slots=True)
 class ListSessions:
     """List sessions, newest first. `from_at` is included, `to_at` is not."""
 

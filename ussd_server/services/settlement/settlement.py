@@ -33,7 +33,7 @@ from ussd_server.services.settlement.provider_answers import (
     waits_since,
 )
 from ussd_server.services.transactions.history import append_change
-from ussd_server.services.transactions.messages import UNFINISHED, ChangeDetail, Source, TransactionStatus
+from ussd_server.services.transactions.messages import UNFINISHED, ChangeDetail, Origin, Source, TransactionStatus
 
 log = Logger(__name__)
 
@@ -268,6 +268,8 @@ def _payment(row: Transaction) -> PaymentOrder:
     assert row.provider_reference is not None, "only a payment with a provider is settled"
     assert row.phone_number is not None
     original = find_row(Transaction, row.refund_of) if row.refund_of else None
+    # The provider has no request of ours for what a payer began.
+    requested = original if original and original.origin != Origin.PAYER else None
     return PaymentOrder(
         transaction_id=row.id,
         provider_reference=row.provider_reference,
@@ -277,6 +279,6 @@ def _payment(row: Transaction) -> PaymentOrder:
         currency=row.currency,
         note=row.description or "",
         asked_at=row.asked_at,
-        original_provider_reference=original.provider_reference if original else None,
+        original_provider_reference=requested.provider_reference if requested else None,
         original_provider_transaction_id=original.provider_transaction_id if original else None,
     )

@@ -35,13 +35,6 @@ class CreateSms:
 
 
 @dataclass(frozen=True, slots=True)
-class NameSms:
-    """A request about one message."""
-
-    message_id: str
-
-
-@dataclass(frozen=True, slots=True)
 class ListSms:
     """A page of messages, newest first. `from_at` is included, `to_at` is not."""
 

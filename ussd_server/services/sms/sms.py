@@ -8,15 +8,7 @@ from ussd_server.models.sms import Sms
 from ussd_server.runtime import Runtime
 from ussd_server.senders.messages import SMS_FAILURES, SmsFailure
 from ussd_server.services.pages import of_period, page_of
-from ussd_server.services.sms.messages import (
-    MOST_PARTS,
-    CreatedSms,
-    CreateSms,
-    ListSms,
-    NameSms,
-    SmsProblem,
-    SmsView,
-)
+from ussd_server.services.sms.messages import MOST_PARTS, CreatedSms, CreateSms, ListSms, SmsProblem, SmsView
 from ussd_server.services.sms.outbox import is_sms_on, queue_sms
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id
@@ -61,11 +53,11 @@ class SmsService:
             )
         return CreatedSms(view_of_sms(row), replayed=row.id != message_id)
 
-    def get(self, request: NameSms, context: RequestContext) -> SmsView:
+    def get(self, message_id: str, context: RequestContext) -> SmsView:
         """One message. Raises NOT_FOUND, also for another client's."""
         context.require("messages:read")
-        own = Sms.select().where(Sms.id == request.message_id, Sms.client_id == context.client_id)
-        row = own.first() if is_id(request.message_id) else None
+        own = Sms.select().where(Sms.id == message_id, Sms.client_id == context.client_id)
+        row = own.first() if is_id(message_id) else None
         if row is None:
             raise ServiceError(Code.NOT_FOUND, "Message not found")
         return view_of_sms(row)

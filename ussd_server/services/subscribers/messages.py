@@ -45,13 +45,6 @@ class History:
 
 
 @dataclass(frozen=True, slots=True)
-class ExportPersonalData:
-    """Request for all that is held about a phone number, of all clients."""
-
-    phone_number: str
-
-
-@dataclass(frozen=True, slots=True)
 class ErasePersonalData:
     """Request of two operators to remove what the law does not keep; `reason` has 1 to 200 characters."""
 

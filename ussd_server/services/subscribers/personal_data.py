@@ -20,12 +20,7 @@ from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.sessions.endings import remove_sessions
 from ussd_server.services.sessions.messages import SessionStatus
-from ussd_server.services.subscribers.messages import (
-    ErasedData,
-    ErasePersonalData,
-    ExportPersonalData,
-    PersonalData,
-)
+from ussd_server.services.subscribers.messages import ErasedData, ErasePersonalData, PersonalData
 from ussd_server.services.transactions.operators import require_two_people
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import phone_number
@@ -60,13 +55,13 @@ class PersonalDataService:
     def __init__(self, runtime: Runtime) -> None:
         self._clock = runtime.clock
 
-    def export(self, request: ExportPersonalData, context: RequestContext) -> PersonalData:
+    def export(self, phone_number: str, context: RequestContext) -> PersonalData:
         """All rows about a phone number, of all clients. INVALID_PHONE_NUMBER for what is none.
 
         Entries of sessions are shown as they are kept: secret ones as stars.
         """
         context.require_operator()
-        number = _number(request.phone_number)
+        number = _number(phone_number)
         now = self._clock.now()
         held = {
             name: [_shown(row) for row in _about(table, number).iterator()]

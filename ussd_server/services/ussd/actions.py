@@ -32,7 +32,6 @@ from ussd_server.outbound.transport import Transport
 from ussd_server.runtime import Runtime
 from ussd_server.security.call_secrets import call_secrets
 from ussd_server.services.accounts.balances import BalanceService
-from ussd_server.services.accounts.messages import GetBalance
 from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.providers.subscribers import SubscriberNames
 from ussd_server.services.sms.outbox import is_sms_on, queue_sms
@@ -99,7 +98,7 @@ class Actions:
             case PayAction():
                 return self._pay(action, action_context)
             case BalanceAction(account=account):
-                request = GetBalance(None if account == MAIN_ACCOUNT else account)
+                request = None if account == MAIN_ACCOUNT else account
                 return BalanceFound(self._balances.get(request, action_context.context).available_cents)
             case LookupNameAction(phone_number=phone_number):
                 with self._lookups.place(action_context.context.client_id) as has_place:

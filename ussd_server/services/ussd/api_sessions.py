@@ -12,7 +12,6 @@ from ussd_server.services.sessions.messages import (
     EndReason,
     EnterText,
     ListSessions,
-    NameSession,
     SessionStatus,
     SessionTranscript,
     SessionView,
@@ -84,10 +83,10 @@ class UssdService:
                 return view_of(answered)
         raise ServiceError(Code.SERVICE_UNAVAILABLE, "The session is busy", retry_after_seconds=1)
 
-    def get(self, request: NameSession, context: RequestContext) -> SessionTranscript:
+    def get(self, session_id: str, context: RequestContext) -> SessionTranscript:
         """Return a session with its transcript. Raises SESSION_NOT_FOUND for a missing or another client's session."""
         context.require("ussd:read")
-        return view_with_transcript(self._find(request.session_id, context))
+        return view_with_transcript(self._find(session_id, context))
 
     def list(self, request: ListSessions, context: RequestContext) -> Page[SessionView]:
         """Return a page of the client's sessions, newest first."""
@@ -109,10 +108,10 @@ class UssdService:
         context.require("ussd:read")
         return self._sessions.count_open(context.client_id)
 
-    def end(self, request: NameSession, context: RequestContext) -> SessionView:
+    def end(self, session_id: str, context: RequestContext) -> SessionView:
         """End an active session. Raises SESSION_NOT_FOUND for any other."""
         context.require("ussd:write")
-        row = self._find(request.session_id, context)
+        row = self._find(session_id, context)
         endings = self._sessions.endings
         if self._sessions.is_over(row) or not endings.end(row, SessionStatus.ENDED_BY_CLIENT, EndReason.DELETED):
             raise _not_found()

@@ -9,14 +9,7 @@ from typing import Any
 from ussd_server.context import RequestContext
 from ussd_server.models.events import Event
 from ussd_server.models.webhooks import Delivery, DeliveryAttempt
-from ussd_server.services.webhooks.messages import (
-    DeliveryAttemptView,
-    DeliveryStatus,
-    NameEvent,
-    NameWebhook,
-    SentEvent,
-    WebhookHealth,
-)
+from ussd_server.services.webhooks.messages import DeliveryAttemptView, DeliveryStatus, SentEvent, WebhookHealth
 from ussd_server.services.webhooks.payloads import payloads_of
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id, iso_milliseconds, new_id
@@ -31,13 +24,11 @@ _MOST_OF_AN_EVENT = 200
 class AttemptService:
     """Shows a client what its webhooks were sent and what they answered."""
 
-    def of_event(self, request: NameEvent, context: RequestContext) -> SentEvent:
+    def of_event(self, event_id: str, context: RequestContext) -> SentEvent:
         """What was sent of one event: the newest 200 attempts. Raises NOT_FOUND, also for another client's event."""
         context.require("webhooks:read")
         event = (
-            Event.get_or_none(Event.id == request.event_id, Event.client_id == context.client_id)
-            if is_id(request.event_id)
-            else None
+            Event.get_or_none(Event.id == event_id, Event.client_id == context.client_id) if is_id(event_id) else None
         )
         if event is None:
             raise ServiceError(Code.NOT_FOUND, "Event not found")
@@ -45,14 +36,12 @@ class AttemptService:
         newest = list(rows.order_by(DeliveryAttempt.id.desc()).limit(_MOST_OF_AN_EVENT))
         return SentEvent(event_body(event).decode(), tuple(map(_view, reversed(newest))))
 
-    def of_webhook(self, request: NameWebhook, context: RequestContext) -> WebhookHealth:
+    def of_webhook(self, webhook_id: str, context: RequestContext) -> WebhookHealth:
         """How a webhook answered lately. Another client's webhook looks like one that was never called."""
         context.require("webhooks:read")
-        rows = _attempts().where(
-            DeliveryAttempt.webhook_id == request.webhook_id, Delivery.client_id == context.client_id
-        )
+        rows = _attempts().where(DeliveryAttempt.webhook_id == webhook_id, Delivery.client_id == context.client_id)
         waiting = Delivery.select(Delivery.id).where(
-            Delivery.webhook_id == request.webhook_id,
+            Delivery.webhook_id == webhook_id,
             Delivery.client_id == context.client_id,
             Delivery.status == DeliveryStatus.WAITING,
         )

@@ -20,7 +20,6 @@ from ussd_server.services.webhooks.messages import (
     EventDeliveries,
     EventView,
     ListEvents,
-    NameEvent,
     RedeliverEvents,
     Redelivery,
 )
@@ -48,10 +47,10 @@ class EventService:
         found, next_cursor = page_of(rows, Event, request.cursor, request.limit, self._tokens)
         return Page(event_views(found), next_cursor)
 
-    def get(self, request: NameEvent, context: RequestContext) -> EventDeliveries:
+    def get(self, event_id: str, context: RequestContext) -> EventDeliveries:
         """One event with its deliveries, oldest first. Raises NOT_FOUND, also for another client's."""
         context.require("webhooks:read")
-        event = _find(request.event_id, context.client_id)
+        event = _find(event_id, context.client_id)
         return _with_deliveries([event], context.client_id)[0]
 
     def list_of_object(self, object_id: str, context: RequestContext) -> tuple[EventDeliveries, ...]:
@@ -61,10 +60,10 @@ class EventService:
         newest = list(rows.order_by(Event.sequence.desc()).limit(_MOST_OF_AN_OBJECT))
         return _with_deliveries(newest[::-1], context.client_id)
 
-    def redeliver(self, request: NameEvent, context: RequestContext) -> Redelivery:
+    def redeliver(self, event_id: str, context: RequestContext) -> Redelivery:
         """Send one event again to every webhook that takes its type. Raises NOT_FOUND, also for another client's."""
         context.require("webhooks:write")
-        event = _find(request.event_id, context.client_id)
+        event = _find(event_id, context.client_id)
         return self._redeliver(Event.select().where(Event.id == event.id), context.client_id)
 
     def redeliver_range(self, request: RedeliverEvents, context: RequestContext) -> Redelivery:

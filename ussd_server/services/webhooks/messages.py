@@ -62,13 +62,6 @@ class ChangeWebhook:
 
 
 @dataclass(frozen=True, slots=True)
-class NameWebhook:
-    """A request about one webhook."""
-
-    webhook_id: str
-
-
-@dataclass(frozen=True, slots=True)
 class RotateWebhook:
     """A request for a new secret; for 0 to 604800 seconds calls are signed with the present one as well."""
 
@@ -92,13 +85,6 @@ class ListEvents:
     type: str | None = None
     from_at: datetime | None = None
     to_at: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class NameEvent:
-    """A request about one event."""
-
-    event_id: str
 
 
 @dataclass(frozen=True, slots=True)

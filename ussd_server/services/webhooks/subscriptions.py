@@ -27,7 +27,6 @@ from ussd_server.services.webhooks.messages import (
     CreateWebhook,
     DeliveryStatus,
     EventView,
-    NameWebhook,
     NewWebhookView,
     RotateCallbacks,
     RotatedSecretView,
@@ -63,10 +62,10 @@ class WebhookService:
         rows = _webhooks_of(context.client_id).order_by(Webhook.id)
         return Page(tuple(WebhookView(**_record(row)) for row in rows), None)
 
-    def get(self, request: NameWebhook, context: RequestContext) -> WebhookView:
+    def get(self, webhook_id: str, context: RequestContext) -> WebhookView:
         """One webhook. NOT_FOUND for one that is not the client's."""
         context.require("webhooks:read")
-        return WebhookView(**_record(_found(_webhooks_of(context.client_id), request.webhook_id)))
+        return WebhookView(**_record(_found(_webhooks_of(context.client_id), webhook_id)))
 
     def create(self, request: CreateWebhook, context: RequestContext) -> NewWebhookView:
         """Add a webhook; the answer alone shows its secret.
@@ -107,12 +106,12 @@ class WebhookService:
                 _write_audit_event("webhook.changed", row, context, row.updated_at)
         return WebhookView(**_record(row))
 
-    def delete(self, request: NameWebhook, context: RequestContext) -> DeletionResult:
+    def delete(self, webhook_id: str, context: RequestContext) -> DeletionResult:
         """Remove a webhook with its unsent deliveries. NOT_FOUND for one that is not the client's."""
         context.require("webhooks:write")
         now = self._clock.now()
         with unit_of_work():
-            row = _locked(request.webhook_id, context.client_id)
+            row = _locked(webhook_id, context.client_id)
             row.delete_instance()
             _cancel_deliveries(row, now)
             _write_audit_event("webhook.deleted", row, context, now)
@@ -134,11 +133,11 @@ class WebhookService:
             row = locked_callbacks_row(self._vault, context.client_id, self._clock.now())
             return self._rotate(row, request.grace_period_seconds, context)
 
-    def enable(self, request: NameWebhook, context: RequestContext) -> WebhookView:
+    def enable(self, webhook_id: str, context: RequestContext) -> WebhookView:
         """Switch a webhook on again. Events of the time when it was off are sent only by redelivery."""
         context.require("webhooks:write")
         with unit_of_work():
-            row = _locked(request.webhook_id, context.client_id)
+            row = _locked(webhook_id, context.client_id)
             if not row.is_active:
                 row.is_active, row.disabled_at, row.disabled_reason, row.failing_since = True, None, None, None
                 row.updated_at = self._clock.now()
@@ -146,12 +145,12 @@ class WebhookService:
                 _write_audit_event("webhook.enabled", row, context, row.updated_at)
         return WebhookView(**_record(row))
 
-    def test(self, request: NameWebhook, context: RequestContext) -> EventView:
+    def test(self, webhook_id: str, context: RequestContext) -> EventView:
         """Send a test event to one webhook. INVALID_REQUEST while it is switched off."""
         context.require("webhooks:write")
         now = self._clock.now()
         with unit_of_work():
-            row = _locked(request.webhook_id, context.client_id)
+            row = _locked(webhook_id, context.client_id)
             if not row.is_active:
                 raise ServiceError(Code.INVALID_REQUEST, "The webhook is switched off; enable it first")
             # An object of its own, so that it never waits for an earlier test.

@@ -11,7 +11,7 @@ from tests.support.example_client import OPERATOR, ExampleClient
 from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import release_connection
 from ussd_server.services.clients.key_cache import Generations
-from ussd_server.services.clients.key_messages import ApiKeyView, DeleteApiKey, RotateApiKey, UpdateApiKey
+from ussd_server.services.clients.key_messages import ApiKeyView, RotateApiKey, UpdateApiKey
 from ussd_server.status import Code, ServiceError
 
 ADDRESS = "192.0.2.1"
@@ -41,7 +41,7 @@ def let_cache(web: Services, key: ApiKeyView) -> None:
 CHANGES: dict[str, tuple[Code, Callable[[Services, ExampleClient, ApiKeyView], object]]] = {
     "deleted": (
         Code.INVALID_CREDENTIALS,
-        lambda office, example_client, key: office.api_keys.delete(DeleteApiKey(key.id), example_client.call()),
+        lambda office, example_client, key: office.api_keys.delete(key.id, example_client.call()),
     ),
     "disabled": (
         Code.API_KEY_DISABLED,

@@ -16,7 +16,7 @@ from tests.support.example_client import OPERATOR, ExampleClient
 from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import release_connection
 from ussd_server.limits.decisions import tightest
-from ussd_server.services.clients.key_messages import ApiKeyView, DeleteApiKey, ImportApiKey, RotateApiKey, UpdateApiKey
+from ussd_server.services.clients.key_messages import ApiKeyView, ImportApiKey, RotateApiKey, UpdateApiKey
 from ussd_server.status import Code, ServiceError
 
 
@@ -113,7 +113,7 @@ def test_of_ten_thousand_calls_after_the_replies_none_is_accepted_under_the_old_
 
     def change() -> int:
         changes: list[Callable[[ApiKeyView], object]] = [
-            lambda key: office.api_keys.delete(DeleteApiKey(key.id), call),
+            lambda key: office.api_keys.delete(key.id, call),
             lambda key: office.key_records.update(UpdateApiKey(key.id, scopes=("ussd:read",)), call),
             lambda key: office.key_records.update(UpdateApiKey(key.id, allowed_addresses=("198.51.100.7",)), call),
             lambda key: office.key_records.update(UpdateApiKey(key.id, is_active=0), call),

@@ -9,7 +9,6 @@ from tests.services.clients.key_cache.changes import generations_of, let_cache, 
 from tests.support.example_client import ExampleClient
 from ussd_server.bootstrap import Services
 from ussd_server.services.clients.key_cache import Generations
-from ussd_server.services.clients.key_messages import DeleteApiKey
 from ussd_server.status import Code, ServiceError
 
 
@@ -24,7 +23,7 @@ def test_a_process_that_dies_after_the_change_leaves_no_process_trusting_its_cac
 
     monkeypatch.setattr(Generations, "release", die)
     with pytest.raises(SystemExit):
-        office.api_keys.delete(DeleteApiKey(key.id), call)
+        office.api_keys.delete(key.id, call)
     assert outcome(web, key) is Code.INVALID_CREDENTIALS
 
 
@@ -84,7 +83,7 @@ def test_after_a_change_that_is_refused_the_key_is_cached_again(
 ) -> None:
     key = example_client.create_key()
     with pytest.raises(ServiceError):
-        office.api_keys.delete(DeleteApiKey(example_client.id), example_client.call())
+        office.api_keys.delete(example_client.id, example_client.call())
     let_cache(web, key)
     asked.clear()
     assert outcome(web, key) is None

@@ -22,10 +22,8 @@ from ussd_server.services.clients.key_messages import (
     RESOURCES,
     ApiKeySummary,
     CreateApiKey,
-    DeleteApiKey,
     DeleteApiKeys,
     RotateApiKey,
-    ShowApiKey,
     UpdateApiKey,
 )
 from ussd_server.services.request_log.messages import GetKeyUsage, UsageItem
@@ -104,7 +102,7 @@ def create_api_key(context: RequestContext) -> Any:
 @console.page("GET", "/api-keys/<api_key_id>/edit", needs="api_keys:rotate")
 def edit_api_key(context: RequestContext, api_key_id: str) -> str:
     """The form with what a key has now."""
-    key = services().key_reader.show(ShowApiKey(api_key_id), context)
+    key = services().key_reader.show(api_key_id, context)
     given = {
         "name": key.name,
         "access": "all" if key.scopes is None else "some",
@@ -119,7 +117,7 @@ def edit_api_key(context: RequestContext, api_key_id: str) -> str:
 @console.page("POST", "/api-keys/<api_key_id>/edit", needs="api_keys:rotate", fresh_code=True)
 def update_api_key(context: RequestContext, api_key_id: str) -> Any:
     """Change a key; what it may no longer do is refused from now on."""
-    key = services().key_reader.show(ShowApiKey(api_key_id), context)
+    key = services().key_reader.show(api_key_id, context)
     try:
         fields = _given_fields()
         if request.form.get("expires_at", "") == _last_day(key.expires_at):
@@ -149,14 +147,14 @@ def show_api_key(context: RequestContext, api_key_id: str) -> str:
 @console.page("GET", "/api-keys/<api_key_id>/calls", needs="api_keys:list")
 def show_api_key_calls(context: RequestContext, api_key_id: str) -> str:
     """The part of a key's page that refreshes by itself."""
-    calls = services().key_reader.calls(ShowApiKey(api_key_id), context)
+    calls = services().key_reader.calls(api_key_id, context)
     return render_template("console/api_keys/calls.html", calls=calls, api_key_id=api_key_id)
 
 
 @console.page("POST", "/api-keys/<api_key_id>/reveal", needs="api_keys:list", fresh_code=True)
 def reveal_api_key(context: RequestContext, api_key_id: str) -> str:
     """One key with its secret."""
-    return _key_page(api_key_id, context, services().key_reader.reveal(ShowApiKey(api_key_id), context))
+    return _key_page(api_key_id, context, services().key_reader.reveal(api_key_id, context))
 
 
 @console.page("POST", "/api-keys/<api_key_id>/rotate", needs="api_keys:rotate", fresh_code=True)
@@ -173,7 +171,7 @@ def rotate_api_key(context: RequestContext, api_key_id: str) -> Any:
 @console.page("POST", "/api-keys/<api_key_id>/delete", needs="api_keys:delete", fresh_code=True)
 def delete_api_key(context: RequestContext, api_key_id: str) -> Any:
     """Delete a key for ever."""
-    services().api_keys.delete(DeleteApiKey(api_key_id), context)
+    services().api_keys.delete(api_key_id, context)
     flash("The API key is deleted. Calls with it are refused from now on.", "good")
     return redirect(url_for("console.list_api_keys"), 303)
 
@@ -193,14 +191,14 @@ def delete_api_keys(context: RequestContext) -> Any:
 
 
 def _key_page(api_key_id: str, context: RequestContext, secret: str | None = None) -> str:
-    reader, wanted = services().key_reader, ShowApiKey(api_key_id)
-    key: ApiKeySummary = reader.show(wanted, context)
+    reader = services().key_reader
+    key: ApiKeySummary = reader.show(api_key_id, context)
     usage = services().request_log.usage(GetKeyUsage(key.id, 30), context).items
     return render_template(
         "console/api_keys/key.html",
         key=key,
         secret=secret,
-        calls=reader.calls(wanted, context),
+        calls=reader.calls(api_key_id, context),
         api_key_id=key.id,
         grace_periods=_GRACE,
         used=_by_day(usage),

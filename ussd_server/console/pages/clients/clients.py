@@ -12,7 +12,6 @@ from ussd_server.console.links import acting_for, link_to
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext, marked
-from ussd_server.services.accounts.messages import GetBalance
 from ussd_server.services.clients.messages import ListPeople
 from ussd_server.services.menus.messages import AssignCode
 from ussd_server.services.ussd.messages import ChannelView, CreateChannel
@@ -192,7 +191,7 @@ def _client_page(client_id: str, context: RequestContext, error: ServiceError | 
     return render_template(
         "console/system/client.html",
         client=client,
-        balance=services().balances.get(GetBalance(), for_client),
+        balance=services().balances.get(None, for_client),
         bank=services().bank_accounts.show(for_client),
         keys=DataTable("API keys, newest first", _KEYS, services().key_reader.list(for_client)),
         people=DataTable("People, newest first", _PEOPLE, services().team.list(ListPeople(), for_client).items),

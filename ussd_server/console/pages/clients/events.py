@@ -25,7 +25,6 @@ from ussd_server.services.webhooks.messages import (
     EventDeliveries,
     EventView,
     ListEvents,
-    NameEvent,
     RedeliverEvents,
 )
 from ussd_server.status import Code, ServiceError
@@ -109,7 +108,7 @@ def show_event_deliveries(context: RequestContext, event_id: str) -> str:
 @console.page("POST", "/events/<event_id>/redeliver", needs="webhooks:write")
 def redeliver_event(context: RequestContext, event_id: str) -> Any:
     """Send one event again."""
-    services().events.redeliver(NameEvent(event_id), context)
+    services().events.redeliver(event_id, context)
     flash("The event is sent again to every enabled webhook that takes its type.", "good")
     return redirect(url_for("console.show_event", event_id=event_id), 303)
 
@@ -145,9 +144,8 @@ def _curl(delivery: DeliveryView, attempt: DeliveryAttemptView, body: str | None
 
 
 def _shown(event_id: str, context: RequestContext) -> dict[str, Any]:
-    name = NameEvent(event_id)
-    event: EventDeliveries = services().events.get(name, context)
-    sent = services().delivery_attempts.of_event(name, context)
+    event: EventDeliveries = services().events.get(event_id, context)
+    sent = services().delivery_attempts.of_event(event_id, context)
     deliveries = [
         ShownDelivery(delivery, [attempt for attempt in sent.attempts if attempt.delivery_id == delivery.id])
         for delivery in reversed(event.deliveries)

@@ -9,7 +9,7 @@ from ussd_server.console import forms
 from ussd_server.console.blueprint import console
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
-from ussd_server.services.request_log.messages import GetRequest, ListRequests
+from ussd_server.services.request_log.messages import ListRequests
 
 
 @console.page("GET", "/requests", needs="api_keys:list")
@@ -56,6 +56,4 @@ def list_requests(context: RequestContext) -> Response:
 @console.page("GET", "/requests/<request_id>", needs="api_keys:list")
 def show_request(context: RequestContext, request_id: str) -> str:
     """One request, with its body where it was refused."""
-    return render_template(
-        "console/requests/request.html", seen=services().request_log.get(GetRequest(request_id), context)
-    )
+    return render_template("console/requests/request.html", seen=services().request_log.get(request_id, context))

@@ -16,7 +16,6 @@ from ussd_server.services.webhooks.messages import (
     WEBHOOK_TEST,
     ChangeWebhook,
     CreateWebhook,
-    NameWebhook,
     RotateCallbacks,
     RotateWebhook,
     WebhookView,
@@ -74,7 +73,7 @@ def create_webhook(context: RequestContext) -> Any:
 @console.page("GET", "/webhooks/<webhook_id>/edit", needs="webhooks:write")
 def edit_webhook(context: RequestContext, webhook_id: str) -> str:
     """The form with the address and the types of a webhook."""
-    webhook = services().webhooks.get(NameWebhook(webhook_id), context)
+    webhook = services().webhooks.get(webhook_id, context)
     given = {"url": webhook.url, "which": "all" if webhook.types is None else "some"}
     return _form(given, webhook.types or (), None, webhook_id)
 
@@ -93,7 +92,7 @@ def change_webhook(context: RequestContext, webhook_id: str) -> Any:
 @console.page("GET", "/webhooks/<webhook_id>", needs="webhooks:read")
 def show_webhook(context: RequestContext, webhook_id: str) -> str:
     """One webhook: its health and what it answered lately."""
-    webhook = services().webhooks.get(NameWebhook(webhook_id), context)
+    webhook = services().webhooks.get(webhook_id, context)
     return render_template(
         "console/webhooks/webhook.html", webhook=webhook, grace_periods=_GRACE, **_health(webhook, context)
     )
@@ -102,14 +101,14 @@ def show_webhook(context: RequestContext, webhook_id: str) -> str:
 @console.page("GET", "/webhooks/<webhook_id>/health", needs="webhooks:read")
 def show_webhook_health(context: RequestContext, webhook_id: str) -> str:
     """The live part of a webhook's page."""
-    webhook = services().webhooks.get(NameWebhook(webhook_id), context)
+    webhook = services().webhooks.get(webhook_id, context)
     return render_template("console/webhooks/health.html", webhook=webhook, **_health(webhook, context))
 
 
 @console.page("POST", "/webhooks/<webhook_id>/test", needs="webhooks:write")
 def test_webhook(context: RequestContext, webhook_id: str) -> Any:
     """Send a test event, and show its delivery."""
-    event = services().webhooks.test(NameWebhook(webhook_id), context)
+    event = services().webhooks.test(webhook_id, context)
     flash("The test event is on its way. Its attempts appear below.", "good")
     return redirect(url_for("console.show_event", event_id=event.id), 303)
 
@@ -119,7 +118,7 @@ def rotate_webhook(context: RequestContext, webhook_id: str) -> Any:
     """Give a webhook another secret and show it this once."""
     subscriptions = services().webhooks
     rotated = subscriptions.rotate(RotateWebhook(webhook_id, _grace_period()), context)
-    webhook = subscriptions.get(NameWebhook(webhook_id), context)
+    webhook = subscriptions.get(webhook_id, context)
     return _secret_page(gettext("The secret is changed"), rotated.secret, webhook, rotated.previous_secret_expires_at)
 
 
@@ -134,7 +133,7 @@ def rotate_callbacks(context: RequestContext) -> Any:
 @console.page("POST", "/webhooks/<webhook_id>/enable", needs="webhooks:write")
 def enable_webhook(context: RequestContext, webhook_id: str) -> Any:
     """Switch a webhook on again."""
-    services().webhooks.enable(NameWebhook(webhook_id), context)
+    services().webhooks.enable(webhook_id, context)
     flash("The webhook is enabled. Redeliver the events of the time when it was disabled, if you need them.", "good")
     return redirect(url_for("console.show_webhook", webhook_id=webhook_id), 303)
 
@@ -142,7 +141,7 @@ def enable_webhook(context: RequestContext, webhook_id: str) -> Any:
 @console.page("POST", "/webhooks/<webhook_id>/delete", needs="webhooks:write")
 def delete_webhook(context: RequestContext, webhook_id: str) -> Any:
     """Remove a webhook."""
-    services().webhooks.delete(NameWebhook(webhook_id), context)
+    services().webhooks.delete(webhook_id, context)
     flash("The webhook is deleted. Nothing more is sent to it.", "good")
     return redirect(url_for("console.list_webhooks"), 303)
 
@@ -155,7 +154,7 @@ def _grace_period() -> int:
 
 
 def _health(webhook: WebhookView, context: RequestContext) -> dict[str, Any]:
-    health = services().delivery_attempts.of_webhook(NameWebhook(webhook.id), context)
+    health = services().delivery_attempts.of_webhook(webhook.id, context)
     return {"health": health, "state": state_of(webhook)}
 
 

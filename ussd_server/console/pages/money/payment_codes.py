@@ -13,12 +13,7 @@ from ussd_server.console.blueprint import console
 from ussd_server.console.tables import Column, DataTable, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
-from ussd_server.services.incoming.messages import (
-    ListPaymentCodes,
-    NamePaymentCode,
-    PaymentCodeView,
-    PutPaymentCode,
-)
+from ussd_server.services.incoming.messages import ListPaymentCodes, PaymentCodeView, PutPaymentCode
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import KAMPALA, ungrouped, written_amount
 
@@ -88,7 +83,7 @@ def create_payment_code(context: RequestContext) -> Any:
 @console.page("GET", "/payment-codes/<code>", needs="collection:read")
 def show_payment_code(context: RequestContext, code: str) -> str:
     """The sheet of a code, to print and to hang up."""
-    shown = services().payment_codes.get(NamePaymentCode(code), context)
+    shown = services().payment_codes.get(code, context)
     qr_code = segno.make(shown.code, micro=False).svg_data_uri(scale=8, border=4, light="white")
     return render_template(
         "console/payment_codes/code.html", code=shown, qr_code=qr_code, amounts=amounts_of(shown), state=state_of(shown)
@@ -98,7 +93,7 @@ def show_payment_code(context: RequestContext, code: str) -> str:
 @console.page("GET", "/payment-codes/<code>/edit", needs="collection:write")
 def edit_payment_code(context: RequestContext, code: str) -> str:
     """The form with what a code says."""
-    shown = services().payment_codes.get(NamePaymentCode(code), context)
+    shown = services().payment_codes.get(code, context)
     amounts = {
         name: ungrouped(cents)
         for name in ("amount", "min_amount", "max_amount")
@@ -112,14 +107,14 @@ def edit_payment_code(context: RequestContext, code: str) -> str:
 @console.page("POST", "/payment-codes/<code>/edit", needs="collection:write")
 def change_payment_code(context: RequestContext, code: str) -> Any:
     """Replace what a code says."""
-    services().payment_codes.get(NamePaymentCode(code), context)
+    services().payment_codes.get(code, context)
     return _save(code, context)
 
 
 @console.page("POST", "/payment-codes/<code>/delete", needs="collection:write")
 def delete_payment_code(context: RequestContext, code: str) -> Any:
     """Remove a code."""
-    services().payment_codes.delete(NamePaymentCode(code), context)
+    services().payment_codes.delete(code, context)
     flash("The code is deleted. What comes with it from now on is held for the operator.", "good")
     return redirect(url_for("console.list_payment_codes"), 303)
 

@@ -11,13 +11,7 @@ from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
 from ussd_server.console.pages.money.payouts import FORM_BYTES
 from ussd_server.context import RequestContext
-from ussd_server.services.payouts.messages import (
-    FIELDS,
-    LARGEST_FILE_BYTES,
-    MOST_CORRECTED,
-    NamePayout,
-    ReplacePayout,
-)
+from ussd_server.services.payouts.messages import FIELDS, LARGEST_FILE_BYTES, MOST_CORRECTED, ReplacePayout
 from ussd_server.status import Code, ServiceError
 
 _TITLES = {name: name.replace("_", " ").capitalize() for name in FIELDS}
@@ -53,11 +47,11 @@ def correct_payout(context: RequestContext, payout_id: str) -> Any:
 
 def _form(payout_id: str, context: RequestContext, error: ServiceError | None = None) -> str:
     """The page with what was typed, else with what the rows hold."""
-    payout = services().payouts.get(NamePayout(payout_id), context)
+    payout = services().payouts.get(payout_id, context)
     typed = _corrections()
     rows = [
         replace(row, fields=typed.get(row.line, row.fields))
-        for row in services().payouts.invalid_rows(NamePayout(payout_id), context)
+        for row in services().payouts.invalid_rows(payout_id, context)
     ]
     return render_template("console/payouts/correct.html", payout=payout, rows=rows, titles=_TITLES, error=error)
 

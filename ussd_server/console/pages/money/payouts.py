@@ -15,7 +15,6 @@ from ussd_server.console.links import link_to
 from ussd_server.console.tables import Column, DataTable, TableFilter, send_csv, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
-from ussd_server.services.accounts.messages import GetBalance
 from ussd_server.services.clients.messages import ClientView
 from ussd_server.services.payouts.messages import (
     LARGEST_FILE_BYTES,
@@ -25,7 +24,6 @@ from ussd_server.services.payouts.messages import (
     ListPayoutItems,
     ListPayouts,
     NameMatch,
-    NamePayout,
     PayoutItemView,
     PayoutStatus,
     PayoutView,
@@ -178,7 +176,7 @@ def cancel_payout(context: RequestContext, payout_id: str) -> Any:
 def cancel(payout_id: str, context: RequestContext, client: ClientView | None = None) -> Any:
     """Cancel what was not sent, and show the page of the payout. Operators name its `client`."""
     try:
-        services().payouts.cancel(NamePayout(payout_id), context)
+        services().payouts.cancel(payout_id, context)
     except ServiceError as error:
         return _refused(payout_id, error, context, client)
     flash("What was not sent is cancelled, and its money is free again.", "good")
@@ -187,7 +185,7 @@ def cancel(payout_id: str, context: RequestContext, client: ClientView | None = 
 
 def live_part(payout_id: str, context: RequestContext, client: ClientView | None = None) -> Response:
     """The live part of a payout's page. A new status reloads the page."""
-    payout = services().payouts.get(NamePayout(payout_id), context)
+    payout = services().payouts.get(payout_id, context)
     shown = render_template("console/payouts/live.html", **_live_parts(payout, context, client))
     response = Response(shown)
     if request.args.get("was") != _version_of(payout):
@@ -197,7 +195,7 @@ def live_part(payout_id: str, context: RequestContext, client: ClientView | None
 
 def results_file(payout_id: str, context: RequestContext) -> Response:
     """The rows of a payout with their results, of the chosen state or of all."""
-    payout = services().payouts.get(NamePayout(payout_id), context)
+    payout = services().payouts.get(payout_id, context)
     wanted = ListPayoutItems(payout_id, state=_state(), name_match=_name_match())
     parts = services().payouts.csv(wanted, context)
     return send_csv(parts, "payout", payout.reference, wanted.state, wanted.name_match)
@@ -217,7 +215,7 @@ def payout_page(
 ) -> Response:
     """The page of a payout. Operators name its `client`, on whose behalf they look."""
     reader = services().payouts
-    payout = reader.get(NamePayout(payout_id), context)
+    payout = reader.get(payout_id, context)
     state = TableFilter("state", "State", {word.value: word.value.capitalize() for word in ItemState})
     names = TableFilter("names", "Names", {word.value: word.value.capitalize() for word in NameMatch})
     cursor = request.args.get("cursor")
@@ -226,13 +224,13 @@ def payout_page(
     filters = (state, names)
     title = gettext("Rows of %(reference)s", reference=payout.reference)
     table = DataTable(title, _ITEM_COLUMNS, page.items, page.next_cursor, filters, has_filter_form=False)
-    main = services().balances.get(GetBalance(), context)
+    main = services().balances.get(None, context)
     return show_table(
         "console/payouts/payout.html",
         table,
         error=error,
         **_live_parts(payout, context, client),
-        shortfalls=reader.shortfalls(NamePayout(payout_id), context),
+        shortfalls=reader.shortfalls(payout_id, context),
         available_cents=main.available_cents,
     )
 
@@ -243,10 +241,10 @@ def _live_parts(payout: PayoutView, context: RequestContext, client: ClientView 
     return {
         "payout": payout,
         "people": _people(payout, context),
-        "name_matches": services().payouts.name_matches(NamePayout(payout.payout_id), context),
+        "name_matches": services().payouts.name_matches(payout.payout_id, context),
         "state": state and state.value,
         "names": name_match and name_match.value,
-        "replaced_by": services().payouts.replaced_by(NamePayout(payout.payout_id), context),
+        "replaced_by": services().payouts.replaced_by(payout.payout_id, context),
         "version": _version_of(payout),
         "client": client,
         "views": _views(client),
@@ -257,7 +255,7 @@ def _people(payout: PayoutView, context: RequestContext) -> dict[str, Any]:
     """The names of the people who made and approved a payout, and of the people who may still approve it."""
     reader = services().team
     names = reader.names((payout.created_by, payout.approved_by), context)
-    counted_as_maker = services().payouts.counted_as_maker(NamePayout(payout.payout_id), context)
+    counted_as_maker = services().payouts.counted_as_maker(payout.payout_id, context)
     is_open = payout.status is PayoutStatus.DRAFT and payout.ready_count > 0
     return {
         "created_by": names.get(payout.created_by, _OTHERS),

@@ -15,7 +15,6 @@ from ussd_server.console.timeline import timeline_of
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
 from ussd_server.services.clients.messages import ClientView
-from ussd_server.services.payouts.messages import NamePayout
 from ussd_server.services.transactions.messages import (
     CreateRefund,
     GetTransaction,
@@ -129,7 +128,7 @@ def about_transaction(
     if view.refund_of is not None:
         original = services().transactions.get(GetTransaction(view.refund_of), context)
     if view.payout_id is not None and context.may("payouts:read"):
-        payout = services().payouts.get(NamePayout(view.payout_id), context)
+        payout = services().payouts.get(view.payout_id, context)
     return {
         "view": view,
         "original": original,

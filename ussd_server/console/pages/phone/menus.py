@@ -18,9 +18,7 @@ from ussd_server.services.menus.messages import (
     CompareVersions,
     DrawMenu,
     DropOffView,
-    GetDropOffs,
     MenuSummary,
-    NameMenu,
     NameVersion,
     RollBack,
     SaveDraft,
@@ -78,8 +76,8 @@ def upload_menu(context: RequestContext) -> Any:
 @console.page("GET", "/menus/<menu_id>", needs="menus:read")
 def show_menu(context: RequestContext, menu_id: str) -> str:
     """One menu: its diagram with drop-offs, its check, its scripts and versions."""
-    menu = services().menus.get(NameMenu(menu_id), context)
-    drop_offs = services().replays.drop_offs(GetDropOffs(menu_id), context)
+    menu = services().menus.get(menu_id, context)
+    drop_offs = services().replays.drop_offs(menu_id, context)
     is_draft = request.args.get("of") == "draft" or menu.published_version is None
     version = None if is_draft else menu.published_version
     scripts = menu.draft.get("scripts")
@@ -94,7 +92,7 @@ def show_menu(context: RequestContext, menu_id: str) -> str:
         leads_to_editor=context.may("menus:write"),
         screens=services().diagrams.fullest_screens(NameVersion(menu_id), context),
         scripts=[each for each in scripts if isinstance(each, dict)] if isinstance(scripts, list) else [],
-        versions=services().menus.versions(NameMenu(menu_id), context),
+        versions=services().menus.versions(menu_id, context),
         codes=services().menus.codes(context),
         networks=NETWORKS,
         languages=LANGUAGES,
@@ -117,7 +115,7 @@ def edit_menu(context: RequestContext, menu_id: str) -> str:
 @console.page("POST", "/menus/<menu_id>/edit", needs="menus:write", max_body_bytes=_MOST_BYTES)
 def save_menu(context: RequestContext, menu_id: str) -> Any:
     """Check the text, and save it as the draft unless only the check was wanted."""
-    services().menus.get(NameMenu(menu_id), context)
+    services().menus.get(menu_id, context)
     text, report, error = _text(), None, None
     try:
         if request.form.get("do") == "save":
@@ -137,12 +135,12 @@ def save_menu(context: RequestContext, menu_id: str) -> Any:
 @console.page("POST", "/menus/<menu_id>/publish", needs="menus:write")
 def publish_menu(context: RequestContext, menu_id: str) -> Any:
     """Publish the draft, unless it was saved anew after its changes were shown."""
-    menu = services().menus.get(NameMenu(menu_id), context)
+    menu = services().menus.get(menu_id, context)
     if request.form.get("draft_saved_at") != iso(menu.draft_saved_at):
         flash("The draft was not published: it was saved anew. Read what it changes now.", "warn")
         return redirect(url_for("console.show_menu_version", menu_id=menu_id, version="draft"), 303)
     try:
-        published = services().menus.publish(NameMenu(menu_id), context)
+        published = services().menus.publish(menu_id, context)
         text = gettext(
             "Version %(version)s is published. New sessions use it; open ones keep theirs.", version=published.version
         )
@@ -174,7 +172,7 @@ def bind_code(context: RequestContext, menu_id: str) -> Any:
 @console.page("GET", "/menus/<menu_id>/versions/<version>", needs="menus:read")
 def show_menu_version(context: RequestContext, menu_id: str, version: str) -> str:
     """What a version changed, or the draft against the version in force, and its text."""
-    menu = services().menus.get(NameMenu(menu_id), context)
+    menu = services().menus.get(menu_id, context)
     new = None if version == "draft" else _number(version)
     old = menu.published_version if new is None else new - 1
     may_publish = new is None and menu.draft != menu.published and context.may("menus:write")

@@ -15,7 +15,7 @@ from ussd_server.console.blueprint import console
 from ussd_server.console.links import link_to
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
-from ussd_server.services.sms.messages import ListSms, NameSms, SmsStatus, UpdateClientSettings
+from ussd_server.services.sms.messages import ListSms, SmsStatus, UpdateClientSettings
 from ussd_server.status import Code, ServiceError
 
 _RECEIPTS = {
@@ -89,7 +89,7 @@ def save_receipts(context: RequestContext) -> Any:
 @console.page("GET", "/messages/<message_id>", needs="messages:read")
 def show_message(context: RequestContext, message_id: str) -> str:
     """One message."""
-    message = services().sms.get(NameSms(message_id), context)
+    message = services().sms.get(message_id, context)
     return render_template("console/messages/message.html", message=message)
 
 

@@ -17,7 +17,7 @@ from ussd_server.console.formats import LANGUAGES, NETWORKS
 from ussd_server.console.session import decrypt_field, encrypt_field
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
-from ussd_server.services.menus.messages import DrawMenu, MenuSummary, NameMenu
+from ussd_server.services.menus.messages import DrawMenu, MenuSummary
 from ussd_server.services.menus.walk_messages import ActKind, MakeScript
 from ussd_server.services.sms.messages import ListSms, SmsView
 from ussd_server.services.ussd.messages import HandsetView
@@ -209,7 +209,7 @@ def _diagram(target: _Target, seen: HandsetView | None, context: RequestContext)
 
 
 def _languages(target: _Target, context: RequestContext) -> list[str]:
-    menu = services().menus.get(NameMenu(target.menu_id), context)
+    menu = services().menus.get(target.menu_id, context)
     document = menu.draft if target.version is None else menu.published or {}
     languages = document.get("languages")
     return [each for each in languages if isinstance(each, str)] if isinstance(languages, list) else []

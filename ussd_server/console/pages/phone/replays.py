@@ -14,7 +14,6 @@ from ussd_server.console.blueprint import console
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
-from ussd_server.services.menus.messages import NameMenu
 from ussd_server.services.menus.walk_messages import ReplayItem, ReplayMenu, ReplayResult
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import KAMPALA
@@ -53,7 +52,7 @@ class ShownDifference:
 def replay_sessions(context: RequestContext, menu_id: str) -> Response:
     """The newest sessions of a period in the draft, those that would go alike together. Nothing is paid or called."""
     context.require("ussd:read", "Your role does not allow this.")
-    menu = services().menus.get(NameMenu(menu_id), context)
+    menu = services().menus.get(menu_id, context)
     begin = TableFilter("from", "Began from", input_type="datetime-local")
     end = TableFilter("to", "Before", input_type="datetime-local")
     items: tuple[ReplayItem, ...] = ()

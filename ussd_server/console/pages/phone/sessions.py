@@ -13,7 +13,7 @@ from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
 from ussd_server.services.clients.messages import ClientView
 from ussd_server.services.menus.walk_messages import ReplayItem, ReplayMenu
-from ussd_server.services.sessions.messages import EndReason, ListSessions, NameSession, SessionStatus, SessionView
+from ussd_server.services.sessions.messages import EndReason, ListSessions, SessionStatus, SessionView
 from ussd_server.services.transactions.messages import GetTransaction, TransactionView
 from ussd_server.status import ServiceError
 
@@ -93,7 +93,7 @@ def _sessions_page(context: RequestContext, client: ClientView | None = None) ->
 @console.page("GET", "/sessions/<session_id>", needs="ussd:read")
 def show_session(context: RequestContext, session_id: str) -> str:
     """One session. With `replay` in its address, also how it would go in the menu's draft."""
-    seen = services().api_sessions.get(NameSession(session_id), context)
+    seen = services().api_sessions.get(session_id, context)
     replayed, error = None, None
     if "replay" in request.args:
         try:
@@ -108,7 +108,7 @@ def show_session(context: RequestContext, session_id: str) -> str:
 def show_any_session(context: RequestContext, session_id: str) -> str:
     """One session of any client."""
     client, for_client = acting_for_owner("session", session_id, context)
-    seen = services().api_sessions.get(NameSession(session_id), for_client)
+    seen = services().api_sessions.get(session_id, for_client)
     shown = {"seen": seen, "why": _why(seen), "payment": _payment(seen, for_client)}
     return render_template("console/sessions/session.html", **shown, client=client)
 

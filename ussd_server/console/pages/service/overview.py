@@ -9,7 +9,6 @@ from flask import redirect, render_template, url_for
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import NO_PAGE, console
 from ussd_server.context import CallerKind, RequestContext
-from ussd_server.services.accounts.messages import GetBalance
 from ussd_server.services.payouts.messages import ListPayouts, PayoutStatus
 from ussd_server.services.transactions.messages import ListTransactions, TransactionStatus, TransactionType
 from ussd_server.status import Code, ServiceError
@@ -40,7 +39,7 @@ def _figures(context: RequestContext) -> dict[str, Any]:
     bad_webhooks = [each for each in webhooks if each.failing_since or not each.is_active]
     return {
         "recent": services().recent_payments.get(context),
-        "balance": services().balances.get(GetBalance(), context),
+        "balance": services().balances.get(None, context),
         "open_sessions": services().api_sessions.count_open(context),
         "states": states,
         "unclear_count": unclear_count,

@@ -15,7 +15,6 @@ from ussd_server.services.clients.key_messages import (
     ApiKeyRecord,
     OwnKey,
     OwnWindow,
-    ShowApiKey,
     UpdateApiKey,
     approves,
 )
@@ -44,19 +43,19 @@ class ApiKeyRecordService:
         self._limiter = runtime.limiter
         self._clock = runtime.clock
 
-    def get(self, request: ShowApiKey, context: RequestContext) -> ApiKeyRecord:
+    def get(self, api_key_id: str, context: RequestContext) -> ApiKeyRecord:
         """One key with its secret, hidden in a key that approves payouts from callers who may not approve.
 
         INVALID_REQUEST for a malformed id, NOT_FOUND for a key that is not the client's.
         """
         context.require("api_keys:list", MAY_NOT)
-        require_well_formed([request.api_key_id])
-        return self._record(request, context)
+        require_well_formed([api_key_id])
+        return self._record(api_key_id, context)
 
     def update(self, request: UpdateApiKey, context: RequestContext) -> ApiKeyRecord:
         """Change a key and show it with its secret, as `change` and `get` do."""
         self.change(request, context)
-        return self._record(ShowApiKey(request.api_key_id), context)
+        return self._record(request.api_key_id, context)
 
     def change(self, request: UpdateApiKey, context: RequestContext) -> None:
         """Change a key. On return no process acts on its old values.
@@ -106,15 +105,15 @@ class ApiKeyRecordService:
             None if limit_cents is None else max(0, limit_cents - (spent_cents or 0)),
         )
 
-    def _record(self, request: ShowApiKey, context: RequestContext) -> ApiKeyRecord:
-        key = self._reader.show(request, context)
+    def _record(self, api_key_id: str, context: RequestContext) -> ApiKeyRecord:
+        key = self._reader.show(api_key_id, context)
         is_hidden = approves(key.scopes) and not context.may(APPROVE)
         used = self._requests.used_scopes(key.id)
         return ApiKeyRecord(
             id=key.id,
             client_id=key.client_id,
             apikey=key.apikey,
-            apisecret=HIDDEN_SECRET if is_hidden else self._reader.reveal(request, context),
+            apisecret=HIDDEN_SECRET if is_hidden else self._reader.reveal(api_key_id, context),
             scopes=key.scopes,
             is_active=int(key.is_active),
             created_at=iso_milliseconds(key.created_at),
