@@ -19,7 +19,7 @@ from ussd_server.api.endpoints import (
     authenticate_access_token,
     authenticate_api_key,
 )
-from ussd_server.services.clients.key_messages import SCOPES
+from ussd_server.services.clients.keys.messages import SCOPES
 from ussd_server.settings import SettingsError, read_settings
 
 REPOSITORY = Path(__file__).parents[1]

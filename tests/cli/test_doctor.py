@@ -23,7 +23,7 @@ from ussd_server.models.keys import ApiKey
 from ussd_server.models.service_clock import ServiceClock
 from ussd_server.security.key_ring import Keyring
 from ussd_server.server.running import announced
-from ussd_server.services.clients.key_messages import CreateApiKey
+from ussd_server.services.clients.keys.messages import CreateApiKey
 from ussd_server.services.operators.messages import CreateOperator
 from ussd_server.settings import Settings, read_settings
 

@@ -11,7 +11,7 @@ from flask import Flask
 from ussd_server.api.endpoints import authenticate_access_token, authenticate_api_key, template_of
 from ussd_server.context import APPROVE
 from ussd_server.services.clients.auth import GIVES_SCOPES, PAGE_PERMISSIONS, PERMISSIONS
-from ussd_server.services.clients.key_messages import SCOPES
+from ussd_server.services.clients.keys.messages import SCOPES
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "PERMISSIONS.md"
 ROLES = tuple(PERMISSIONS)

@@ -23,7 +23,7 @@ from ussd_server.database.schema import migrate
 from ussd_server.database.unit_of_work import close_connections
 from ussd_server.models.events import Event
 from ussd_server.models.webhooks import Webhook
-from ussd_server.services.clients.key_messages import CreateApiKey
+from ussd_server.services.clients.keys.messages import CreateApiKey
 from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout
 from ussd_server.services.sessions.messages import BeginSession
 from ussd_server.services.transactions.messages import CreateRefund

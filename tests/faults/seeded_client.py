@@ -17,7 +17,7 @@ from tests.support.shop import OPERATOR, PHONE, Shop, shop_document
 from ussd_server.api.document_examples import request_example
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
-from ussd_server.services.clients.key_messages import SCOPES, CreateApiKey
+from ussd_server.services.clients.keys.messages import SCOPES, CreateApiKey
 from ussd_server.services.clients.messages import CreateUser, LogIn
 from ussd_server.services.incoming.messages import PutPaymentCode, SetPrefix
 from ussd_server.services.sms.outbox import queue_sms

@@ -22,7 +22,7 @@ from tests.support.shop import Shop, shop_document
 from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import release_connection
 from ussd_server.menus.checks.check import check
-from ussd_server.services.clients.key_messages import CreateApiKey
+from ussd_server.services.clients.keys.messages import CreateApiKey
 
 CALLERS = 24
 OTHER_CODE = "*384*124#"

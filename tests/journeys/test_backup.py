@@ -18,7 +18,7 @@ from tests.support.commands import run_command
 from tests.support.money import a_client, deposit, request, work
 from tests.support.real_service.service import environment
 from ussd_server.bootstrap import Services
-from ussd_server.services.clients.key_messages import CreateApiKey
+from ussd_server.services.clients.keys.messages import CreateApiKey
 
 TABLES = ("transactions", "transaction_events", "ledger_transfers", "ledger_accounts", "events", "api_keys")
 

@@ -16,8 +16,7 @@ import pytest
 
 from tests.outbound.certificates import Authority
 from tests.support.mail_server import MailServer
-from ussd_server.outbound.mail_trouble import MailTrouble
-from ussd_server.outbound.smtp import SmtpResult, SmtpServer, read_smtp_url, sent_address
+from ussd_server.outbound.smtp import MailTrouble, SmtpResult, SmtpServer, read_smtp_url, sent_address
 
 # The server's library warns of it; these tests want it.
 pytestmark = pytest.mark.filterwarnings("ignore:Requiring AUTH while not requiring TLS")

@@ -10,7 +10,7 @@ from werkzeug.test import TestResponse
 
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
-from ussd_server.services.clients.key_messages import ApiKeyView, CreateApiKey
+from ussd_server.services.clients.keys.messages import ApiKeyView, CreateApiKey
 from ussd_server.services.clients.messages import CreateClient, CreateUser, LogIn
 
 PASSWORD = "correct horse battery"

@@ -12,7 +12,7 @@ from ussd_server.bootstrap import Services
 from ussd_server.context import APPROVE, Caller, CallerKind, RequestContext, operator_context
 from ussd_server.models.clients import User
 from ussd_server.models.keys import ApiKey
-from ussd_server.services.clients.key_messages import HIDDEN_SECRET, SCOPES, CreateApiKey, RotateApiKey, UpdateApiKey
+from ussd_server.services.clients.keys.messages import HIDDEN_SECRET, SCOPES, CreateApiKey, RotateApiKey, UpdateApiKey
 from ussd_server.services.clients.messages import ChangeRole, InvitePerson, LogIn, PasswordLink
 from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout
 from ussd_server.status import Code, ServiceError

@@ -11,7 +11,7 @@ from werkzeug.test import TestResponse
 from tests.support.money import deposit
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
-from ussd_server.services.clients.key_messages import CreateApiKey
+from ussd_server.services.clients.keys.messages import CreateApiKey
 from ussd_server.services.clients.messages import CreateClient
 
 _numbers = itertools.count(1)

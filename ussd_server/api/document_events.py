@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ussd_server.services.clients.key_messages import DeletedApiKeyView, ExpiringApiKeyView, RefusedAddressView
+from ussd_server.services.clients.keys.messages import DeletedApiKeyView, ExpiringApiKeyView, RefusedAddressView
 from ussd_server.services.payouts.messages import PayoutView
 from ussd_server.services.sessions.messages import SessionView
 from ussd_server.services.transactions.messages import TransactionView

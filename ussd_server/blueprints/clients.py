@@ -24,7 +24,7 @@ from ussd_server.api.endpoints import (
 from ussd_server.api.requests import services
 from ussd_server.context import RequestContext
 from ussd_server.services.audit.messages import AuditEventView, ListAuditEvents
-from ussd_server.services.clients.key_messages import (
+from ussd_server.services.clients.keys.messages import (
     ApiKeyRecord,
     ApiKeyView,
     BulkDeletion,

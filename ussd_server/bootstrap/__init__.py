@@ -17,9 +17,9 @@ from ussd_server.services.bank.settlements import BankSettlementService
 from ussd_server.services.clients.api_keys import ApiKeyService
 from ussd_server.services.clients.auth import AuthService
 from ussd_server.services.clients.clients import ClientService
-from ussd_server.services.clients.key_reader import ApiKeyReader, KeyExplanationService
-from ussd_server.services.clients.keys.addresses import KeyAddressNotices
-from ussd_server.services.clients.keys.expiry import KeyExpiryNotices
+from ussd_server.services.clients.keys.imports import ApiKeyImports
+from ussd_server.services.clients.keys.notices import KeyAddressNotices, KeyExpiryNotices
+from ussd_server.services.clients.keys.reader import ApiKeyReader, KeyExplanationService
 from ussd_server.services.clients.keys.records import ApiKeyRecordService
 from ussd_server.services.clients.logins import LoginService
 from ussd_server.services.clients.moves import ClientMoves
@@ -107,6 +107,7 @@ class Services:
         self.auth = AuthService(runtime)
         self.clients = ClientService(runtime)
         self.api_keys = ApiKeyService(runtime)
+        self.api_key_imports = ApiKeyImports(runtime)
         self.request_log = RequestLogService(runtime)
         self.key_reader = ApiKeyReader(runtime, self.request_log)
         self.key_records = ApiKeyRecordService(runtime, self.key_reader, self.request_log)

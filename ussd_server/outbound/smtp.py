@@ -11,11 +11,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from email.message import EmailMessage
 from email.utils import getaddresses, parseaddr
+from enum import StrEnum
 from ipaddress import ip_address
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
-
-from ussd_server.outbound.mail_trouble import MailTrouble
 
 _PORTS = {"smtp": 587, "smtps": 465}
 _CONNECT_SECONDS = 10.0
@@ -26,6 +25,23 @@ _NOT_IN_AN_ADDRESS = frozenset('<>()[]\\,;:" ')
 _ENCODED_WORD = "=?"
 _ASCII_DOMAIN = re.compile(r"[a-z0-9-]+(?:\.[a-z0-9-]+)*", re.IGNORECASE | re.ASCII)
 _LONGEST_ADDRESS = 254
+
+
+class MailTrouble(StrEnum):
+    """Why an attempt failed; the values are stored."""
+
+    UNREACHABLE = "unreachable"
+    TIMEOUT = "timeout"
+    TLS = "tls"
+    LOGIN = "login"
+    SENDER = "sender"
+    RECIPIENT = "recipient"
+    REFUSED = "refused"
+    LATER = "later"
+    INTERNATIONAL = "international"
+    MALFORMED = "malformed"
+    ENDED = "ended"
+    LATE = "late"
 
 
 @dataclass(frozen=True, slots=True)

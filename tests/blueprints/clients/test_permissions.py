@@ -15,7 +15,7 @@ from tests.documents.permissions import PAGE, ROLES, api_paths, console_pages, r
 from tests.support.example_client import ExampleClient
 from ussd_server.context import APPROVE
 from ussd_server.services.clients.auth import PAGE_PERMISSIONS, PERMISSIONS
-from ussd_server.services.clients.key_messages import SCOPES
+from ussd_server.services.clients.keys.messages import SCOPES
 
 Headers = dict[str, str]
 REFUSED = (401, 403)

@@ -17,7 +17,7 @@ from ussd_server.api.logged_bodies import loggable_body
 from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE, release_connection
 from ussd_server.models.keys import ApiRequest, KeyUsage
-from ussd_server.services.clients.key_messages import ApiKeyView
+from ussd_server.services.clients.keys.messages import ApiKeyView
 from ussd_server.services.request_log import recorder
 from ussd_server.values import kampala_day
 

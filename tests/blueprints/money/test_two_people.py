@@ -15,7 +15,7 @@ from tests.support.example_client import PASSWORD, ExampleClient
 from tests.support.money import deposit
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
-from ussd_server.services.clients.key_messages import CreateApiKey
+from ussd_server.services.clients.keys.messages import CreateApiKey
 from ussd_server.services.clients.messages import CreateUser
 
 BODY = {"reference": "P1", "items": [{"phone_number": "+256770000000", "amount": 500, "reference": "a"}]}

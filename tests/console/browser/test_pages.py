@@ -15,7 +15,7 @@ from tests.support.example_client import OPERATOR
 from ussd_server.context import operator_context
 from ussd_server.models.clients import Login
 from ussd_server.providers.messages import Outcome, ProviderAnswer
-from ussd_server.services.clients.key_messages import CreateApiKey
+from ussd_server.services.clients.keys.messages import CreateApiKey
 from ussd_server.services.mail import outbox
 from ussd_server.services.sessions.messages import BeginSession
 from ussd_server.services.transactions.messages import (

@@ -15,7 +15,7 @@ from tests.support.example_client import ExampleClient
 from ussd_server.bootstrap import Services
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.keys import ApiKey
-from ussd_server.services.clients.key_messages import CreateApiKey
+from ussd_server.services.clients.keys.messages import CreateApiKey
 
 
 def test_an_owner_creates_reveals_rotates_and_deletes_a_key(visit: Visit, services: Services) -> None:

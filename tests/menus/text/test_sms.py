@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ussd_server.menus.text.sms import sms_parts
+from ussd_server.menus.text.gsm7 import sms_parts
 
 
 @pytest.mark.parametrize(

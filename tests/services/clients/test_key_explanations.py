@@ -16,7 +16,7 @@ from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.logs import GatheredLines
 from ussd_server.security.credentials import new_apikey
-from ussd_server.services.clients.key_messages import CreateApiKey, KeyExplanation
+from ussd_server.services.clients.keys.messages import CreateApiKey, KeyExplanation
 
 
 def explained(services: Services, key: str) -> KeyExplanation:

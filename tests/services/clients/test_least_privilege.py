@@ -14,9 +14,9 @@ from tests.support.example_client import OPERATOR
 from tests.support.intruder import OWNER, Intruder
 from ussd_server.bootstrap import Services
 from ussd_server.context import APPROVE
-from ussd_server.services.clients import api_keys, key_reader, team
+from ussd_server.services.clients import api_keys, team
 from ussd_server.services.clients.auth import GIVES_SCOPES, PAGE_PERMISSIONS
-from ussd_server.services.clients.keys import records
+from ussd_server.services.clients.keys import reader, records
 
 STEPS = 60
 SEEDS = 8
@@ -61,7 +61,7 @@ PAYS_ALONE = {"pays alone"}
         (api_keys, "require_within_role", lambda *_: None, "developer", {APPROVE}),
         (records, "_require_less_power", lambda *_: None, "developer", {APPROVE}),
         (api_keys, "approves", lambda _: False, "developer", {APPROVE}),
-        (key_reader, "approves", lambda _: False, "developer", {APPROVE}),
+        (reader, "approves", lambda _: False, "developer", {APPROVE}),
         (team, "_require_owner", lambda _: None, "admin", {OWNER}),
         (team, "people_behind", lambda client_id, ids: frozenset(), "admin", PAYS_ALONE),
         (api_keys, "people_behind", lambda client_id, ids: frozenset(), "admin", PAYS_ALONE),

@@ -24,7 +24,7 @@ from ussd_server.database.unit_of_work import close_connections
 from ussd_server.gateways.messages import GatewayRequest
 from ussd_server.models.clients import AuditEvent
 from ussd_server.services.accounts.messages import FeeTerms, GetStatement
-from ussd_server.services.clients.key_messages import CreateApiKey
+from ussd_server.services.clients.keys.messages import CreateApiKey
 from ussd_server.services.clients.messages import CreateUser
 from ussd_server.services.clients.moved_rows import TABLES
 from ussd_server.services.clients.moves import moved_client

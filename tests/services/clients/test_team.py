@@ -12,7 +12,7 @@ from tests.support.example_client import OPERATOR, PASSWORD, ExampleClient
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.models.clients import AuditEvent
-from ussd_server.services.clients.key_messages import CreateApiKey
+from ussd_server.services.clients.keys.messages import CreateApiKey
 from ussd_server.services.clients.messages import ChangeRole, InvitePerson, ListPeople, LogIn
 from ussd_server.status import Code, ServiceError
 

@@ -24,7 +24,7 @@ from ussd_server.models.providers import ProviderFloat
 from ussd_server.models.webhooks import Webhook
 from ussd_server.services.bank.messages import StateBankAccount
 from ussd_server.services.clients.auth import PAGE_PERMISSIONS
-from ussd_server.services.clients.key_messages import CreateApiKey, UpdateApiKey
+from ussd_server.services.clients.keys.messages import CreateApiKey, UpdateApiKey
 from ussd_server.services.mail import outbox
 from ussd_server.services.mail.messages import CHOICES, OF_OPERATORS, ROLES, MailKind
 from ussd_server.services.mail.outbox import notify_people

@@ -18,7 +18,7 @@ from ussd_server.models.ussd import Channel
 from ussd_server.models.webhooks import Webhook
 from ussd_server.security.credentials import DecryptionError, Vault
 from ussd_server.security.key_ring import Keyring
-from ussd_server.services.clients.key_messages import ApiKeyView, RotateApiKey
+from ussd_server.services.clients.keys.messages import ApiKeyView, RotateApiKey
 from ussd_server.services.ussd.messages import CreateChannel
 from ussd_server.services.webhooks.messages import CreateWebhook, RotateWebhook
 from ussd_server.status import ServiceError

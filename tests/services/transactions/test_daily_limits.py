@@ -19,7 +19,7 @@ from ussd_server.context import RequestContext, operator_context
 from ussd_server.models.keys import KeySpending
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts.messages import FeeTerms
-from ussd_server.services.clients.key_messages import ApiKeyView, CreateApiKey, UpdateApiKey
+from ussd_server.services.clients.keys.messages import ApiKeyView, CreateApiKey, UpdateApiKey
 from ussd_server.services.clients.messages import CreateClient
 from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout
 from ussd_server.services.transactions.messages import CreateRefund, TransactionType

@@ -17,7 +17,7 @@ from ussd_server.cli.money.shillings import Shillings
 from ussd_server.cli.names import Moment, client_named, client_option, nearest
 from ussd_server.context import RequestContext, operator_context
 from ussd_server.database.schema import migrate
-from ussd_server.services.clients.key_messages import (
+from ussd_server.services.clients.keys.messages import (
     ACTIONS,
     RESOURCES,
     SCOPES,
@@ -25,8 +25,8 @@ from ussd_server.services.clients.key_messages import (
     CreateApiKey,
     ImportApiKey,
     UpdateApiKey,
-    joined_scopes,
 )
+from ussd_server.services.clients.keys.values import joined_scopes
 from ussd_server.services.request_log.messages import GetKeyUsage, ListRequests
 from ussd_server.services.search.messages import Search
 from ussd_server.settings import read_settings
@@ -237,7 +237,7 @@ def _plant(services: Services, row: Row) -> SeededRow:
         scopes=None if scopes is None else tuple(scopes),
         expires_at=_moment(text_of(row, "expires_at")),
     )
-    key = services.api_keys.import_key(request, operator_context())
+    key = services.api_key_imports.import_key(request, operator_context())
     return SeededRow(key.outcome, {"client": client.name, "apikey": key.apikey, "id": key.api_key_id})
 
 

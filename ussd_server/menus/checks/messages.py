@@ -8,8 +8,7 @@ from ussd_server.menus.document.bounds import WorkBudget
 from ussd_server.menus.document.document import Document
 from ussd_server.menus.document.findings import Finding, error
 from ussd_server.menus.document.nodes import SmsNode
-from ussd_server.menus.text.gsm7 import transliterate
-from ussd_server.menus.text.sms import sms_parts
+from ussd_server.menus.text.gsm7 import sms_parts, transliterate
 
 MOST_PARTS = 3
 _CHARACTERS_A_UNIT = 20

@@ -1,4 +1,4 @@
-"""The GSM 7-bit alphabet: the length of a text on the wire, and how other characters are written in it."""
+"""The GSM 7-bit alphabet (3GPP TS 23.038), and in how many parts a message (SMS) is sent."""
 
 from __future__ import annotations
 
@@ -42,6 +42,9 @@ _TRANSLITERATED = str.maketrans(
 _BREAKS = str.maketrans(dict.fromkeys("\n\r\t\v\f\u0085\u2028\u2029", " "))
 # An extension character takes two septets; the width proof counts one septet for each character of a value.
 _PLAIN = str.maketrans({"[": "(", "]": ")", "{": "(", "}": ")", "\\": "/", "|": "/", "~": "-", "^": "'", "€": "E"})
+# 140 octets hold 160 septets or 70 UCS-2 characters; a part of several has a header of 6 octets (3GPP TS 23.040).
+_ALONE = {"gsm7": 160, "ucs2": 70}
+_OF_SEVERAL = {"gsm7": 153, "ucs2": 67}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,3 +95,21 @@ def plain(text: str) -> str:
 def _base_letter(character: str) -> str:
     base = unicodedata.normalize("NFKD", character)[0]
     return base if base in BASIC and base not in "\n\r" else "?"
+
+
+def sms_parts(text: str) -> int:
+    """Return the number of parts in which `text` is sent; each is paid for like a message.
+
+    A character that takes two units is never divided between parts.
+    """
+    size = measure(text)
+    if size.units <= _ALONE[size.encoding]:
+        return 1
+    parts, filled = 1, 0
+    for character in text:
+        is_double = character not in BASIC if size.encoding == "gsm7" else ord(character) > 0xFFFF
+        units = 2 if is_double else 1
+        if filled + units > _OF_SEVERAL[size.encoding]:
+            parts, filled = parts + 1, 0
+        filled += units
+    return parts

@@ -13,7 +13,7 @@ from ussd_server.context import CallerKind, RequestContext
 from ussd_server.database.compiled_queries import CompiledQuery, param
 from ussd_server.database.unit_of_work import run_query
 from ussd_server.models.clients import AuditEvent, Client, User
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Service
 from ussd_server.services.audit.messages import AuditEventView, ListAuditEvents, ListOperatorActions
 from ussd_server.services.audit.objects import names_of_keys, names_of_objects
 from ussd_server.services.pages import of_period, page_of
@@ -76,11 +76,8 @@ def write_audit_event(
     )
 
 
-class AuditService:
+class AuditService(Service):
     """Shows a client's audit trail."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._tokens = runtime.tokens
 
     def list(self, request: ListAuditEvents, context: RequestContext) -> Page[AuditEventView]:
         """One page, newest first. INVALID_REQUEST for a cursor that is not of this list."""

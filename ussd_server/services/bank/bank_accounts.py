@@ -11,7 +11,7 @@ from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.clients import Client, User
 from ussd_server.models.ledger import BankAccount
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Service
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.bank.messages import (
     BankAccountView,
@@ -28,11 +28,8 @@ _LONGEST_PART = 100
 _MOST_CENTS = 10**15
 
 
-class BankAccountService:
+class BankAccountService(Service):
     """Keeps one bank account for each client. A change stops settlements until an operator has confirmed it."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._clock = runtime.clock
 
     def show(self, context: RequestContext) -> BankAccountView:
         """The bank account of the caller's client."""
@@ -43,6 +40,12 @@ class BankAccountService:
         """The bank accounts of all clients, by the clients' names, for operators."""
         context.require_operator()
         return _views()
+
+    def count_waiting(self, context: RequestContext) -> int:
+        """How many bank accounts wait for an operator's confirmation."""
+        context.require_operator()
+        waits = BankAccount.bank.is_null(False) & BankAccount.confirmed_at.is_null()
+        return int(BankAccount.select().where(waits).count())
 
     def state(self, request: StateBankAccount, context: RequestContext) -> BankAccountView:
         """State where the client's money is paid. For owners; all owners get a mail. INVALID_REQUEST for a bad part."""

@@ -6,17 +6,15 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from peewee import IntegrityError
-
 from ussd_server.context import APPROVE, RequestContext
 from ussd_server.database.columns import written_moment
 from ussd_server.database.compiled_queries import CompiledQuery, param
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.keys import ApiKey, DeletedApiKey
-from ussd_server.runtime import Runtime
-from ussd_server.security.credentials import may_be_apikey, may_be_apisecret, new_apikey, new_apisecret
+from ussd_server.runtime import Runtime, Service
+from ussd_server.security.credentials import new_apikey, new_apisecret
 from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.clients.key_messages import (
+from ussd_server.services.clients.keys.messages import (
     HIDDEN_SECRET,
     ApiKeyView,
     BulkDeletion,
@@ -24,30 +22,26 @@ from ussd_server.services.clients.key_messages import (
     DeleteApiKeys,
     DeletedApiKeyView,
     FailedDeletion,
-    ImportApiKey,
-    ImportedApiKey,
     RotateApiKey,
     RotatedApiKeyView,
     approves,
-    joined_scopes,
 )
+from ussd_server.services.clients.keys.reader import add_reader, unread_keys
 from ussd_server.services.clients.keys.values import (
     MAY_NOT,
     NOT_FOUND,
     columns_of,
+    insert_key,
     lock_client,
     require_well_formed,
     require_within_role,
 )
-from ussd_server.services.clients.secret_readers import add_reader, unread_keys
 from ussd_server.services.people import people_behind
 from ussd_server.services.sessions.endings import invalidate_sessions
 from ussd_server.services.webhooks.events import write_event
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import is_id, iso_milliseconds, new_id
+from ussd_server.values import is_id, iso_milliseconds
 from ussd_server.wire import DeletionResult, writer
-
-MOST_KEYS_OF_A_CLIENT = 50
 
 _MAY_NOT_DELETE = "Insufficient permissions to delete this API key"
 
@@ -70,14 +64,11 @@ _OF_CLIENT = CompiledQuery(
 )
 
 
-class ApiKeyService:
+class ApiKeyService(Service):
     """Keeps the keys of clients. Each change of a client's keys locks the client's row first."""
 
     def __init__(self, runtime: Runtime) -> None:
-        self._vault = runtime.vault
-        self._key_cache = runtime.key_cache
-        self._limiter = runtime.limiter
-        self._clock = runtime.clock
+        super().__init__(runtime)
         self._cell = runtime.settings.cell
 
     def list(self, context: RequestContext) -> tuple[ApiKeyView, ...]:
@@ -106,7 +97,8 @@ class ApiKeyService:
         with unit_of_work():
             lock_client(context.client_id)
             require_within_role(columns["scopes"], context)
-            row = self._insert(
+            row = insert_key(
+                self._vault,
                 context.client_id,
                 new_apikey(self._cell),
                 new_apisecret(),
@@ -181,77 +173,6 @@ class ApiKeyService:
             write_audit_event(action, context, now, client_id=row.client_id, object_id=row.id)
         return self._view(row)
 
-    def import_key(self, request: ImportApiKey, context: RequestContext) -> ImportedApiKey:
-        """Import a key with its secret. Importing it again with the same secret updates scopes and expiry only.
-
-        INVALID_REQUEST for a malformed key, secret or scope, for a key that was deleted, that belongs to another client
-        or has another secret here, and for a client with 50 keys. NOT_FOUND for an unknown client.
-        """
-        context.require_operator()
-        if not may_be_apikey(request.apikey):
-            raise ServiceError(
-                Code.INVALID_REQUEST, "apikey: Must be 8 to 64 letters and digits; one made here has a checksum."
-            )
-        if not may_be_apisecret(request.apisecret):
-            raise ServiceError(
-                Code.INVALID_REQUEST, "apisecret: Must be 16 to 128 printable ASCII characters without spaces."
-            )
-        scopes = _imported_scopes(request.scopes)
-        now = self._clock.now()
-        if present := ApiKey.get_or_none(ApiKey.apikey == request.apikey):
-            return self._reimport(present, request, scopes, context, now)
-        try:
-            with unit_of_work():
-                lock_client(request.client_id)
-                row = self._insert(
-                    request.client_id,
-                    request.apikey,
-                    request.apisecret,
-                    now,
-                    people=frozenset(),
-                    scopes=scopes,
-                    expires_at=request.expires_at,
-                )
-                # Checked after the insert, because the insert waits for a deletion of the same key that is in progress.
-                if DeletedApiKey.select().where(DeletedApiKey.apikey == request.apikey).exists():
-                    raise ServiceError(Code.INVALID_REQUEST, "apikey: Was deleted and can never be used again.")
-                write_audit_event("api_key.imported", context, now, client_id=row.client_id, object_id=row.id)
-        except IntegrityError:
-            raise ServiceError(Code.INVALID_REQUEST, "apikey: Another import of it is under way.") from None
-        return ImportedApiKey(row.id, row.apikey, "created")
-
-    def _insert(self, client_id: str, apikey: str, secret: str, now: datetime, **columns: Any) -> ApiKey:
-        """Insert a key. Call with the client's row locked, so that racing calls make no more than the most."""
-        if ApiKey.select().where(ApiKey.client_id == client_id).count() >= MOST_KEYS_OF_A_CLIENT:
-            raise ServiceError(Code.INVALID_REQUEST, "API Key limit reached")
-        key_id = new_id(now)
-        return ApiKey.create(
-            id=key_id,
-            client_id=client_id,
-            apikey=apikey,
-            **self._vault.keep(secret, None, client_id, key_id),
-            is_active=True,
-            created_at=now,
-            updated_at=now,
-            **columns,
-        )
-
-    def _reimport(
-        self, row: ApiKey, request: ImportApiKey, scopes: str | None, context: RequestContext, now: datetime
-    ) -> ImportedApiKey:
-        if row.client_id != request.client_id:
-            raise ServiceError(Code.INVALID_REQUEST, "apikey: Belongs to another client.")
-        if not self._vault.matches(request.apisecret, row.id, row.secret_digest, row.digest_key_id):
-            raise ServiceError(Code.INVALID_REQUEST, "apisecret: Is not the one this key has; rotate the key instead.")
-        if (row.scopes, row.expires_at) == (scopes, request.expires_at):
-            return ImportedApiKey(row.id, row.apikey, "unchanged")
-        with self._key_cache.invalidate(row.client_id):
-            ApiKey.update(scopes=scopes, expires_at=request.expires_at, updated_at=now).where(
-                ApiKey.id == row.id
-            ).execute()
-            write_audit_event("api_key.updated", context, now, client_id=row.client_id, object_id=row.id)
-        return ImportedApiKey(row.id, row.apikey, "updated")
-
     def _delete(self, key_ids: Sequence[str], all_or_none: bool, context: RequestContext) -> BulkDeletion:
         require_well_formed(key_ids)
         now = self._clock.now()
@@ -320,12 +241,3 @@ def _people(context: RequestContext) -> frozenset[str]:
     """The people behind a key that this caller makes or rotates; none behind the operator's."""
     user_id = context.caller.user_id
     return frozenset() if user_id is None else people_behind(context.client_id, [user_id])
-
-
-def _imported_scopes(scopes: tuple[str, ...] | None) -> str | None:
-    try:
-        return None if scopes is None else joined_scopes(scopes)
-    except ValueError as fault:
-        named = f": {fault}" if fault.args else ""
-        sentence = f"scopes: Must be resource:action, as the API document lists them{named}"
-        raise ServiceError(Code.INVALID_REQUEST, sentence) from None

@@ -16,7 +16,7 @@ from ussd_server.models.clients import Client, Login, User, UserFactor
 from ussd_server.runtime import Runtime
 from ussd_server.security.credentials import may_be_apikey
 from ussd_server.services.clients.key_cache import CachedKey, FoundKey
-from ussd_server.services.clients.key_messages import SCOPES
+from ussd_server.services.clients.keys.messages import SCOPES
 from ussd_server.status import Code, ServiceError
 
 _LONGEST_HEADER = 256

@@ -11,7 +11,7 @@ from peewee import IntegrityError
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import dialect, unit_of_work
 from ussd_server.models.clients import AuditEvent, Client, User
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Service
 from ussd_server.security import passwords
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.auth import PERMISSIONS
@@ -43,13 +43,8 @@ _AUDIT_PRECISION = timedelta(milliseconds=2)
 _EMAIL = re.compile(r"[^@\s]+@[^@\s]+")
 
 
-class ClientService:
+class ClientService(Service):
     """Makes, disables and enables clients and their people. Disabling has its effect at once."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._tokens = runtime.tokens
-        self._key_cache = runtime.key_cache
-        self._clock = runtime.clock
 
     def service_identifier(self, context: RequestContext) -> ServiceIdentifier:
         """The signed text that names the calling client."""

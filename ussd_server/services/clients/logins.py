@@ -10,7 +10,7 @@ from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.limits.networks import network_of
 from ussd_server.models.clients import Client, Login, User, UserFactor, UserRecoveryCode
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Runtime, Service
 from ussd_server.security import passwords
 from ussd_server.security.tokens import ACCESS_SECONDS, REFRESH_SECONDS, AccessClaims, RefreshClaims
 from ussd_server.services.audit.trail import write_audit_event
@@ -24,14 +24,12 @@ from ussd_server.values import new_id
 CONSOLE_SECONDS = 12 * 3600
 
 
-class LoginService:
+class LoginService(Service):
     """Begins logins, continues them with single-use refresh tokens, and ends them."""
 
     def __init__(self, runtime: Runtime) -> None:
-        self._tokens = runtime.tokens
+        super().__init__(runtime)
         self._factors = FactorStore(UserFactor, UserRecoveryCode, runtime.vault)
-        self._limiter = runtime.limiter
-        self._clock = runtime.clock
 
     def begin(self, request: LogIn, context: RequestContext) -> LoginView:
         """Sign a person in.

@@ -17,7 +17,7 @@ from ussd_server.database.unit_of_work import dialect, run_query, unit_of_work
 from ussd_server.models.clients import Client
 from ussd_server.models.incoming import PaymentCodePrefix
 from ussd_server.models.keys import ApiKey
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Service
 from ussd_server.security.credentials import DecryptionError
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.moved_rows import (
@@ -60,12 +60,8 @@ class MovedClient:
     paid_cents: Annotated[Cents, "The sum of its succeeded transactions, in shillings."]
 
 
-class ClientMoves:
+class ClientMoves(Service):
     """Writes a client into a file, and takes one from a file. Both installations need the same master keys."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._keyring, self._vault = runtime.keyring, runtime.vault
-        self._clock = runtime.clock
 
     def export(self, client_id: str, context: RequestContext) -> Iterator[bytes]:
         """Mark a disabled client as moved, and give the lines of its file, made while they are written.

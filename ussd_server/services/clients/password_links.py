@@ -10,7 +10,7 @@ from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.limits.networks import network_of
 from ussd_server.models.clients import User
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Service
 from ussd_server.security.tokens import PasswordLinkClaims, Tokens
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.clients import checked_email, hash_checked_password
@@ -22,16 +22,12 @@ from ussd_server.status import Code, ServiceError
 LINK_LIFE = timedelta(days=3)
 
 
-class PasswordLinkService:
+class PasswordLinkService(Service):
     """Opens password links, and makes those that are mailed (`services/mail/sending.py`).
 
     The people who could have opened a link count as one with the person whose password it sets: those to whom it was
     shown, and none where it was mailed.
     """
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._tokens = runtime.tokens
-        self._clock = runtime.clock
 
     def email_of(self, token: str) -> str:
         """The e-mail address of the person whose link this is. NOT_FOUND for a link that is used, old or forged."""
@@ -108,12 +104,8 @@ def digest_of(row: User, seen_by: Collection[str] | None) -> str:
 FORGOTTEN_LINK_LIFE = timedelta(hours=1)
 
 
-class ForgottenPasswordService:
+class ForgottenPasswordService(Service):
     """Takes requests for a new password, from the public."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._limiter = runtime.limiter
-        self._clock = runtime.clock
 
     def request(self, email: str, context: RequestContext) -> None:
         """Have a link mailed, if the address belongs to a person who may sign in.

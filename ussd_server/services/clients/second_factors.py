@@ -6,7 +6,7 @@ from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.limits.networks import network_of
 from ussd_server.models.clients import Client, Login, User, UserFactor, UserRecoveryCode
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Runtime, Service
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.logins import end_logins_of_user
 from ussd_server.services.clients.messages import NewFactor, OwnFactor
@@ -21,13 +21,12 @@ _NONE_YET = "Add a second factor first."
 _REQUIRED = "Your client requires a second factor of every person. Add another one in its place instead."
 
 
-class SecondFactorService:
+class SecondFactorService(Service):
     """Keeps the second factors of people."""
 
     def __init__(self, runtime: Runtime) -> None:
+        super().__init__(runtime)
         self._factors = FactorStore(UserFactor, UserRecoveryCode, runtime.vault)
-        self._limiter = runtime.limiter
-        self._clock = runtime.clock
 
     def show(self, context: RequestContext) -> OwnFactor:
         """The second factor of the person who calls."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.incoming import IncomingPayment, PaymentCode, waits_for_operators
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Runtime, Service
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.incoming.booking import IncomingBook, Misfit, collection_of, find_code, takes_amount
 from ussd_server.services.incoming.codes import canonical
@@ -33,19 +33,19 @@ from ussd_server.values import is_id, new_id
 from ussd_server.wire import Page, view_of_row
 
 _MOST_SUGGESTED = 3
+_MOST_COUNTED = 10_000
 _LETTERS = string.ascii_uppercase + string.digits
 _LONGEST_CODE = 20
 _LONGEST_RECEIPT = 48
 
 
-class HeldPaymentService:
+class HeldPaymentService(Service):
     """Lists held payments and ends them, for operators only."""
 
     def __init__(self, runtime: Runtime, book: IncomingBook, differences: DifferenceService) -> None:
+        super().__init__(runtime)
         self._book = book
         self._differences = differences
-        self._clock = runtime.clock
-        self._tokens = runtime.tokens
 
     def list(self, request: ListIncoming, context: RequestContext) -> Page[IncomingView]:
         """A page of held payments, newest first. INVALID_REQUEST for a cursor of another list.
@@ -57,10 +57,21 @@ class HeldPaymentService:
         found, cursor = page_of(rows, IncomingPayment, request.cursor, request.limit, self._tokens, may_lag=False)
         return Page(tuple(map(_view, found)), cursor)
 
+    def count(self, context: RequestContext) -> int:
+        """How many payments are held, 10,000 at most."""
+        context.require_operator()
+        return int(IncomingPayment.select().where(waits_for_operators()).limit(_MOST_COUNTED).count())
+
     def show(self, incoming_id: str, context: RequestContext) -> IncomingView:
         """One incoming payment. NOT_FOUND."""
         context.require_operator()
         return _view(_found(incoming_id, locked=False))
+
+    def find(self, provider: str, receipt: str, context: RequestContext) -> IncomingView | None:
+        """The incoming payment with a receipt of a provider, or None."""
+        context.require_operator()
+        row = IncomingPayment.get_or_none(provider=provider, provider_transaction_id=receipt)
+        return _view(row) if row else None
 
     def assign(self, request: AssignIncoming, context: RequestContext) -> IncomingView:
         """Book a held payment under a payment code, whatever amount and time the code says; the audit trail shows it.

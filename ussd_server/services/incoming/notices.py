@@ -10,7 +10,7 @@ from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.clients import Client
 from ussd_server.models.incoming import IncomingPayment
 from ussd_server.outbound.signature import is_signed
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Runtime, Service
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.incoming.booking import (
     IncomingBook,
@@ -35,14 +35,12 @@ from ussd_server.status import Code, ServiceError
 from ussd_server.values import kampala_day, new_id, written_amount
 
 
-class NoticeService:
+class NoticeService(Service):
     """Answers checks, and books what providers report: each receipt once, whatever is repeated."""
 
     def __init__(self, runtime: Runtime, book: IncomingBook) -> None:
+        super().__init__(runtime)
         self._book = book
-        self._clock = runtime.clock
-        self._providers = runtime.providers
-        self._tokens = runtime.tokens
 
     def paths(self, context: RequestContext) -> list[IncomingPaths]:
         """The path and the signing secret of every provider that is switched on, for the operator to register there."""

@@ -11,8 +11,8 @@ from ussd_server.languages import languages
 from ussd_server.models.clients import User
 from ussd_server.models.mail import Mail, UnwantedMail
 from ussd_server.models.operators import Operator
-from ussd_server.outbound.mail_trouble import MailTrouble
-from ussd_server.runtime import Runtime
+from ussd_server.outbound.smtp import MailTrouble
+from ussd_server.runtime import Service
 from ussd_server.services.mail.messages import (
     CHOICES,
     LINKS,
@@ -31,11 +31,8 @@ from ussd_server.status import Code, ServiceError
 from ussd_server.wire import Page, view_of_row
 
 
-class MailService:
+class MailService(Service):
     """Shows mails to operators and clients, and stores what people chose: kinds and language."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._tokens = runtime.tokens
 
     @property
     def is_on(self) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from ussd_server.outbound.mail_trouble import MailTrouble
+from ussd_server.outbound.smtp import MailTrouble
 
 _MANAGERS = ("owner", "admin")
 _BUILDERS = (*_MANAGERS, "developer")

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.webhooks import Webhook
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Service
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import is_mail_on, notify_people, was_queued
 from ussd_server.services.mail.texts import written_moment
@@ -18,11 +18,8 @@ _FAILING_FOR = timedelta(hours=1)
 _FAILING_AT_MOST = timedelta(days=1)
 
 
-class MailReminders:
+class MailReminders(Service):
     """Writes reminders. Each is written once, by the first worker that finds it due."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._clock = runtime.clock
 
     def write(self) -> None:
         """Write what is due now."""

@@ -18,10 +18,9 @@ from ussd_server.logs import Logger, now_about
 from ussd_server.models.clients import User
 from ussd_server.models.mail import Mail
 from ussd_server.models.operators import Operator
-from ussd_server.outbound.mail_trouble import MailTrouble
-from ussd_server.outbound.smtp import SmtpResult, SmtpServer, read_sender, read_smtp_url, sent_address
+from ussd_server.outbound.smtp import MailTrouble, SmtpResult, SmtpServer, read_sender, read_smtp_url, sent_address
 from ussd_server.outbound.transport import authorities
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Runtime, Service
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.leases import end_lease, is_due, next_attempt, still_leased
 from ussd_server.services.mail.messages import LINKS, TROUBLES, MailKind, MailStatus
@@ -49,18 +48,16 @@ class PasswordLinks(Protocol):
         """A person and the secret part of a link that this person asked for; None when there is no such person."""
 
 
-class MailSender:
+class MailSender(Service):
     """Sends mails that are due. Any number of processes may share the work."""
 
     def __init__(self, runtime: Runtime, links: PasswordLinks) -> None:
         """Without a mail server nothing is claimed."""
+        super().__init__(runtime)
         self._server = smtp_server(runtime.settings)
         self._sender = runtime.settings.mail_from or ""
         self._public_url = runtime.settings.public_url or ""
         self._links = links
-        self._clock = runtime.clock
-        self._at_kill_point = runtime.at_kill_point
-        self._leases = runtime.leases
 
     def claim(self, limit: int) -> list[str]:
         """Lease up to `limit` mails that are due, oldest first, to this caller; give their ids."""

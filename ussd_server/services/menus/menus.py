@@ -21,7 +21,7 @@ from ussd_server.menus.source.yaml_text import Places
 from ussd_server.menus.tools.diagram import draw
 from ussd_server.menus.tools.graph import graph
 from ussd_server.models.ussd import Menu, MenuVersion, ServiceCode
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Runtime, Service
 from ussd_server.security.call_secrets import call_secrets
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.menus.codes import service_code, view_of_code
@@ -47,13 +47,11 @@ MAX_MENUS = 200
 _MENU_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
-class MenuService:
+class MenuService(Service):
     """Reads and writes the menus of clients."""
 
     def __init__(self, runtime: Runtime) -> None:
-        self._guard = runtime.guard
-        self._keyring = runtime.keyring
-        self._clock = runtime.clock
+        super().__init__(runtime)
         self._session_life_seconds = runtime.settings.session_life_seconds
 
     def save_draft(self, request: SaveDraft, context: RequestContext) -> CheckReport:

@@ -21,9 +21,9 @@ from ussd_server.models.sms import Sms
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.models.webhooks import Delivery
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Runtime, Service
 from ussd_server.senders.messages import SmsFailure
-from ussd_server.services.clients.keys.addresses import REFUSED_ELSEWHERE
+from ussd_server.services.clients.keys.notices import REFUSED_ELSEWHERE
 from ussd_server.services.mail.messages import MailStatus
 from ussd_server.services.operations.messages import Measure
 from ussd_server.services.operations.server_gauges import measures_of_check, measures_of_server
@@ -38,13 +38,12 @@ _MOST_PLACES = 200
 _AGES = ((60, "1m"), (600, "10m"), (3600, "1h"), (86_400, "1d"))
 
 
-class Gauges:
+class Gauges(Service):
     """Reads all gauges."""
 
     def __init__(self, runtime: Runtime, floats: FloatService) -> None:
-        self._heartbeat = runtime.heartbeat
+        super().__init__(runtime)
         self._floats = floats
-        self._clock = runtime.clock
 
     def read(self) -> list[Measure]:
         """Return every gauge; while the database is down, those of the database alone."""

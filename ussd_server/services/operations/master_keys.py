@@ -15,18 +15,17 @@ from ussd_server.models.operators import Operator
 from ussd_server.models.payouts import Payout
 from ussd_server.models.ussd import Channel
 from ussd_server.models.webhooks import Webhook
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Runtime, Service
 from ussd_server.services.operations.book_check.history_digests import HistoryDigests
 from ussd_server.services.payouts.digests import PayoutDigests
 from ussd_server.status import Code, ServiceError
 
 
-class MasterKeyService:
+class MasterKeyService(Service):
     """Rotates the keys that encrypt, authenticate and sign, while requests run."""
 
     def __init__(self, runtime: Runtime, history: HistoryDigests) -> None:
-        self._keyring = runtime.keyring
-        self._vault = runtime.vault
+        super().__init__(runtime)
         self._payouts = PayoutDigests(runtime.vault)
         self._history = history
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from ussd_server.context import RequestContext
 from ussd_server.database.schema import missing_migrations
 from ussd_server.database.unit_of_work import dialect
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Runtime, Service
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operations.book_check.check import MarkError, check_ranges
 from ussd_server.services.operations.book_check.examinations import (
@@ -30,17 +30,14 @@ _ROWS_IN_A_RANGE = 2000
 _DOCTOR_SECONDS = 60.0
 
 
-class SystemService:
+class SystemService(Service):
     """Shows the parts, workers, queues and settings; runs the doctor and a check of the books on demand."""
 
     def __init__(self, runtime: Runtime, settings: Mapping[str, str], gauges: Gauges) -> None:
         """`settings` are those that may be shown."""
+        super().__init__(runtime)
         self._settings = settings
-        self._limiter = runtime.limiter
         self._gauges = gauges
-        self._heartbeat = runtime.heartbeat
-        self._vault = runtime.vault
-        self._clock = runtime.clock
 
     def has_worker(self, context: RequestContext) -> bool:
         """Whether a background worker sent its heartbeat within seven seconds."""

@@ -9,7 +9,7 @@ from ussd_server.context import Caller, CallerKind, RequestContext, SignedInPers
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.limits.networks import network_of
 from ussd_server.models.operators import Operator, OperatorLogin, RecoveryCode
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Runtime, Service
 from ussd_server.security import passwords
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.messages import LogOut
@@ -22,14 +22,13 @@ from ussd_server.values import new_id
 LOGIN_SECONDS = 8 * 3600
 
 
-class OperatorLoginService:
+class OperatorLoginService(Service):
     """Begins, checks and ends the logins of operators."""
 
     def __init__(self, runtime: Runtime) -> None:
+        super().__init__(runtime)
         self._networks = [ipaddress.ip_network(network) for network in runtime.settings.operator_addresses]
         self._factors = FactorStore(Operator, RecoveryCode, runtime.vault)
-        self._limiter = runtime.limiter
-        self._clock = runtime.clock
 
     def is_admitted(self, address: str) -> bool:
         """Whether operators may come from this address (`USSD_OPERATOR_ADDRESSES`)."""

@@ -13,7 +13,7 @@ from ussd_server.context import CallerKind, RequestContext
 from ussd_server.database.compiled_queries import lock_row
 from ussd_server.logs import Logger
 from ussd_server.models.payouts import Payout
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Runtime, Service
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.payouts.digests import PayoutDigests
 from ussd_server.services.payouts.drafts import caller_id, caller_people
@@ -35,14 +35,13 @@ log = Logger(__name__)
 _RESERVED_AHEAD = timedelta(days=1)
 
 
-class PayoutApproval:
+class PayoutApproval(Service):
     """Approves drafts."""
 
     def __init__(self, runtime: Runtime, creator: TransactionCreator) -> None:
+        super().__init__(runtime)
         self._reservation = PayoutReservation(runtime, creator)
         self._digests = PayoutDigests(runtime.vault)
-        self._clock = runtime.clock
-        self._at_kill_point = runtime.at_kill_point
 
     def approve(self, payout: Payout, context: RequestContext, shown_fee_cents: int | None = None) -> Payout:
         """Approve a payout and return it as it is now; again by the same caller, nothing changes.

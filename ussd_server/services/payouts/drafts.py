@@ -20,7 +20,7 @@ from ussd_server.logs import current_traceparent
 from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.messages import Direction
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Runtime, Service
 from ussd_server.services.accounts.fees import FeeBook, fee_cents
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.bulkhead import Bulkhead
@@ -50,14 +50,13 @@ _ROWS_BEFORE_A_PAUSE = 100
 _OPERATORS = UUID("7d1f6c52-6f0e-5c55-9d59-2f3c1c1b8a60")
 
 
-class PayoutDrafts:
+class PayoutDrafts(Service):
     """Makes payouts of files and lists."""
 
     def __init__(self, runtime: Runtime, fees: FeeBook) -> None:
-        self._providers = runtime.providers
+        super().__init__(runtime)
         self._fees = fees
         self._digests = PayoutDigests(runtime.vault)
-        self._clock = runtime.clock
         # To read the largest file takes a second of processor time.
         self._files = Bulkhead(4, 1)
 

@@ -16,7 +16,7 @@ from ussd_server.logs import Logger
 from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.providers import ProviderFloat
 from ussd_server.models.transactions import Transaction
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Runtime, Service
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import require_name, require_two_names
 from ussd_server.services.pages import of_period, page_of
@@ -64,15 +64,13 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-class PayoutService:
+class PayoutService(Service):
     """Creates, shows, approves and cancels payouts. Calls no provider."""
 
     def __init__(self, runtime: Runtime, creator: TransactionCreator) -> None:
+        super().__init__(runtime)
         self._drafts = PayoutDrafts(runtime, creator.fees)
         self._approval = PayoutApproval(runtime, creator)
-        self._tokens = runtime.tokens
-        self._clock = runtime.clock
-        self._wake_worker = runtime.wake_up.send
 
     def create(self, request: CreatePayout, context: RequestContext) -> CreatedPayout:
         """Judge and keep every row, and send none (`PayoutDrafts.create`)."""

@@ -19,7 +19,7 @@ from ussd_server.models.clients import Client
 from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
 from ussd_server.providers.messages import Registration
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Runtime, Service
 from ussd_server.services.leases import end_lease, is_due
 from ussd_server.services.payouts.due import DuePayouts
 from ussd_server.services.payouts.messages import NameMatch, PayoutStatus
@@ -45,17 +45,13 @@ _NAMES_WANTED_FOR = timedelta(hours=1)
 _NAMES_AWAY_SECONDS = 10.0
 
 
-class PayoutSender:
+class PayoutSender(Service):
     """Advances payouts: looks up names for drafts, releases the rows of approved ones, and completes them."""
 
     def __init__(self, runtime: Runtime, names: SubscriberNames, creator: TransactionCreator) -> None:
+        super().__init__(runtime)
         self._due = DuePayouts(runtime, creator)
-        self._providers = runtime.providers
         self._names = names
-        self._clock = runtime.clock
-        self._within_pace = runtime.within_pace
-        self._wake_worker = runtime.wake_up.send
-        self._leases = runtime.leases
 
     def claim(self, limit: int) -> list[str]:
         """Lease up to `limit` payouts that are due, oldest first, to this caller; return their ids."""

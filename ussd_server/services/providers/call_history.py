@@ -8,21 +8,20 @@ from datetime import datetime, timedelta
 
 from ussd_server.context import RequestContext
 from ussd_server.models.providers import ProviderCalls
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Runtime, Service
 from ussd_server.services.providers.call_counts import WINDOW, CallSums, quarter_of
 from ussd_server.services.providers.messages import CALLS_KEPT_DAYS, QuarterOfCalls
 
 _QUARTERS = 96
 
 
-class CallHistory:
+class CallHistory(Service):
     """Keeps what workers counted for eight days. A killed worker loses the counts of its last minute."""
 
     def __init__(self, runtime: Runtime) -> None:
-        self._providers = runtime.providers
+        super().__init__(runtime)
         self._recent_calls = runtime.heartbeat.recent_calls
         self._worker_id = runtime.leases.worker_id
-        self._clock = runtime.clock
 
     def write(self) -> None:
         """Write this worker's counts of the present and the last quarter of an hour, and remove old counts."""

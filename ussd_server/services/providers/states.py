@@ -13,7 +13,7 @@ from ussd_server.models.operations import WorkerHeartbeat
 from ussd_server.models.providers import ProviderFloat
 from ussd_server.providers.messages import Direction
 from ussd_server.providers.registry import title
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Runtime, Service
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import notify_operators
@@ -34,13 +34,12 @@ _AWAY_SHARE = 0.2
 _CHANGES_SHOWN = 20
 
 
-class ProviderStateService:
+class ProviderStateService(Service):
     """Shows and switches the providers of this server."""
 
     def __init__(self, runtime: Runtime) -> None:
-        self._providers = runtime.providers
+        super().__init__(runtime)
         self._switches = runtime.switches
-        self._clock = runtime.clock
 
     def list(self, context: RequestContext) -> tuple[OperatorProviderState, ...]:
         """Every provider that is set up here. Reads one row for each worker."""

@@ -13,7 +13,7 @@ from ussd_server.models.statements import (
     is_in_stored_statement,
 )
 from ussd_server.providers.statement_format import LineStatus
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Runtime, Service
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import require_name
 from ussd_server.services.pages import page_of
@@ -33,23 +33,30 @@ from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id
 from ussd_server.wire import Page, view_of_row
 
+_MOST_COUNTED = 10_000
 
-class DifferenceService:
+
+class DifferenceService(Service):
     """Lists differences and ends their reviews, for operators only."""
 
     def __init__(self, runtime: Runtime, review: ReviewService) -> None:
+        super().__init__(runtime)
         self._review = review
-        self._clock = runtime.clock
-        self._tokens = runtime.tokens
 
     def list(self, request: ListDifferences, context: RequestContext) -> Page[DifferenceView]:
         """A page of differences. Raises INVALID_REQUEST for a cursor of another list."""
         context.require_operator()
         if request.statement_id is not None:
             return self._of_statement(request.statement_id, request)
-        rows = StatementDifference.select().where(StatementDifference.ended_at.is_null(), is_in_stored_statement())
-        found, cursor = page_of(rows, StatementDifference, request.cursor, request.limit, self._tokens, may_lag=False)
+        found, cursor = page_of(
+            _open(), StatementDifference, request.cursor, request.limit, self._tokens, may_lag=False
+        )
         return Page(_views(found), cursor)
+
+    def count(self, context: RequestContext) -> int:
+        """How many differences are open, 10,000 at most."""
+        context.require_operator()
+        return int(_open().limit(_MOST_COUNTED).count())
 
     def show(self, difference_id: str, context: RequestContext) -> DifferenceView:
         """One difference. Raises NOT_FOUND."""
@@ -126,6 +133,10 @@ class DifferenceService:
         by_id = {row.id: row for row in named}
         cursor = self._tokens.cursor(kind, shown[-1].id) if len(places) > request.limit else None
         return Page(_views([by_id[place.difference_id] for place in shown]), cursor)
+
+
+def _open() -> Any:
+    return StatementDifference.select().where(StatementDifference.ended_at.is_null(), is_in_stored_statement())
 
 
 def _found(difference_id: str) -> Any:

@@ -14,7 +14,7 @@ from ussd_server.context import RequestContext
 from ussd_server.models.statements import ProviderStatement, StatementState
 from ussd_server.providers.registry import PACKAGES
 from ussd_server.providers.statement_format import StatementFormat, with_additions
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Runtime, Service
 from ussd_server.services.pages import page_of
 from ussd_server.services.reconciliation.date_shift import DateShift
 from ussd_server.services.reconciliation.imports import StatementImports, stored_statement
@@ -44,13 +44,12 @@ _LONGEST_NAME = 200
 _FORMATS = {package.name: package.statement for package in PACKAGES if package.statement}
 
 
-class ProviderStatementService:
+class ProviderStatementService(Service):
     """Compares and lists statements, for operators only."""
 
     def __init__(self, runtime: Runtime) -> None:
-        self._clock = runtime.clock
+        super().__init__(runtime)
         self._imports = StatementImports(runtime.clock)
-        self._tokens = runtime.tokens
         self._headings = runtime.settings.statement_headings
         self._currencies = {name: access.currency for name, access in runtime.settings.providers.items()}
 

@@ -10,7 +10,7 @@ from peewee import fn
 
 from ussd_server.context import RequestContext
 from ussd_server.models.keys import ApiKey, ApiRequest, KeyUsage
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Service
 from ussd_server.services.pages import of_period, page_of
 from ussd_server.services.request_log.messages import (
     ErrorGroup,
@@ -34,12 +34,8 @@ _MOST_GROUPS = 20
 _NO_USE = ("INVALID_CREDENTIALS", "API_KEY_DISABLED", "ADDRESS_NOT_ALLOWED", "RATE_LIMIT_EXCEEDED")
 
 
-class RequestLogService:
+class RequestLogService(Service):
     """Reads the request log and the usage of keys. The last half second may be missing."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._tokens = runtime.tokens
-        self._clock = runtime.clock
 
     def list(self, request: ListRequests, context: RequestContext) -> Page[RequestView]:
         """One page of requests, newest first. INVALID_REQUEST for a cursor of another list."""

@@ -18,7 +18,7 @@ from ussd_server.menus.engine.state import AnsweredText, Digest, State, Turn
 from ussd_server.menus.text.gsm7 import measure
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.ussd import UssdSession
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Runtime, Service
 from ussd_server.security.key_ring import MasterKey, Ring
 from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.sessions.endings import IS_ACTIVE, SessionEndings, is_as_read, is_over
@@ -54,15 +54,14 @@ class StepInput:
     sequence: int | None = None
 
 
-class Sessions:
+class Sessions(Service):
     """Reads and writes sessions. A step is one read and one write; a step with actions claims the session first."""
 
     def __init__(self, runtime: Runtime) -> None:
         # A step that waits for another step of its session looks at the session ten times a second.
+        super().__init__(runtime)
         self._waiting_steps = Bulkhead(100, 25)
-        self._keyring = runtime.keyring
         self.endings = SessionEndings(runtime)
-        self._clock = runtime.clock
         self._idle = timedelta(seconds=runtime.settings.session_idle_seconds)
         self._life = timedelta(seconds=runtime.settings.session_life_seconds)
         self._writes = GroupCommit(write_steps)

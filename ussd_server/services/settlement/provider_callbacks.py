@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from ussd_server.context import RequestContext
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Runtime, Service
 from ussd_server.services.settlement.messages import Callback, CallbackPath
 from ussd_server.services.settlement.settlement import Settlement
 from ussd_server.status import Code, ServiceError
 
 
-class CallbackService:
+class CallbackService(Service):
     """Receives callbacks of providers."""
 
     def __init__(self, runtime: Runtime, settlement: Settlement) -> None:
-        self._providers = runtime.providers
+        super().__init__(runtime)
         self._settlement = settlement
-        self._tokens = runtime.tokens
-        self._wake_worker = runtime.wake_up.send
 
     def receive(self, callback: Callback) -> None:
         """Make the enquiry about the payment that a callback names due now. Repeated and late callbacks do no harm.

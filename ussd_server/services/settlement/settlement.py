@@ -22,7 +22,7 @@ from ussd_server.logs import Logger, now_about, trace_of
 from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.messages import Direction, Outcome, PaymentOrder, PollingSchedule, Provider, ProviderAnswer
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Runtime, Service
 from ussd_server.services.leases import end_lease, is_due, release, still_leased
 from ussd_server.services.settlement.outcomes import REVIEW_CONTRADICTION, REVIEW_SILENT, fail, open_review
 from ussd_server.services.settlement.provider_answers import (
@@ -46,17 +46,13 @@ _WAIT_WITHOUT_PROVIDER_SECONDS = 7200
 _SCHEDULE = ("asked_at", "due_at", "due_source", "leased_until", "lease_token")
 
 
-class Settlement:
+class Settlement(Service):
     """Advances transactions from created to final."""
 
     def __init__(self, runtime: Runtime) -> None:
-        self._providers = runtime.providers
-        self._clock = runtime.clock
-        self._within_pace = runtime.within_pace
+        super().__init__(runtime)
         self._timeout_seconds = runtime.settings.provider_timeout_seconds
         self._count_call = runtime.heartbeat.count_call
-        self._at_kill_point = runtime.at_kill_point
-        self._leases = runtime.leases
         self._is_held = runtime.settings.hold_money
         self._paused_until: dict[str, datetime] = {}
 

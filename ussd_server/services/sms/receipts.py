@@ -10,13 +10,12 @@ from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.menus.document.expressions import ExpressionError, Name
 from ussd_server.menus.document.templates import Template, compile_template
-from ussd_server.menus.text.gsm7 import transliterate
-from ussd_server.menus.text.sms import sms_parts
+from ussd_server.menus.text.gsm7 import sms_parts, transliterate
 from ussd_server.models.ledger import Account
 from ussd_server.models.sms import Receipt
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import SubscriberLanguage
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Service
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.sms.messages import ClientSettings, UpdateClientSettings
 from ussd_server.services.sms.outbox import is_sms_on, queue_sms
@@ -36,11 +35,8 @@ _WIDEST = {
 _RESERVE = "  "
 
 
-class ReceiptService:
+class ReceiptService(Service):
     """Shows and changes the texts of a client's receipts."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._clock = runtime.clock
 
     def get(self, context: RequestContext) -> ClientSettings:
         """The settings of the calling client."""

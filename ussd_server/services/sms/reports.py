@@ -7,7 +7,7 @@ from typing import Any
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.sms import Sms
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Runtime, Service
 from ussd_server.services.settlement.messages import Callback, CallbackPath
 from ussd_server.services.sms.messages import SmsStatus
 from ussd_server.status import Code, ServiceError
@@ -16,13 +16,12 @@ from ussd_server.status import Code, ServiceError
 _MOST_EARLY_REPORTS = 10
 
 
-class SmsReportService:
+class SmsReportService(Service):
     """Receives delivery reports."""
 
     def __init__(self, runtime: Runtime) -> None:
+        super().__init__(runtime)
         self._sender = runtime.sms_sender
-        self._tokens = runtime.tokens
-        self._clock = runtime.clock
 
     def come_from(self, name: str) -> bool:
         """Whether `name` is the sender that is switched on, and reports."""

@@ -16,7 +16,7 @@ from ussd_server.database.unit_of_work import release_connection, unit_of_work
 from ussd_server.logs import Logger, now_about
 from ussd_server.models.clients import Client
 from ussd_server.models.sms import Sms
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Runtime, Service
 from ussd_server.senders.messages import Sender, SendOutcome, SendResult, SmsFailure
 from ussd_server.services.leases import end_lease, is_due, next_attempt, still_leased
 from ussd_server.services.sms.messages import SmsStatus
@@ -37,15 +37,13 @@ _STATUSES = {
 }
 
 
-class SmsSending:
+class SmsSending(Service):
     """Sends messages that are due. Any number of processes may share the work."""
 
     def __init__(self, runtime: Runtime) -> None:
         """Without a sender nothing is claimed."""
+        super().__init__(runtime)
         self._sender: Sender | None = runtime.sms_sender
-        self._clock = runtime.clock
-        self._leases = runtime.leases
-        self._at_kill_point = runtime.at_kill_point
 
     def claim(self, limit: int) -> list[str]:
         """Lease up to `limit` messages that are due to this caller; give their ids.

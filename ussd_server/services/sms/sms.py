@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ussd_server.context import RequestContext
-from ussd_server.menus.text.sms import sms_parts
+from ussd_server.menus.text.gsm7 import sms_parts
 from ussd_server.models.sms import Sms
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Service
 from ussd_server.senders.messages import SMS_FAILURES, SmsFailure
 from ussd_server.services.pages import of_period, page_of
 from ussd_server.services.sms.messages import MOST_PARTS, CreatedSms, CreateSms, ListSms, SmsProblem, SmsView
@@ -17,12 +17,8 @@ from ussd_server.wire import Page, view_of_row
 _OURS = ("receipt/", "ussd/")
 
 
-class SmsService:
+class SmsService(Service):
     """Creates and shows messages. Calls no sender."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._tokens = runtime.tokens
-        self._clock = runtime.clock
 
     @property
     def is_on(self) -> bool:

@@ -16,7 +16,7 @@ from ussd_server.models.providers import SubscriberName
 from ussd_server.models.sms import Sms
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import SubscriberLanguage, UssdSession
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Service
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.sessions.endings import remove_sessions
 from ussd_server.services.sessions.messages import SessionStatus
@@ -49,11 +49,8 @@ _KEPT: Mapping[str, Any] = {
 _NOT_EXPORTED = frozenset({"idempotency_key", "request_digest", "lease_token", "working_token", "state"})
 
 
-class PersonalDataService:
+class PersonalDataService(Service):
     """Exports and erases what is held about a phone number, for operators."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._clock = runtime.clock
 
     def export(self, phone_number: str, context: RequestContext) -> PersonalData:
         """All rows about a phone number, of all clients. INVALID_PHONE_NUMBER for what is none.

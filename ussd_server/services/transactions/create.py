@@ -18,7 +18,7 @@ from ussd_server.logs import current_traceparent
 from ussd_server.models.clients import Client
 from ussd_server.models.events import Event
 from ussd_server.models.transactions import StatusChange, Transaction
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Runtime, Service
 from ussd_server.services.accounts.fees import FeeBook, fee_cents
 from ussd_server.services.accounts.ledger import (
     DailyLimitError,
@@ -90,14 +90,12 @@ Prepare = Callable[[RequestIdentity], Prepared]
 Within = Callable[[Transaction], AbstractContextManager[None]]
 
 
-class TransactionCreator:
+class TransactionCreator(Service):
     """Creates transactions, each once under its names: row, history, events and money together or not at all."""
 
     def __init__(self, runtime: Runtime) -> None:
+        super().__init__(runtime)
         self.fees = FeeBook()
-        self._wake_worker = runtime.wake_up.send
-        self._references = runtime.references
-        self._clock = runtime.clock
         self._is_held = runtime.settings.hold_money
         self._group_commit = GroupCommit(_write_batches)
 

@@ -10,7 +10,7 @@ from ussd_server.context import RequestContext
 from ussd_server.database.compiled_queries import CompiledQuery, find_row, param
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.messages import Direction
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Runtime, Service
 from ussd_server.services.accounts.ledger import hold_legs, legs_of
 from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.pages import of_period, page_of
@@ -48,16 +48,14 @@ _OWN = CompiledQuery(
 )
 
 
-class TransactionService:
+class TransactionService(Service):
     """Creates and shows transactions. Calls no provider."""
 
     def __init__(self, runtime: Runtime, creator: TransactionCreator) -> None:
         # Half of the process's threads may wait for outcomes, shared fairly between clients.
+        super().__init__(runtime)
         self._waiting = Bulkhead(runtime.settings.threads // 2)
         self._creator = creator
-        self._providers = runtime.providers
-        self._guard = runtime.guard
-        self._tokens = runtime.tokens
 
     def create(self, request: CreateTransaction, context: RequestContext) -> CreatedTransaction:
         """Create a collection, a disbursement or a transfer, or return the one that an equal request created before.

@@ -29,7 +29,7 @@ from ussd_server.menus.engine.actions import (
 from ussd_server.outbound.client_server import ClientServer, Handover, NoAnswerError
 from ussd_server.outbound.signature import Signature
 from ussd_server.outbound.transport import Transport
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Runtime, Service
 from ussd_server.security.call_secrets import call_secrets
 from ussd_server.services.accounts.balances import BalanceService
 from ussd_server.services.bulkhead import Bulkhead
@@ -75,13 +75,14 @@ class ActionContext:
         return max(0.0, min(CALL_SECONDS, self.ends_at - time.monotonic()))
 
 
-class Actions:
+class Actions(Service):
     """Runs the actions of menus."""
 
     def __init__(
         self, runtime: Runtime, transactions: TransactionService, balances: BalanceService, names: SubscriberNames
     ) -> None:
         # At most a quarter of all for one client.
+        super().__init__(runtime)
         self._bulkhead = Bulkhead(_WAITING_PLACES, _WAITING_PLACES // 4)
         # As many as there are connections to a provider; one client may use a quarter of them.
         self._lookups = Bulkhead(_LOOKUPS, _LOOKUPS // 4)
@@ -89,8 +90,6 @@ class Actions:
         self._balances = balances
         self._names = names
         self._client_server = ClientServer(Transport(runtime.guard, max_connections=_WAITING_PLACES))
-        self._keyring = runtime.keyring
-        self._clock = runtime.clock
 
     def run(self, action: MenuAction, action_context: ActionContext) -> ActionOutcome:
         """Run an action and return its outcome, also when a provider or a client's server fails."""

@@ -11,7 +11,7 @@ from ussd_server.limits.networks import network_of
 from ussd_server.logs import Logger
 from ussd_server.models.clients import Client
 from ussd_server.models.ussd import Channel, ServiceCode
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Runtime, Service
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.menus.codes import service_code, view_of_code
 from ussd_server.services.menus.messages import AssignCode, CodeView
@@ -27,13 +27,11 @@ _LONGEST_SECRET = 128
 _OPTIONS = ("cumulative", "transliterates", "septets", "ucs2")
 
 
-class ChannelService:
+class ChannelService(Service):
     """Gives every channel a secret path, and service codes to clients."""
 
     def __init__(self, runtime: Runtime) -> None:
-        self._vault = runtime.vault
-        self._limiter = runtime.limiter
-        self._clock = runtime.clock
+        super().__init__(runtime)
         self._cache: dict[bytes, CachedChannel] = {}
         self._has_loaded = False
 

@@ -23,7 +23,7 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.models.webhooks import Delivery, Webhook
 from ussd_server.outbound.signature import Signature
 from ussd_server.outbound.transport import HttpExchange, SendState, Transport
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Runtime, Service
 from ussd_server.services.leases import end_lease, is_due, still_leased
 from ussd_server.services.webhooks.attempts import event_body, keep_attempt
 from ussd_server.services.webhooks.messages import DeliveryStatus
@@ -50,18 +50,16 @@ class RetrySchedule:
     lease_seconds: float = 30.0
 
 
-class DeliveryService:
+class DeliveryService(Service):
     """Sends deliveries that are due. Any number of processes may share the work."""
 
     def __init__(
         self, runtime: Runtime, *, transport: Transport | None = None, schedule: RetrySchedule | None = None
     ) -> None:
-        self._vault = runtime.vault
-        self._clock = runtime.clock
+        super().__init__(runtime)
         self._slots = runtime.settings.delivery_slots
         self._transport = transport or Transport(runtime.guard, max_connections=self._slots)
         self._schedule = schedule or RetrySchedule()
-        self._leases = runtime.leases
 
     def claim(self, limit: int) -> list[str]:
         """Lease up to `limit` deliveries that are due, the heads of their queues, to this caller; give their ids.

@@ -12,7 +12,7 @@ from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.logs import current_traceparent
 from ussd_server.models.events import EVENT_FORMAT, Event, insert_event, last_event_id, queue_events
 from ussd_server.models.webhooks import Delivery, Webhook
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Service
 from ussd_server.services.pages import of_period, page_of
 from ussd_server.services.webhooks.messages import (
     EVENT_TYPES,
@@ -33,12 +33,8 @@ _MOST_OF_AN_OBJECT = 100
 _LONGEST_TYPE = 40
 
 
-class EventService:
+class EventService(Service):
     """Shows a client its events and sends them again on request."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._tokens = runtime.tokens
-        self._clock = runtime.clock
 
     def list(self, request: ListEvents, context: RequestContext) -> Page[EventView]:
         """A page of the client's events, newest first. INVALID_REQUEST for an unknown type."""

@@ -10,7 +10,7 @@ from ussd_server.database.unit_of_work import advisory_lock, for_update, unit_of
 from ussd_server.models.events import Event, PendingEvent
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.webhooks import Delivery, Webhook
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Service
 from ussd_server.services.webhooks.messages import WEBHOOK_TEST, DeliveryStatus
 from ussd_server.services.webhooks.subscriptions import locked_callbacks_row
 from ussd_server.values import new_id
@@ -21,12 +21,8 @@ _ROWS_AT_ONCE = 500
 _ANY = CompiledQuery(lambda: PendingEvent.select(PendingEvent.event_id).limit(1))
 
 
-class Relay:
+class Relay(Service):
     """Turns events into deliveries. One process at a time does it: two could bring an object's events out of order."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._vault = runtime.vault
-        self._clock = runtime.clock
 
     def run(self) -> int:
         """Make the deliveries of some pending events, the oldest first; give how many events there were."""

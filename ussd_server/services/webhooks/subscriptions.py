@@ -13,7 +13,7 @@ from ussd_server.models.clients import Client
 from ussd_server.models.events import Event
 from ussd_server.models.webhooks import Delivery, Webhook
 from ussd_server.outbound.addresses import AddressGuard, AddressRefusedError
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Service
 from ussd_server.security.credentials import Vault
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.mail.messages import MailKind
@@ -48,13 +48,8 @@ _SECRET_BYTES = 32
 _WRITE_DISABLED, _WRITE_TEST = writer(WebhookDisabledView), writer(WebhookTestView)
 
 
-class WebhookService:
+class WebhookService(Service):
     """Keeps the webhooks of clients."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._guard = runtime.guard
-        self._vault = runtime.vault
-        self._clock = runtime.clock
 
     def list(self, context: RequestContext) -> Page[WebhookView]:
         """All webhooks of the client, oldest first."""

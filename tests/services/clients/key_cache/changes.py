@@ -11,7 +11,7 @@ from tests.support.example_client import OPERATOR, ExampleClient
 from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import release_connection
 from ussd_server.services.clients.key_cache import Generations
-from ussd_server.services.clients.key_messages import ApiKeyView, RotateApiKey, UpdateApiKey
+from ussd_server.services.clients.keys.messages import ApiKeyView, RotateApiKey, UpdateApiKey
 from ussd_server.status import Code, ServiceError
 
 ADDRESS = "192.0.2.1"

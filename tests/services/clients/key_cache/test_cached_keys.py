@@ -16,7 +16,7 @@ from tests.support.example_client import OPERATOR, ExampleClient
 from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import release_connection
 from ussd_server.limits.decisions import tightest
-from ussd_server.services.clients.key_messages import ApiKeyView, ImportApiKey, RotateApiKey, UpdateApiKey
+from ussd_server.services.clients.keys.messages import ApiKeyView, ImportApiKey, RotateApiKey, UpdateApiKey
 from ussd_server.status import Code, ServiceError
 
 
@@ -78,7 +78,9 @@ def test_a_key_that_is_enabled_again_is_accepted_at_once(
     assert outcome(web, key) is None
     rotated = office.api_keys.rotate(RotateApiKey(key.id, 0), example_client.call())
     assert outcome(web, key, rotated.apisecret) is None
-    office.api_keys.import_key(ImportApiKey(example_client.id, key.apikey, rotated.apisecret, ("ussd:*",)), OPERATOR)
+    office.api_key_imports.import_key(
+        ImportApiKey(example_client.id, key.apikey, rotated.apisecret, ("ussd:*",)), OPERATOR
+    )
     assert web.auth.authenticate_key(key.apikey, rotated.apisecret, ADDRESS).caller.grants == frozenset({"ussd:*"})
 
 

@@ -11,7 +11,7 @@ from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import database
 from ussd_server.models.keys import UnseenChanges
 from ussd_server.services.clients.key_cache import KeyCache
-from ussd_server.services.clients.key_messages import ApiKeyView
+from ussd_server.services.clients.keys.messages import ApiKeyView
 
 
 def test_the_cache_has_a_maximum_size(

@@ -17,7 +17,7 @@ from ussd_server.console.forms import any_sum, day
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext, marked
-from ussd_server.services.clients.key_messages import (
+from ussd_server.services.clients.keys.messages import (
     ACTIONS,
     RESOURCES,
     ApiKeySummary,

@@ -7,9 +7,9 @@ from typing import Any
 
 from ussd_server.context import APPROVE, RequestContext
 from ussd_server.models.keys import ApiKey, KeySpending
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Runtime, Service
 from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.clients.key_messages import (
+from ussd_server.services.clients.keys.messages import (
     HIDDEN_SECRET,
     UNCHANGED,
     ApiKeyRecord,
@@ -18,7 +18,7 @@ from ussd_server.services.clients.key_messages import (
     UpdateApiKey,
     approves,
 )
-from ussd_server.services.clients.key_reader import ApiKeyReader
+from ussd_server.services.clients.keys.reader import ApiKeyReader
 from ussd_server.services.clients.keys.values import (
     BAD_BODY,
     MAY_NOT,
@@ -33,15 +33,13 @@ from ussd_server.status import Code, ServiceError
 from ussd_server.values import iso_milliseconds, kampala_day
 
 
-class ApiKeyRecordService:
+class ApiKeyRecordService(Service):
     """Shows and changes whole records of keys."""
 
     def __init__(self, runtime: Runtime, reader: ApiKeyReader, requests: RequestLogService) -> None:
+        super().__init__(runtime)
         self._reader = reader
         self._requests = requests
-        self._key_cache = runtime.key_cache
-        self._limiter = runtime.limiter
-        self._clock = runtime.clock
 
     def get(self, api_key_id: str, context: RequestContext) -> ApiKeyRecord:
         """One key with its secret, hidden in a key that approves payouts from callers who may not approve.

@@ -13,7 +13,7 @@ import orjson
 from ussd_server.models.clients import Client
 from ussd_server.models.operations import HistoryDigest
 from ussd_server.models.transactions import StatusChange, Transaction
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Service
 from ussd_server.security.credentials import Vault
 from ussd_server.values import iso_milliseconds, new_id_floor
 
@@ -34,12 +34,8 @@ _OF_CHANGE = (
 )  # fmt: skip
 
 
-class HistoryDigests:
+class HistoryDigests(Service):
     """Writes the digest of each day once it is over."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._vault = runtime.vault
-        self._clock = runtime.clock
 
     def write(self) -> int:
         """Write the missing digests of past days; return their number. The first digest of all is yesterday's."""

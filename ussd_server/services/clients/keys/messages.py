@@ -2,56 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum, StrEnum
 from typing import Annotated, Final
 
-from ussd_server.limits.networks import read_network, written_network
 from ussd_server.wire import Cents, DeletionResult, WrittenMoment
 
 RESOURCES = ("ussd", "menus", "transactions", "balance", "collection", "webhooks", "payouts", "statements", "messages")
 ACTIONS = ("read", "write", "*")
 SCOPES = frozenset(f"{resource}:{action}" for resource in RESOURCES for action in ACTIONS) | {"payouts:approve"}
 HIDDEN_SECRET = "********"  # noqa: S105 - what stands in place of a secret
-_LONGEST_NAMED = 40
-MOST_ADDRESSES = 20
 DEFAULT_GRACE_SECONDS = 86_400
-
-
-def joined_scopes(scopes: Iterable[str]) -> str:
-    """Scopes as they are stored: each once, in the given order, with single spaces.
-
-    Raises ValueError with the name of an unknown scope, without a text for an unprintable one or when none is given.
-    """
-    wanted = list(dict.fromkeys(scopes))
-    unknown = next((scope for scope in wanted if scope not in SCOPES), None)
-    if unknown and unknown.isprintable():
-        raise ValueError(f"unknown scope '{unknown[:_LONGEST_NAMED]}'")
-    if unknown is not None or not wanted:
-        raise ValueError
-    return " ".join(wanted)
-
-
-def joined_addresses(addresses: Iterable[str]) -> str:
-    """Addresses and networks as they are stored: each once, in the given order, with single spaces.
-
-    Raises ValueError with a sentence unless they are 1 to 20 IPv4 or IPv6 addresses or networks.
-    """
-    given = list(addresses)
-    if not 0 < len(given) <= MOST_ADDRESSES:
-        raise ValueError(f"Must be 1 to {MOST_ADDRESSES} addresses or networks, or null for any.")
-    written: dict[str, None] = {}
-    for address in given:
-        try:
-            written[written_network(read_network(address))] = None
-        except ValueError:
-            named = f" '{address[:_LONGEST_NAMED]}'" if address.isprintable() else ""
-            raise ValueError(
-                f"Not an address or a network{named}. Examples: 192.0.2.1, 192.0.2.0/24, 2001:db8::/32"
-            ) from None
-    return " ".join(written)
 
 
 def approves(scopes: str | None) -> bool:

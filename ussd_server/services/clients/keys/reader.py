@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from ussd_server.context import APPROVE, RequestContext
+from ussd_server.database.unit_of_work import for_update
 from ussd_server.models.clients import AuditEvent, Client, User
 from ussd_server.models.events import Event
 from ussd_server.models.keys import ApiKey, DeletedApiKey, KeySpending
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Runtime, Service
 from ussd_server.security.credentials import may_be_apikey
 from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.clients.key_messages import ApiKeySummary, CallWindow, KeyAnswer, KeyExplanation, approves
-from ussd_server.services.clients.secret_readers import add_reader, unread_keys
+from ussd_server.services.clients.key_cache import KeyCache
+from ussd_server.services.clients.keys.messages import ApiKeySummary, CallWindow, KeyAnswer, KeyExplanation, approves
 from ussd_server.services.pages import of_period
+from ussd_server.services.people import people_behind
 from ussd_server.services.request_log.requests import RequestLogService
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id, iso_milliseconds, kampala_day
@@ -23,15 +25,12 @@ _SOON = timedelta(days=7)
 _MAY_NOT = "Insufficient permissions"
 
 
-class ApiKeyReader:
+class ApiKeyReader(Service):
     """Shows a client's keys to people who may see them, and secrets to people who may list them."""
 
     def __init__(self, runtime: Runtime, requests: RequestLogService) -> None:
-        self._vault = runtime.vault
-        self._key_cache = runtime.key_cache
-        self._limiter = runtime.limiter
+        super().__init__(runtime)
         self._requests = requests
-        self._clock = runtime.clock
 
     def list(self, context: RequestContext) -> tuple[ApiKeySummary, ...]:
         """All keys of the client (50 at most), newest first."""
@@ -156,12 +155,8 @@ def _summary(
 _AUDIT_PRECISION = timedelta(milliseconds=1)
 
 
-class KeyExplanationService:
+class KeyExplanationService(Service):
     """Explains to the operator what happens to calls with a key. Counts no call."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._limiter = runtime.limiter
-        self._clock = runtime.clock
 
     def explain(self, id_or_apikey: str, context: RequestContext) -> KeyExplanation:
         """What would happen to a call with this key and its right secret now."""
@@ -242,3 +237,28 @@ def _actor(action: str, client_id: str, object_id: str, at: datetime) -> str | N
 
 def _name_of(client_id: str) -> str:
     return str(Client.get_by_id(client_id).name)
+
+
+def unread_keys(keys: Iterable[tuple[str, Iterable[str]]], context: RequestContext) -> list[str]:
+    """The ids of the keys that have yet to count the caller as a person behind them; none for the operator.
+
+    `keys` are ids and people. Scopes do not matter, because they can change.
+    """
+    person = context.caller.user_id
+    unread = [] if person is None else [key_id for key_id, people in keys if person not in people]
+    return unread if unread and Client.get_by_id(context.client_id).counts_readers else []
+
+
+def add_reader(key_ids: Sequence[str], context: RequestContext, key_cache: KeyCache) -> None:
+    """Count the caller as a person behind these keys, in every process from the return on.
+
+    Read the secrets afterwards and look again: a rotation in between replaces secret and people.
+    """
+    client_id, person = context.client_id, context.caller.user_id
+    assert client_id is not None
+    assert person is not None
+    readers = people_behind(client_id, [person])
+    with key_cache.invalidate(client_id):
+        keys = ApiKey.select(ApiKey.id, ApiKey.people).where(ApiKey.id.in_(key_ids), ApiKey.client_id == client_id)
+        for key in for_update(keys.order_by(ApiKey.id)):
+            ApiKey.update(people=readers.union(key.people or ())).where(ApiKey.id == key.id).execute()
