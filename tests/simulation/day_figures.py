@@ -50,7 +50,7 @@ def figures_of(lines: list[Line], faults: Mapping[tuple[str, str], int]) -> dict
         "calls of the provider": len(history.of["called"]),
         "moods of the provider": sum(line["mood"] != "prompt" for line in history.of["called"]),
         **{f"faults: {fault}": struck[fault] for fault in _FAULTS},
-        "shillings in the provider's book": sum(map(_signed, history.moved)) // 100,
+        "shillings that the provider moved, in less out": sum(map(_signed, history.moved)) // 100,
         "shillings unexplained": -(-_unexplained_cents(history) // 100),
         "payments wrongly matched": len(list(payers_are_matched_by_their_code(history))),
         "payments wrongly counted": len(list(payers_money_is_accounted(history))),
