@@ -7,7 +7,7 @@ from collections import Counter
 
 from ussd_server.metrics import count_drop_off
 from ussd_server.models.ussd import UssdSession
-from ussd_server.services.menus.versions import published_document
+from ussd_server.services.menus.documents import published_document
 
 MOST_PLACES = 200
 """A process counts this many places; the nodes of all others count as `(other)`."""

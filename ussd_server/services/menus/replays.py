@@ -15,10 +15,9 @@ from ussd_server.menus.engine.navigator import STANDARD, DisplayOptions, display
 from ussd_server.menus.tools.replay import PastConversation, PastTurn, replay
 from ussd_server.models.ussd import Channel, Menu, UssdSession
 from ussd_server.runtime import Runtime
+from ussd_server.services.menus.documents import published_document, usable_document
 from ussd_server.services.menus.menus import MenuService
 from ussd_server.services.menus.messages import DropOffItem, DropOffView
-from ussd_server.services.menus.usable import usable_document
-from ussd_server.services.menus.versions import published_document
 from ussd_server.services.menus.walk_messages import ReplayItem, ReplayMenu, ReplayResult
 from ussd_server.services.sessions.messages import DROPPED_OFF
 from ussd_server.status import Code, ServiceError

@@ -21,7 +21,6 @@ from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import require_name, require_two_names
 from ussd_server.services.pages import of_period, page_of
 from ussd_server.services.payouts.approval import PayoutApproval
-from ussd_server.services.payouts.corrections import given_row, invalid_rows
 from ussd_server.services.payouts.drafts import PayoutDrafts
 from ussd_server.services.payouts.messages import (
     ApprovePayout,
@@ -41,6 +40,8 @@ from ussd_server.services.payouts.messages import (
 )
 from ussd_server.services.payouts.queue import cancel_queued, is_under_way, long_unit_of_work
 from ussd_server.services.payouts.records import (
+    given_row,
+    invalid_rows,
     item_state,
     item_view,
     mark_cancelled,

@@ -13,7 +13,7 @@ from ussd_server.models.incoming import IncomingPayment
 from ussd_server.models.keys import ApiRequest
 from ussd_server.models.payouts import PayoutItem
 from ussd_server.models.providers import SubscriberName
-from ussd_server.models.sms import Sms
+from ussd_server.models.sending import Sms
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import SubscriberLanguage, UssdSession
 from ussd_server.runtime import Service
