@@ -21,12 +21,12 @@ def blueprint(stand_in: StandIn) -> Blueprint:
 
     @controls.get("/statement")
     def show_statement() -> Response | tuple[Response, int]:
-        """The statement of the book; `?file=`, `encoding=`, `separator=` and `dates=` choose its form."""
+        """The statement of the book, or of `?day=`; `file=`, `encoding=`, `separator=` and `dates=` choose its form."""
         try:
             form = StatementForm.read(request.args)
         except ValueError as wrong:
             return jsonify(error=str(wrong)), 400
-        return Response(stand_in.statement(form), content_type="application/octet-stream")
+        return Response(stand_in.statement(form, request.args.get("day", "")), content_type="application/octet-stream")
 
     @controls.get("/switches")
     def show_switches() -> Response:

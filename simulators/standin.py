@@ -13,7 +13,7 @@ from simulators.access import Authorizer
 from simulators.book import Book, BookedPayment, BookedStep, RequestedPayment
 from simulators.callbacks import CallbackSender
 from simulators.clock import StandInClock
-from simulators.statements import StatementForm, write_statement
+from simulators.statements import StatementForm, write_statement, written_time
 from simulators.switches import CurrentSwitches, Switches
 
 
@@ -78,10 +78,14 @@ class StandIn(ABC):
     def statement_line(self, payment: BookedPayment, step: BookedStep, form: StatementForm) -> list[str]:
         """Returns the line for a payment whose latest step this is, under `statement_headings`."""
 
-    def statement(self, form: StatementForm) -> bytes:
-        """Returns the statement of the book as it is now, a line for each payment, in the order of their times."""
+    def statement(self, form: StatementForm, day: str = "") -> bytes:
+        """Returns the statement of the book as it is now, a line for each payment, in the order of their times.
+
+        `day` (2026-11-03) leaves out what is of other days in Kampala.
+        """
         now = self.clock.now()
         steps = [(payment, payment.step_at(now)) for payment in self.book.payments()]
+        steps = [pair for pair in steps if written_time(pair[1].at, StatementForm()).startswith(day)]
         steps.sort(key=lambda pair: pair[1].at)
         lines = [self.statement_line(payment, step, form) for payment, step in steps]
         return write_statement("ACME Limited", self.statement_headings, lines, form)

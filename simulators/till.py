@@ -20,6 +20,10 @@ from standardwebhooks import Webhook
 TIMEOUT_SECONDS = 10.0
 
 
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
 @dataclass(frozen=True)
 class Payment:
     """One payment of a payer; `paid_ago` is how long ago it was, `signed_ago` when its notice was signed."""
@@ -48,10 +52,11 @@ class Reply:
 class Till:
     """Sends checks and notices to the service."""
 
-    def __init__(self, url: str, secret: str, http: httpx2.Client) -> None:
+    def __init__(self, url: str, secret: str, http: httpx2.Client, now: Callable[[], datetime] = _now) -> None:
         self._url = url.rstrip("/")
         self._secret = secret
         self._http = http
+        self._now = now
 
     def check(self, payment: Payment) -> bool | None:
         """Ask whether a payment would be taken; None when the service does not say."""
@@ -61,7 +66,7 @@ class Till:
 
     def notify(self, payment: Payment) -> httpx2.Response:
         """Report a payment, signed."""
-        now = datetime.now(UTC)
+        now = self._now()
         body = {
             "provider_transaction_id": payment.receipt,
             "code": payment.code,

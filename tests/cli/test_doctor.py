@@ -215,6 +215,7 @@ def test_keys_that_are_all_used_from_one_private_address_seem_to_be_behind_a_pro
         ("postgresql://u@db.invalid/x?sslmode=verify-full", "rediss://cache.invalid", set()),
         ("postgresql:///x?host=/nowhere", "redis+sentinel://a.invalid,b.invalid/main", {"USSD_REDIS_URL"}),
         ("postgresql://u@127.0.0.1:1/x", "redis+sentinel://a.invalid,b.invalid/main?ssl=true", set()),
+        ("postgresql://u@127.0.0.1:1/x", "redis+sentinel://a.invalid,b.invalid/main?ssl=false", set()),
     ],
 )
 def test_production_that_speaks_to_other_machines_without_tls_is_named(

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from ussd_server.senders.settings import SmsAccess
 
 from simulators.africastalking import AfricasTalkingSms, serve
 from tests.conftest import MovableClock
 from tests.faults.workers import services_of, work_until_killed
 from tests.support.money import a_client
 from ussd_server.database.unit_of_work import release_connection
-from ussd_server.services.sms.messages import CreateSms, NameSms, SmsStatus
+from ussd_server.senders.messages import SmsAccess
+from ussd_server.services.sms.messages import CreateSms, SmsStatus
 from ussd_server.services.sms.outbox import use_sms
 from ussd_server.settings import Settings
 
@@ -37,11 +37,11 @@ def test_a_message_leaves_once_at_most_and_is_never_forgotten(
             release_connection()
             work_until_killed(replace(services.settings, kill_point=kill_point))
             assert len(stand_in.sent) == left
-            assert services.sms.get(NameSms(message_id), call).status is SmsStatus.QUEUED
+            assert services.sms.get(message_id, call).status is SmsStatus.QUEUED
             clock.advance(61)
             for claimed in services.sms_sending.claim(10):
                 services.sms_sending.send(claimed)
             assert services.sms_sending.claim(10) == []
-            assert services.sms.get(NameSms(message_id), call).status is status
+            assert services.sms.get(message_id, call).status is status
             assert len(stand_in.sent) == sent
     use_sms(False)

@@ -48,6 +48,13 @@ def test_unix_names_a_socket() -> None:
     assert (pool.connection_kwargs["path"], pool.connection_kwargs["db"]) == ("/run/redis.sock", 2)
 
 
+def test_several_hosts_are_reached_with_tls_only_where_the_address_says_true() -> None:
+    pool = pool_of("redis+sentinel://one/main?ssl=true")
+    assert issubclass(pool.connection_class, SSLConnection)
+    pool = pool_of("redis+sentinel://one/main?ssl=false")
+    assert not issubclass(pool.connection_class, SSLConnection)
+
+
 def test_sentinel_names_its_watchers_the_service_and_two_pairs_of_credentials() -> None:
     pool = pool_of("redis+sentinel://app:secret@one:26380,[::1],three/main/4?sentinel_password=other")
     assert isinstance(pool, SentinelConnectionPool)

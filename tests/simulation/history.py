@@ -21,6 +21,7 @@ class History:
         self.calls = {line["call"]: line for line in self.of["invoked"]}
         self.answers = [(self.calls[line["call"]], line) for line in self.of["answered"]]
         self.transactions = {line["id"]: line for line in self.of["transaction"]}
+        self.codes = {line["code"]: line["cents"] for line in self.of["code"]}
         self.moved = [line for line in self.of["book"] if line["moved_at"] is not None]
         self.moved_at = {mark(line): line["moved_at"] for line in self.moved}
 

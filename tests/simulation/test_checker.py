@@ -10,15 +10,17 @@ from typing import Any
 
 import pytest
 
-from tests.simulation import checker, history
+from tests.simulation import checker, history, payer_rules
 from tests.simulation.checker import RULES, judge
 
 Lines = list[dict[str, Any]]
 PHONE = "+256770000001"
+CODE = "SCH1007"
 
 
 def whole() -> Lines:
-    """One collection of 1,000 cents with a fee of 10, asked for twice, paid, reported and booked."""
+    """A collection of 1,000 cents with a fee of 10, asked for twice, paid, reported and booked; a payer's is held."""
+    payer = {"phone": "+256780000001", "cents": 500}
     call = {"what": "invoked", "kind": "collection", "client": "c", "name": "n", "phone": PHONE, "cents": 1000}
     answer = {"what": "answered", "id": "t", "cents": 1000}
     received = {"what": "received", "object": "t", "taken": True}
@@ -68,6 +70,30 @@ def whole() -> Lines:
         {**leg, "debit_account_id": "main", "credit_account_id": "fees", "amount_cents": 10},
         {**event, "id": "e1", "type": "transaction.created", "sequence": 1},
         {**event, "id": "e2", "type": "transaction.succeeded", "sequence": 2},
+        {"what": "code", "at": 0, "code": CODE, "client": "c", "cents": None},
+        {**payer, "what": "invoked", "at": 5, "call": 3, "kind": "collection", "client": "c", "name": "in/7"},
+        {"what": "answered", "at": 6, "call": 3, "held": True},
+        {
+            **payer,
+            "what": "book",
+            "at": 9,
+            "reference": "payer",
+            "direction": "collection",
+            "began_at": 3,
+            "moved_at": 3,
+            "failed_at": None,
+            "is_kept": True,
+            "receipt": "7",
+            "typed": "sch-10O7",
+        },
+        {
+            "what": "incoming",
+            "at": 9,
+            "provider_transaction_id": "7",
+            "amount_cents": 500,
+            "status": "held",
+            "transaction_id": None,
+        },
     ]
 
 
@@ -96,6 +122,11 @@ def both(*breaks: Callable[[Lines], object]) -> Callable[[Lines], object]:
     return lambda lines: [each(lines) for each in breaks]
 
 
+def checked(typed: str, *, is_taken: bool) -> Callable[[Lines], object]:
+    """A history in which a till asked before a payment."""
+    return lambda lines: lines.append({"what": "checked", "at": 3, "typed": typed, "cents": 500, "is_taken": is_taken})
+
+
 def not_late(lines: Lines) -> None:
     """Reconciliation finds a payment that the program could have known."""
     changed("transaction", status="failed")(lines)
@@ -103,6 +134,7 @@ def not_late(lines: Lines) -> None:
 
 
 REFUSED = both(*(changed("answered", number, refused="INSUFFICIENT_BALANCE") for number in range(2)))
+BOOKED = changed("transaction", origin="payer", provider_transaction_id="7", metadata='{"payment_code":"SCH1007"}')
 BROKEN: list[tuple[str, Callable[[Lines], object]]] = [
     ("paid_once", again("book", reference="other")),
     ("paid_once", again("book", reference="other", phone="+256770000002")),
@@ -134,6 +166,16 @@ BROKEN: list[tuple[str, Callable[[Lines], object]]] = [
     ("events_are_in_order", changed("event", 1, type="transaction.failed")),
     ("program_agrees", lambda lines: lines.append({"what": "mistake", "at": 3, "error": "KeyError"})),
     ("program_agrees", lambda lines: lines.append({"what": "check", "at": 9, "violation": "money"})),
+    ("payers_money_is_accounted", without("incoming")),
+    ("payers_money_is_accounted", again("incoming")),
+    ("payers_money_is_accounted", changed("incoming", amount_cents=501)),
+    ("payers_money_is_accounted", changed("incoming", status="booked", transaction_id="t")),
+    ("payers_money_is_accounted", BOOKED),
+    ("payers_are_matched_by_their_code", BOOKED),
+    ("payers_are_matched_by_their_code", both(BOOKED, changed("book", 1, typed=CODE), changed("code", client="d"))),
+    ("payers_are_matched_by_their_code", changed("book", 1, typed="sch 1007")),
+    ("checks_are_true", checked("SCH1O07", is_taken=True)),
+    ("checks_are_true", checked("sch-1007", is_taken=False)),
 ]
 
 
@@ -153,7 +195,7 @@ def test_every_rule_has_a_broken_history() -> None:
 
 
 def test_what_a_lost_commit_took_away_is_missing_by_right_when_reconciliation_finds_it() -> None:
-    lines = [each for each in whole() if each["what"] in ("client", "invoked", "book")]
+    lines = [each for each in whole() if each["what"] in ("client", "invoked", "book") and "receipt" not in each]
     lines += [{**line(whole(), "answered"), "at": 2}, {"what": "lost", "at": 8, "since": 1.5}]
     assert {rule for rule, _ in judge(lines)} == {"payments_are_known"}
     assert judge([*lines, {"what": "difference", "at": 9, "reference": "r"}]) == []
@@ -185,8 +227,9 @@ def test_a_lost_commit_that_sent_a_payment_excuses_what_the_program_could_not_kn
 
 
 def test_the_checker_imports_nothing_of_the_program() -> None:
-    trees = [ast.parse(Path(module.__file__).read_text(encoding="utf-8")) for module in (checker, history)]
+    trees = [ast.parse(Path(module.__file__).read_text(encoding="utf-8")) for module in (checker, payer_rules, history)]
     nodes = [node for tree in trees for node in ast.walk(tree)]
     imported = {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
-    assert imported == {"__future__", "collections", "collections.abc", "typing", history.__name__}
+    ours = {payer_rules.__name__, history.__name__}
+    assert imported == {"__future__", "collections", "collections.abc", "json", "typing", *ours}
     assert not any(isinstance(node, ast.Import) for node in nodes)

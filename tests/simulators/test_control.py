@@ -33,6 +33,7 @@ def test_the_statement_of_the_book_has_every_payment_in_each_form(mtn: MtnCaller
         text = mtn.http.get(f"/_control/statement{query}").content.decode(encoding)
         assert text.count("Successful") == text.count("FRI:256772123456/MSISDN") == 2
         assert ("Total lines\t2" if "tab" in query else "Total lines,2") in text
+    assert "Total lines,0" in mtn.http.get("/_control/statement?day=2020-01-01").text
     assert mtn.http.get("/_control/statement?file=xlsx").content.startswith(b"PK")
     assert mtn.http.get("/_control/statement?file=pdf").status_code == 400
 

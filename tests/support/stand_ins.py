@@ -7,6 +7,7 @@ import json
 import ssl
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,11 @@ class StandInProcess:
     def paid(self) -> dict[str, int]:
         """The references of the payments that it moved, and their amounts in cents."""
         return {each["reference"]: each["amount_cents"] for each in self.book()["payments"] if each["paid"]}
+
+    def statement(self) -> bytes:
+        """Its statement, as CSV."""
+        with urllib.request.urlopen(f"{self.base_url}/_control/statement", timeout=60) as answer:
+            return bytes(answer.read())
 
     def stop(self) -> None:
         """End it."""

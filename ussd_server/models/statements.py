@@ -82,11 +82,14 @@ class DifferenceInStatement(Table):
 
 
 class ClosedDay(Table):
-    """A day in Kampala that an operator has closed for a provider. `bridge` has the steps from ours to theirs."""
+    """A day in Kampala that an operator has closed for a provider. `bridge` has the steps from ours to theirs.
+
+    `statement_id` is null for a day whose statement was empty.
+    """
 
     provider = TextField()
     day = TextField()
-    statement_id = IdField()
+    statement_id = IdField(null=True)
     ours_cents = CentsField()
     theirs_cents = CentsField()
     bridge = JsonField()

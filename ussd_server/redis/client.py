@@ -115,4 +115,7 @@ def _options(address: SplitResult, database: str | None) -> dict[str, Any]:
     path = "" if database is None else f"/{database}"
     one_host = f"redis://{credentials}{at}{path}?{address.query}"
     options: dict[str, Any] = parse_url(one_host)  # type: ignore[no-untyped-call]
+    # redis-py leaves this one a text, and uses TLS for every text.
+    if "ssl" in options:
+        options["ssl"] = options["ssl"] == "true"
     return options

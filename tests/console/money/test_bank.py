@@ -26,6 +26,7 @@ def test_an_account_is_stated_by_an_owner_confirmed_and_settled_by_two_operators
     assert "No bank account yet" in owner.get("/bank-account").text
     state(owner)
     assert "waits for the operator" in owner.get("/bank-account").text
+    assert "1 bank account</a> to confirm" in ann.get("/operator").text
     page = ann.get("/operator/settlements").text
     assert "&lt;b&gt;ACME&lt;/b&gt; Ltd" in page
     assert "No client is due anything" in page

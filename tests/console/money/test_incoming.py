@@ -60,6 +60,7 @@ def test_a_held_payment_is_assigned_by_two_operators(
     person.get("/payment-codes/new")
     person.post("/payment-codes/new", **CODE)
     Till(services).pay("SCH1043", name="<i>Achieng</i>")
+    assert "1 held payment</a> to assign or to return" in ann.get("/operator").text
     listed = ann.get("/operator/incoming").text
     assert "SCH1042" in listed
     page = ann.get(_first(listed)).text
@@ -81,9 +82,12 @@ def test_a_credit_of_a_statement_is_held_with_one_click_and_marked_for_return(
 ) -> None:
     ann, bob = operator("ann"), operator("bob")
     difference = not_ours(services).difference_id
-    assert "Hold the payment" in ann.get(f"/operator/differences/{difference}").text
+    page = ann.get(f"/operator/differences/{difference}").text
+    assert "Hold the payment" in page
+    assert "What happened to it" not in page
     assert ann.post(f"/operator/differences/{difference}/hold").status_code == 303
     (held,) = services.held_payments.list(ListIncoming(), operator_of()).items
+    assert f"/operator/incoming/{held.incoming_id}" in ann.get(f"/operator/differences/{difference}").text
     ann.get(f"/operator/incoming/{held.incoming_id}")
     assert ann.post(f"/operator/incoming/{held.incoming_id}/return", reason="").status_code == 400
     assert ann.post(f"/operator/incoming/{held.incoming_id}/return", reason="A mistake").status_code == 303

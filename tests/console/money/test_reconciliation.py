@@ -68,6 +68,7 @@ def test_differences_of_a_statement_are_found_ended_and_concluded_by_two(
     path = made.location.removeprefix("/console")
     page = ann.get(path).text
     assert "compared before" in page
+    assert "3 differences</a> to review" in ann.get("/operator").text
     assert "3 differences" in page
     assert "&lt;b&gt;day&lt;/b&gt;.csv" in page
     (silent_one,) = ann.get(f"{path}?verdict=status_differs&format=json").json["items"]
@@ -183,6 +184,9 @@ def test_a_day_is_closed_on_its_page_once_its_differences_are_ended(
     assert f"Close {day} of sandbox" in ann.get("/operator/days").text
     refused = ann.post("/operator/days", date="2020-01-01", provider="sandbox")
     assert (refused.status_code, "No statement of this day alone" in refused.text) == (400, True)
+    assert "Close 2020-01-01 of Sandbox" in refused.text
+    assert ann.post("/operator/days", date="2020-01-01", provider="sandbox", is_empty="yes").status_code == 303
+    assert ann.post("/operator/days", date="soon", provider="sandbox").status_code == 400
     assert ann.post("/operator/days", date=day, provider="sandbox").status_code == 303
     page = ann.get("/operator/days").text
     assert "closed by bob@" in page

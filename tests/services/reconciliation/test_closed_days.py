@@ -51,8 +51,8 @@ def store(services: Services, *rows: list[str]) -> str:
     return services.provider_statements.reconcile(asked, operator()).statement.statement_id
 
 
-def close(services: Services, day: date) -> ClosedDayView:
-    return services.days.close(CloseDay(day, "sandbox", BY), operator())
+def close(services: Services, day: date, *, is_empty: bool = False) -> ClosedDayView:
+    return services.days.close(CloseDay(day, "sandbox", BY, is_empty), operator())
 
 
 def end_reviews(services: Services) -> None:
@@ -169,3 +169,24 @@ def test_a_payers_payment_that_is_assigned_later_is_a_late_change_of_the_day_on_
     clock.advance(86_400)
     steps = {step.verdict: (step.count, step.amount_cents) for step in close(services, day + timedelta(days=1)).bridge}
     assert steps == {"matched": (1, 0), "late_change": (2, 1_000_000)}
+
+
+def test_a_day_without_payments_is_closed_with_an_empty_statement_and_no_day_before_the_first_client_is_listed(
+    services: Services, clock: MovableClock, day: date
+) -> None:
+    assert services.days.list(operator()) == ()
+    pay(services, clock, "1")
+    clock.advance(2 * 86_400)
+    quiet = day + timedelta(days=1)
+    listed = [f"{quiet - timedelta(days=back)}" for back in range(3)]
+    assert [each.date for each in services.days.list(operator()) if each.provider == "sandbox"] == listed
+    with pytest.raises(ServiceError, match="No statement of this day alone"):
+        close(services, quiet)
+    with pytest.raises(ServiceError, match="its statement cannot be empty"):
+        close(services, day, is_empty=True)
+    closed = close(services, quiet, is_empty=True)
+    assert (closed.ours_cents, closed.theirs_cents, closed.bridge) == (0, 0, ())
+    Till(services).pay("", 5000, "T1", at=clock.now())
+    clock.advance(86_400)
+    with pytest.raises(ServiceError, match="its statement cannot be empty"):
+        close(services, day + timedelta(days=2), is_empty=True)

@@ -45,7 +45,7 @@ class Callers:
 
     def __init__(self, scheduler: Scheduler, database: SqliteWorld, fleet: Fleet, note: Callable[..., None]) -> None:
         self._scheduler, self._database, self._fleet, self._note = scheduler, database, fleet, note
-        self._contexts: list[RequestContext] = []
+        self.contexts: list[RequestContext] = []
         self._numbers = count(1)
         self._channel = ""
         self.kinds: dict[str, Callable[[Incident], None]] = {
@@ -56,16 +56,17 @@ class Callers:
             "phone": self._dial,
         }
 
-    def set_up(self, services: Services) -> None:
+    def set_up(self, services: Services, prepare: Callable[[Services, list[RequestContext]], None]) -> None:
         """Begin with the clients, their fees, money, webhooks and menu: created once, and copied for each world."""
         name = f"{self._database.url} as prepared"
         if name not in _PREPARED:
             self._create_clients(services)
+            prepare(services, self.contexts)
             self._database.copy("prepared")
-            _PREPARED[name] = self._contexts, self._channel
+            _PREPARED[name] = self.contexts, self._channel
         self._database.restore("prepared")
-        self._contexts, self._channel = _PREPARED[name]
-        for place, context in enumerate(self._contexts):
+        self.contexts, self._channel = _PREPARED[name]
+        for place, context in enumerate(self.contexts):
             self._note("client", client=context.client_id, place=place, cents=_DEPOSIT_CENTS)
 
     def _create_clients(self, services: Services) -> None:
@@ -77,12 +78,12 @@ class Callers:
             ).execute()
             caller = Caller(CallerKind.KEY, client_id=client_id, grants=None, key_id=new_id(now))
             context = RequestContext(caller, request_id=f"r{place}")
-            self._contexts.append(context)
+            self.contexts.append(context)
             for kind, fixed, share in _FEES:
                 set_fee(FeeTerms(client_id, TransactionType(kind), fixed, share), operator_context(), now)
             services.deposits.create(CreateDeposit(client_id, _DEPOSIT_CENTS, f"float {place}"), operator_context())
             services.webhooks.create(CreateWebhook(f"http://127.0.0.1:9000/client-{place}"), context)
-        self._channel = Shop(services, client_id=self._contexts[0].client_id).channel.gateway_path.rpartition("/")[2]
+        self._channel = Shop(services, client_id=self.contexts[0].client_id).channel.gateway_path.rpartition("/")[2]
 
     def call_back(self, reference: str) -> None:
         """The provider calls back; the web process may do with it what it does with any call."""
@@ -98,12 +99,12 @@ class Callers:
         self._scheduler.spawn(process, "callback", serve)
 
     def _pay(self, incident: Incident) -> None:
-        self._insist(incident, [incident.given], lambda services: self._create(services, incident))
+        self.insist(incident, [incident.given], lambda services: self._create(services, incident))
 
     def _pay_out(self, incident: Incident) -> None:
         """One key creates the payout, another approves it."""
         given = incident.given
-        maker = self._contexts[given["client"]]
+        maker = self.contexts[given["client"]]
         approver = replace(
             maker, caller=replace(maker.caller, key_id=given["approver"], grants=frozenset({"payouts:*"}))
         )
@@ -121,7 +122,7 @@ class Callers:
             return {"accepted": True}
 
         rows = [{"client": given["client"], "kind": "disbursement", **row} for row in given["rows"]]
-        self._insist(incident, rows, send)
+        self.insist(incident, rows, send)
 
     def _dial(self, incident: Incident) -> None:
         """A phone walks to the payment of the menu; its gateway repeats what was not answered."""
@@ -145,12 +146,12 @@ class Callers:
 
             repeats = given if is_last else given | {"again": []}
             asked = {**given, "kind": "collection"}
-            answer = self._insist(Incident(incident.at, incident.kind, repeats), [asked], step)
+            answer = self.insist(Incident(incident.at, incident.kind, repeats), [asked], step)
             if answer is None or answer.get("screen", "END").startswith("END"):
                 return
             self._scheduler.pause(3.0)
 
-    def _insist(
+    def insist(
         self, incident: Incident, asked: list[dict[str, Any]], work: Callable[[Services], Answer]
     ) -> Answer | None:
         """Call until there is an answer, and then again as often as the plan says; return the last answer."""
@@ -174,7 +175,7 @@ class Callers:
         numbers = [next(self._numbers) for _ in asked]
         for number, each in zip(numbers, asked, strict=True):
             named = {name: each[name] for name in ("name", "phone", "cents", "of") if name in each}
-            client_id = self._contexts[each["client"]].client_id
+            client_id = self.contexts[each["client"]].client_id
             self._note("invoked", call=number, kind=each.get("kind", incident.kind), client=client_id, **named)
         answers: list[Answer] = []
 
@@ -196,7 +197,7 @@ class Callers:
 
     def _create(self, services: Services, incident: Incident) -> Answer:
         given = incident.given
-        context = self._contexts[given["client"]]
+        context = self.contexts[given["client"]]
         if incident.kind == "refund":
             found = self._database.rows(
                 f"SELECT id FROM transactions WHERE reference = '{given['of']}' AND client_id = '{context.client_id}'"

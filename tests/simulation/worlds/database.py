@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 from peewee import OperationalError
 
 from tests.simulation.worlds.scheduler import Scheduler
-from tests.simulation.worlds.virtual_time import TIME
+from tests.simulation.worlds.virtual_time import STARTED_AT, TIME
 from ussd_server.database.schema import migrate
 from ussd_server.database.unit_of_work import close_connections, database, open_database
 from ussd_server.security.key_ring import Keyring
@@ -22,6 +23,10 @@ from ussd_server.security.key_ring import Keyring
 # Their writes are no work for other tasks.
 _SILENT_STEPS = ("heartbeat", "timekeeper")
 _WRITES = ("INSERT", "UPDATE", "DELETE", "REPLACE", "WITH")
+_DUE = "(SELECT min(due_at) FROM {0} WHERE due_at IS NOT NULL AND leased_until IS NULL)"
+_LEASED = "(SELECT min(leased_until) FROM {0} WHERE due_at IS NOT NULL)"
+_OF_EACH = ", ".join(f"{_DUE}, {_LEASED}".format(table) for table in ("transactions", "payouts", "deliveries"))
+_WORK_DUE = f"SELECT EXISTS (SELECT 1 FROM pending_events), {_OF_EACH}"
 _plain = sqlite3.connect(":memory:")
 
 
@@ -63,9 +68,19 @@ class SqliteWorld:
         """The rows of a query of the simulation itself."""
         return list(database.execute_sql(query).fetchall())
 
+    def work_due(self) -> tuple[bool, list[float]]:
+        """Whether events wait for the relay, and when transactions, payouts and deliveries are due and leases end."""
+        ((pending, *moments),) = self.rows(_WORK_DUE)
+        return bool(pending), [_seconds_of(moment) for moment in moments]
+
     def close(self) -> None:
         """Close the connections."""
         close_connections()
+
+
+def _seconds_of(moment: str | None) -> float:
+    """A moment of the database in seconds since the start, infinite for none."""
+    return (datetime.fromisoformat(moment) - STARTED_AT).total_seconds() if moment else float("inf")
 
 
 @cache

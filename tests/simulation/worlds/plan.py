@@ -7,6 +7,8 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
+from tests.simulation.worlds.payer_plan import payment_of
+
 DAY_SECONDS = 86_400.0
 _CALLS_A_DAY = 18
 _FAULTS_A_DAY = 14
@@ -14,6 +16,7 @@ _BURSTS_A_DAY = 4
 _BURST_SECONDS = 240.0
 # What a call leads to goes on for hours; most of it happens before the quiet days.
 _LONGEST_TALE_SECONDS = 12_000
+_PAYERS_A_DAY = 6
 _KINDS = {"collection": 4, "disbursement": 4, "refund": 3, "payout": 2, "phone": 2}
 _MOST_ROWS = 4
 _FAULTS = ("kill", "stall", "freeze", "broken connection")
@@ -47,6 +50,11 @@ def plan_of(seed: int, days: float) -> list[Incident]:
         began_at = rng.choice(calls) - rng.random() * seconds / 2
         incidents.append(Incident(began_at, "lost commits", {"seconds": seconds}))
     incidents += [_fault(rng, bursts, calls, "clock jump") for _ in range(_count(_JUMPS_A_DAY, days))]
+    # Other draws, so that the other incidents are those of earlier plans.
+    payers = Random(f"payers/{seed}")
+    for number in range(_count(_PAYERS_A_DAY, days)):
+        paid_at = payers.choice(bursts) + payers.uniform(0, _BURST_SECONDS)
+        incidents.append(Incident(paid_at, "payer", payment_of(payers, number)))
     return sorted(incidents, key=lambda incident: incident.at)
 
 

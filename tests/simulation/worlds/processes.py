@@ -38,7 +38,7 @@ class Receiver:
     """A client's webhook receivers: they answer, refuse, hang or lose their answer. It notes what they got."""
 
     def __init__(self, scheduler: Scheduler, note: Callable[..., None], seed: str) -> None:
-        self.is_honest = False
+        self.is_honest, self.trouble = False, 1.0
         self._scheduler, self._note, self._rng = scheduler, note, Random(f"{seed}/receiver")
         self._failures: Counter[str] = Counter()
 
@@ -49,7 +49,9 @@ class Receiver:
         self._scheduler.point("before the webhook")
         mood = (
             "taken"
-            if self.is_honest or self._failures[headers["webhook-id"]] >= _MOST_FAILURES
+            if self.is_honest
+            or self._failures[headers["webhook-id"]] >= _MOST_FAILURES
+            or (self.trouble < 1 and self._rng.random() >= self.trouble)
             else self._rng.choices(("taken", "refused", "hangs", "unanswered"), (7, 1, 1, 1))[0]
         )
         self._failures[headers["webhook-id"]] += mood != "taken"

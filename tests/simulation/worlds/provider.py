@@ -48,6 +48,8 @@ class Entry:
     original: str | None
     began_at: float
     steps: list[tuple[float, str]] = field(default_factory=list)
+    typed: str | None = None
+    """The payment code of a payer who pays by himself; None for what the service requested."""
 
     def status(self, at: float) -> str:
         """What the book says at a moment."""
@@ -79,6 +81,8 @@ class SimulatedProvider:
         self.book: dict[str, Entry] = {}
         self.is_honest = False
         """Whether it answers at once and truly: after the bad days."""
+        self.trouble = 1.0
+        """The share of calls and payments that may get a mood or a fate."""
         self.call_back: Callable[[str], None] = lambda reference: None
         self.network = Process("network")
         self._scheduler, self._seed, self._note = scheduler, seed, note
@@ -150,19 +154,37 @@ class SimulatedProvider:
     def close(self) -> None:
         """It has no connections."""
 
-    def statement(self) -> bytes:
-        """What it moved so far, as its own statement shows it."""
+    def pay_in(self, phone: str, cents: int, typed: str) -> str:
+        """Enter what a payer pays by himself; return the receipt."""
+        entry = Entry(
+            len(self.book) + 1,
+            f"payer {phone}",
+            "collection",
+            phone,
+            cents,
+            None,
+            TIME.now,
+            [(TIME.now, "succeeded")],
+            typed,
+        )
+        self.book[entry.reference] = entry
+        return str(entry.number)
+
+    def statement(self, until: float = float("inf")) -> bytes:
+        """What it moved before a moment, as its own statement shows it."""
         text = io.StringIO()
         written = csv.writer(text)
         written.writerow(_HEADINGS)
         moved = [(entry.moved_at, entry) for entry in self.book.values() if entry.status(TIME.now) == "succeeded"]
         for at, entry in sorted(moved, key=lambda each: (each[0], each[1].number)):
+            if at >= until:
+                break
             party, ours = f"FRI:{entry.phone.removeprefix('+')}/MSISDN", "FRI:41000001/MM"
             collects = entry.direction == "collection"
             written.writerow(
                 (
                     entry.number,
-                    entry.reference,
+                    "" if entry.typed is not None else entry.reference,
                     f"{(STARTED_AT + timedelta(seconds=at)).astimezone(_KAMPALA):%Y-%m-%d %H:%M:%S}",
                     "Successful",
                     _TYPES[entry.direction],
@@ -178,11 +200,14 @@ class SimulatedProvider:
         key = kind, payment.provider_reference
         self._calls[key] += 1
         rng = Random(f"{self._seed}/{kind}/{payment.phone_number}/{payment.amount_cents}/{self._calls[key]}")
-        mood = "prompt" if self.is_honest else _drawn(rng, moods, "prompt")
+        mood = "prompt" if self._is_prompt(rng) else _drawn(rng, moods, "prompt")
         step = self._scheduler.current.step if self._scheduler.current else ""
         self._scheduler.faults_at[f"provider: {mood}", f"{step}, {kind}"] += 1
         self._note("called", kind=kind, mood=mood, reference=payment.provider_reference, phone=payment.phone_number)
         return rng, mood
+
+    def _is_prompt(self, rng: Random) -> bool:
+        return self.is_honest or (self.trouble < 1 and rng.random() >= self.trouble)
 
     def _take(self, payment: PaymentOrder, rng: Random) -> Entry:
         """Enter a payment, once under its name."""
@@ -200,7 +225,7 @@ class SimulatedProvider:
         )
         self.book[entry.reference] = entry
         at = now + rng.choice((0.0, 2.0, 30.0, 200.0)) * rng.random()
-        fate = "success" if self.is_honest else _drawn(rng, _FATES, "success")
+        fate = "success" if self._is_prompt(rng) else _drawn(rng, _FATES, "success")
         late = at + rng.choice((20.0, 400.0, 3000.0)) * (0.2 + rng.random())
         entry.steps = {
             "success": [(at, "succeeded")],

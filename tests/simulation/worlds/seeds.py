@@ -17,7 +17,7 @@ from tests.simulation.worlds.plan import plan_of
 from tests.simulation.worlds.shrinking import in_words, shrunk
 from tests.simulation.worlds.world import Outcome, run
 
-_MEMORY = Path("/dev/shm")
+MEMORY = Path("/dev/shm")
 
 
 def run_seeds(first: int, step: int, count: int, days: float, bug: str | None, shrinks: bool) -> None:
@@ -25,7 +25,7 @@ def run_seeds(first: int, step: int, count: int, days: float, bug: str | None, s
     # Objects of a world are few and die together.
     gc.disable()
     with ExitStack() as stack:
-        place = str(_MEMORY) if _MEMORY.is_dir() else None
+        place = str(MEMORY) if MEMORY.is_dir() else None
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="simulated-", dir=place)))
         if bug:
             stack.enter_context(planted(bug))

@@ -16,6 +16,7 @@ _SENTENCES = {
     "unknown": "call {call} gets no answer",
     "called": "the program sends an {kind} about {phone} to the provider, which is {mood}",
     "taken": "the provider takes {cents} of {phone}; it will be a {fate}",
+    "decided": "the operators book receipt {receipt} under {code}",
     "fault": "{kind} of {process} in {step}, {moment}",
     "lost": "the database goes back to second {since}",
     "jump": "the database's clock jumps by {seconds} seconds",

@@ -7,7 +7,6 @@ import logging
 import os
 import random
 from collections.abc import Callable
-from datetime import datetime
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -19,21 +18,23 @@ import ussd_server.values
 from tests.simulation.worlds.callers import Callers
 from tests.simulation.worlds.database import SqliteWorld, trouble
 from tests.simulation.worlds.outcome import Mistakes, Outcome
+from tests.simulation.worlds.payers import Payers, create_codes
 from tests.simulation.worlds.plan import DAY_SECONDS, Incident
 from tests.simulation.worlds.processes import Fleet, Receiver
 from tests.simulation.worlds.provider import SimulatedProvider
 from tests.simulation.worlds.scheduler import Process, Scheduler, Task
-from tests.simulation.worlds.virtual_time import STARTED_AT, TIME
+from tests.simulation.worlds.virtual_time import TIME
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.services.operations.book_check.check import check_ranges
-from ussd_server.services.reconciliation.messages import ReconcileStatement
+from ussd_server.services.reconciliation.messages import ReconcileStatement, Reconciliation
 from ussd_server.services.settlement.messages import EndReview
 from ussd_server.settings import Settings, read_settings
 
 # After the bad days: long enough for the last repeat of a webhook and the slowest enquiry.
 _QUIET_DAYS = 3
 _REVIEWED_AFTER_HOURS = (2.5, 8.0, 30.0, 60.0)
+_STATEMENT_AFTER_HOURS = 62.0
 _SUCCESSFUL = ("succeeded", "reversed")
 _NOTICE_SECONDS = 15.0
 _TABLES = {
@@ -41,19 +42,19 @@ _TABLES = {
     "transfer": "SELECT transaction_id, kind, purpose, debit_account_id, credit_account_id, amount_cents, hold_id "
     "FROM ledger_transfers",
     "transaction": "SELECT id, client_id, type, status, reference, phone_number, amount_cents, fee_cents, refund_of, "
-    "provider_reference, due_at, review_opened_at, review_closed_at, review_reason FROM transactions",
+    "provider_reference, provider_transaction_id, origin, metadata, due_at, review_opened_at, review_closed_at, "
+    "review_reason FROM transactions",
+    "incoming": "SELECT provider_transaction_id, amount_cents, status, transaction_id FROM incoming_payments",
     "event": "SELECT id, client_id, type, object_id, sequence FROM events",
 }
-_DUE = "(SELECT min(due_at) FROM {0} WHERE due_at IS NOT NULL AND leased_until IS NULL)"
-_LEASED = "(SELECT min(leased_until) FROM {0} WHERE due_at IS NOT NULL)"
-_OF_EACH = ", ".join(f"{_DUE}, {_LEASED}".format(table) for table in ("transactions", "payouts", "deliveries"))
-_HORIZON = f"SELECT EXISTS (SELECT 1 FROM pending_events), {_OF_EACH}"
 
 
 class World:
     """One run of a plan."""
 
-    def __init__(self, seed: int, folder: Path) -> None:
+    statement_until = float("inf")
+
+    def __init__(self, seed: int, folder: Path, threads: int = 2) -> None:
         self.history: list[dict[str, Any]] = []
         self.seed = seed
         name = f"seed {seed}"
@@ -62,8 +63,9 @@ class World:
         _begin_randomness(0, 1)
         self.provider = SimulatedProvider(self.scheduler, name, self.note)
         self.receiver = Receiver(self.scheduler, self.note, name)
-        self.fleet = Fleet(self.scheduler, _settings(folder, self.database.url), self.provider, self.receiver)
+        self.fleet = Fleet(self.scheduler, _settings(folder, self.database.url, threads), self.provider, self.receiver)
         self.callers = Callers(self.scheduler, self.database, self.fleet, self.note)
+        self.payers = Payers(self.scheduler, self.provider, self.callers, self.note, name)
         self._outside = Process("outside")
         self._rng = Random(f"{name}/world")
         self._log = Mistakes(self.note)
@@ -79,26 +81,31 @@ class World:
         logging.getLogger("ussd_server").addHandler(self._log)
         try:
             operator = self.fleet.services("operator")
-            self.callers.set_up(operator)
+            self.callers.set_up(operator, create_codes)
+            self.payers.note_codes()
             _begin_randomness(self.seed, 10**6)
             self.scheduler.faults = self._strike
             self.provider.call_back = self.callers.call_back
             for place in range(2):
                 self.fleet.start_worker(place, after=1.0)
-            for incident in plan:
-                self.scheduler.spawn(
-                    self._outside, incident.kind, lambda incident=incident: self._do(incident), incident.at
-                )
+            self.scheduler.spawn(self._outside, "plan", lambda: self._follow(plan))
             self.scheduler.run(days * DAY_SECONDS)
             self._calm_down()
             for hours in _REVIEWED_AFTER_HOURS:
                 self.scheduler.spawn(self._outside, "review", partial(self._review, operator), hours * 3600.0)
+            statement_after = _STATEMENT_AFTER_HOURS * 3600.0
+            self.scheduler.spawn(self._outside, "statement", lambda: self._compare(operator), statement_after)
             self.scheduler.run((days + _QUIET_DAYS) * DAY_SECONDS)
             self._end(operator)
         finally:
             logging.getLogger("ussd_server").removeHandler(self._log)
             self._close()
         return Outcome(self.history, self.scheduler.points, self.scheduler.faults_at)
+
+    def _follow(self, plan: list[Incident]) -> None:
+        for incident in plan:
+            self.scheduler.pause(max(0.0, incident.at - TIME.now))
+            self.scheduler.spawn(self._outside, incident.kind, partial(self._do, incident))
 
     def _do(self, incident: Incident) -> None:
         if incident.kind in self.callers.kinds:
@@ -183,6 +190,7 @@ class World:
             request = EndReview(transaction_id, "as the provider says", "Ann", "Ben", has_succeeded=decision)
             services.reviews.end(request, operator_context())
             self.note("reviewed", transaction=transaction_id, decision=decision)
+        self.payers.decide_all(services)
 
     def _end(self, services: Services) -> None:
         self.note("end")
@@ -197,23 +205,37 @@ class World:
                 moved_at=entry.moved_at,
                 failed_at=entry.failed_at,
                 is_kept=entry.status(TIME.now) == "succeeded",
+                **({} if entry.typed is None else {"receipt": str(entry.number), "typed": entry.typed}),
             )
         for table, query in _TABLES.items():
             names = [name.strip() for name in query.split("FROM")[0].removeprefix("SELECT").split(",")]
             for row in self.database.rows(query):
                 self.note(table, **dict(zip(names, row, strict=True)))
-        if any(entry.status(TIME.now) == "succeeded" for entry in self.provider.book.values()):
-            self._reconcile(services)
+        self._reconcile(services)
+        self._check(services)
+
+    def _check(self, services: Services) -> None:
         now = services.clock.now()
         for checked in check_ranges(batch=10_000, now=now, vault=services.runtime.vault):
             for violation in checked.violations:
                 self.note("check", violation=str(violation))
 
-    def _reconcile(self, services: Services) -> None:
-        source = io.BytesIO(self.provider.statement())
+    def _compare(self, services: Services) -> None:
+        """The operators compare the provider's statement, and hold what payers paid and no till reported."""
+        if (found := self._reconcile(services)) is not None:
+            self.payers.hold_unreported(services, found.statement.statement_id)
+            self.payers.decide_all(services)
+
+    def _reconcile(self, services: Services) -> Reconciliation | None:
+        """Compare the provider's statement, if it has a line."""
+        if not any(entry.status(TIME.now) == "succeeded" for entry in self.provider.book.values()):
+            return None
+        source = io.BytesIO(self.provider.statement(self.statement_until))
         statement = ReconcileStatement("mtn", "statement.csv", source, is_confirmed=True)
-        for line in services.provider_statements.reconcile(statement, operator_context()).differences():
-            self.note("difference", reference=line.reference, verdict=line.verdict)
+        found = services.provider_statements.reconcile(statement, operator_context())
+        for line in found.differences():
+            self.note("difference", reference=line.reference, receipt=line.provider_id, verdict=line.verdict)
+        return found
 
     def _close(self) -> None:
         for process in [*self._processes(), self.provider.network]:
@@ -223,8 +245,8 @@ class World:
         self.database.close()
 
     def _horizon(self) -> dict[str, float]:
-        ((pending, *moments),) = self.database.rows(_HORIZON)
-        transactions, leased, payouts, also, deliveries, too = map(_seconds_of, moments)
+        pending, moments = self.database.work_due()
+        transactions, leased, payouts, also, deliveries, too = moments
         if pending:
             self.scheduler.note_new_events()
         first_lease = min(leased, also, too)
@@ -245,18 +267,13 @@ def _begin_randomness(seed: int, first_id: int) -> None:
     ussd_server.values._counter = count(first_id)
 
 
-def _seconds_of(moment: str | None) -> float:
-    """A moment of the database in seconds since the start, infinite for none."""
-    return (datetime.fromisoformat(moment) - STARTED_AT).total_seconds() if moment else float("inf")
-
-
-def _settings(folder: Path, url: str) -> Settings:
+def _settings(folder: Path, url: str, threads: int) -> Settings:
     given = {
         "USSD_DATA_DIR": str(folder),
         "USSD_DATABASE_URL": url,
         "USSD_REDIS_URL": "redis://127.0.0.1:1",
         "USSD_WORKERS": "1",
-        "USSD_WORKER_THREADS": "2",
+        "USSD_WORKER_THREADS": str(threads),
         "USSD_ALLOW_PRIVATE_ADDRESSES": "1",
     }
     with patch.dict(os.environ, given):

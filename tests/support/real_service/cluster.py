@@ -1,6 +1,7 @@
-"""A cluster made from the files in `deploy/cluster/`: three nodes on loopback addresses of their own, and HAProxy.
+"""A cluster made from the files in `deploy/cluster/`: three nodes, and HAProxy. Each node is a machine of its own.
 
-Of those files only paths, addresses and passwords are replaced.
+Where this process may make no network namespaces, the nodes have loopback addresses, and none can be cut off. Of those
+files only paths, addresses and passwords are replaced.
 """
 
 from __future__ import annotations
@@ -21,12 +22,13 @@ from redis import Redis, RedisError
 
 from tests.outbound.certificates import Authority
 from tests.support.eventually import eventually
+from tests.support.real_service.machines import Machines, machines_can_be_made
 from tests.support.real_service.service import descendants
 
 _FILES = Path(__file__).parents[3] / "deploy" / "cluster"
-_NODES = ("db1", "db2", "db3")
+NODES = ("db1", "db2", "db3")
 # Patroni and PostgreSQL do not run as root.
-_UNPRIVILEGED = "nobody"
+_USER = "postgres"
 
 
 class Cluster:
@@ -34,13 +36,15 @@ class Cluster:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        # The whole of 127.0.0.0/8 is this machine. Another run has other addresses.
-        self._network = f"127.{100 + secrets.randbelow(100)}.{1 + secrets.randbelow(250)}"
+        self.machines = Machines(NODES) if machines_can_be_made() else None
+        # The whole of 127.0.0.0/8 is this computer. Another run has other addresses.
+        loopback = f"127.{100 + secrets.randbelow(100)}.{1 + secrets.randbelow(250)}"
+        self._network = self.machines.network if self.machines else loopback
         self._passwords = {name: secrets.token_hex(12) for name in re.findall(r"CHANGE-\w+", _all_files())}
         self._running: dict[tuple[str, str], subprocess.Popen[bytes]] = {}
-        self._as = {"user": _UNPRIVILEGED, "group": "nogroup", "extra_groups": []} if os.getuid() == 0 else {}
+        self._as = ["setpriv", f"--reuid={_USER}", f"--regid={_USER}", "--clear-groups"] if os.getuid() == 0 else []
         authority = Authority()
-        for node in _NODES:
+        for node in NODES:
             home = folder / node
             home.mkdir()
             authority.certify(home / "node.key", "db.example.com")
@@ -51,12 +55,13 @@ class Cluster:
 
     def start(self) -> None:
         """Start everything and make the service's database."""
-        for node in _NODES:
+        (self._folder / "backups").mkdir()
+        for node in NODES:
             self._prepare(node)
         (self._folder / "haproxy.cfg").write_text(self._written("haproxy.cfg"))
         if self._as:
-            subprocess.run(["chown", "-R", f"{_UNPRIVILEGED}:nogroup", str(self._folder)], check=True)
-        for node in _NODES:
+            subprocess.run(["chown", "-R", f"{_USER}:{_USER}", str(self._folder)], check=True)
+        for node in NODES:
             self.start_node(node)
         self._run("haproxy", "", ["haproxy", "-W", "-db", "-f", str(self._folder / "haproxy.cfg")])
         self.await_standbys()
@@ -66,7 +71,7 @@ class Cluster:
 
     def start_node(self, node: str) -> None:
         """Start everything that a node runs and that does not run now."""
-        home = self._folder / node
+        home = self.home(node)
         etcd = dict(re.findall(r"^(ETCD_\w+)=(.*)$", self._written("etcd.env", node), re.MULTILINE))
         self._run("etcd", node, ["etcd", "--log-level", "error"], etcd)
         self._run("patroni", node, ["patroni", str(home / "patroni.yml")])
@@ -74,18 +79,18 @@ class Cluster:
         self._run("sentinel", node, ["redis-sentinel", str(home / "sentinel.conf")])
 
     def _prepare(self, node: str) -> None:
-        home = self._folder / node
+        home = self.home(node)
         for name in ("etcd", "redis", "sockets"):
             (home / name).mkdir(mode=0o700)
-        for name in ("patroni.yml", "redis.conf", "sentinel.conf"):
+        for name in ("patroni.yml", "pgbackrest.conf", "redis.conf", "sentinel.conf"):
             (home / name).write_text(self._written(name, node))
-        if node != _NODES[0]:
+        if node != NODES[0]:
             with (home / "redis.conf").open("a") as file:
                 file.write(f"replicaof {self._network}.1 6379\n")
 
     def stop(self) -> None:
         """End every process that it started."""
-        for node in _NODES:
+        for node in NODES:
             if ("patroni", node) in self._running:
                 self.kill(node)
         for process in self._running.values():
@@ -93,6 +98,29 @@ class Cluster:
         for process in self._running.values():
             process.wait(20)
         self._running.clear()
+        if self.machines:
+            self.machines.stop()
+
+    def home(self, node: str) -> Path:
+        """The folder of a node."""
+        return self._folder / node
+
+    def run(self, node: str, *command: str, answers: str = "") -> str:
+        """Run a command to its end on a node, as PostgreSQL's user; give what it prints. `answers` is what it reads."""
+        home = self.home(node)
+        backups = {"PGBACKREST_CONFIG": str(home / "pgbackrest.conf"), "PGBACKREST_LOCK_PATH": str(self._folder)}
+        words = [*self._on(node), *command]
+        ran = subprocess.run(
+            words, cwd=home, env=os.environ | backups, input=answers, capture_output=True, text=True, check=False
+        )
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        return ran.stdout
+
+    def stop_patroni(self, node: str) -> None:
+        """Stop Patroni and PostgreSQL of a node, as `systemctl stop patroni` does."""
+        process = self._running.pop(("patroni", node))
+        process.terminate()
+        process.wait(60)
 
     def primary(self) -> str:
         """The node that Patroni calls the primary. Waits until there is one."""
@@ -104,15 +132,14 @@ class Cluster:
 
     def await_standbys(self) -> None:
         """Wait until two nodes stream from the primary, one of them synchronously."""
-        eventually(lambda: sum(self._is(node, "/replica") for node in _NODES) == len(_NODES) - 1)
+        eventually(lambda: sum(self._is(node, "/replica") for node in NODES) == len(NODES) - 1)
         self.synchronous()
 
     def switch_over(self) -> None:
         """Make the synchronous standby the primary, as before maintenance."""
         primary, follower = self.primary(), self.synchronous()
-        configuration = str(self._folder / primary / "patroni.yml")
-        words = ["switchover", "--primary", primary, "--candidate", follower, "--force", "ussd"]
-        subprocess.run(["patronictl", "-c", configuration, *words], check=True, capture_output=True)
+        words = ("switchover", "--primary", primary, "--candidate", follower, "--force", "ussd")
+        self.run(primary, "patronictl", "-c", str(self.home(primary) / "patroni.yml"), *words)
 
     def kill(self, node: str) -> None:
         """Kill Patroni and PostgreSQL of a node, as when its machine stops."""
@@ -130,9 +157,18 @@ class Cluster:
         for each in self._pids(node):
             _signal(each, signal.SIGCONT)
 
+    def serves_reads_only(self, node: str) -> bool:
+        """Whether PostgreSQL of a node answers, and takes no writes."""
+        url = re.sub(r"@.*?/", f"@{self._network}.{1 + NODES.index(node)}:5432/", self._superuser_url())
+        try:
+            with psycopg.connect(url, connect_timeout=2) as database:
+                return database.execute("SELECT pg_is_in_recovery()").fetchone() == (True,)
+        except psycopg.OperationalError:
+            return False
+
     def redis_master(self) -> str:
         """The node whose Redis is the master."""
-        for number, node in enumerate(_NODES, 1):
+        for number, node in enumerate(NODES, 1):
             try:
                 with Redis(
                     f"{self._network}.{number}", password=self._passwords["CHANGE-redis"], socket_timeout=1
@@ -158,16 +194,16 @@ class Cluster:
         """Patroni and PostgreSQL with all their processes. PostgreSQL is no child of Patroni."""
         parents = [self._running["patroni", node].pid]
         with suppress(FileNotFoundError):
-            parents.append(int((self._folder / node / "data" / "postmaster.pid").read_text().split()[0]))
+            parents.append(int((self.home(node) / "data" / "postmaster.pid").read_text().split()[0]))
         return [pid for parent in parents for pid in (parent, *descendants(parent))]
 
     def _one(self, path: str) -> str:
         found = list[str]()
-        eventually(lambda: bool(found.extend(node for node in _NODES if self._is(node, path)) or found))
+        eventually(lambda: bool(found.extend(node for node in NODES if self._is(node, path)) or found))
         return found[0]
 
     def _is(self, node: str, path: str) -> bool:
-        connection = http.client.HTTPConnection(f"{self._network}.{1 + _NODES.index(node)}", 8008, timeout=1)
+        connection = http.client.HTTPConnection(f"{self._network}.{1 + NODES.index(node)}", 8008, timeout=1)
         try:
             connection.request("GET", path)
             return connection.getresponse().status == http.HTTPStatus.OK
@@ -179,30 +215,30 @@ class Cluster:
     def _run(self, program: str, node: str, command: list[str], environment: Mapping[str, str] = {}) -> None:
         if (program, node) in self._running:
             return
-        home = self._folder / node
+        home = self.home(node)
+        variables = os.environ | {"HOME": str(home), **environment}
         with (home / f"{program}.log").open("ab") as log:
             self._running[program, node] = subprocess.Popen(
-                command,
-                cwd=home,
-                env=os.environ | {"HOME": str(home), **environment},
-                stdout=log,
-                stderr=log,
-                **self._as,
+                [*self._on(node), *command], cwd=home, env=variables, stdout=log, stderr=log
             )
+
+    def _on(self, node: str) -> list[str]:
+        """The beginning of a command that runs on a node, and of one on this computer for no node."""
+        return [*(self.machines.inside(node) if self.machines and node else []), *self._as]
 
     def _written(self, name: str, node: str = "db1") -> str:
         """A file of `deploy/cluster/` for a node, with paths, addresses and passwords of this test."""
         text = (_FILES / name).read_text()
-        number, home = 1 + _NODES.index(node), self._folder / node
+        number, home = 1 + NODES.index(node), self._folder / node
         if number > 1:
             kept = re.findall(r"^(?:ETCD_INITIAL_CLUSTER=|  hosts: |sentinel monitor ).*$", text, re.MULTILINE)
             text = text.replace("10.0.0.1", f"10.0.0.{number}").replace("db1", node)
             for line in kept:
                 changed = line.replace("10.0.0.1", f"10.0.0.{number}").replace("db1", node)
                 text = text.replace(changed, line)
-        replaced = {
-            # Whatever address is called on this machine, the caller's is 127.0.0.1.
-            "10.0.0.0/24": "127.0.0.0/8",
+        # Whatever loopback address is called, the caller's is 127.0.0.1.
+        replaced = {} if self.machines else {"10.0.0.0/24": "127.0.0.0/8"}
+        replaced |= {
             "10.0.0.": f"{self._network}.",
             "127.0.0.1:": f"{self._network}.9:",
             "/var/lib/postgresql/15/ussd": str(home / "data"),
@@ -211,6 +247,8 @@ class Cluster:
             "/var/lib/etcd/default": str(home / "etcd"),
             "/var/lib/redis": str(home / "redis"),
             "/etc/patroni": str(home),
+            "/etc/pgbackrest.conf": str(home / "pgbackrest.conf"),
+            "/var/lib/pgbackrest": str(self._folder / "backups"),
             **self._passwords,
         }
         for ours, theirs in replaced.items():

@@ -29,15 +29,16 @@ def day() -> None:
 @click.argument("date", type=Moment())
 @click.argument("provider", type=KnownName(PROVIDER_NAMES))
 @click.option("--by", required=True, help="Your name.")
+@click.option("--empty", "is_empty", is_flag=True, help="The provider's statement of this day has no lines.")
 @with_json
-def close(date: datetime, provider: str, by: str, as_json: bool) -> None:
+def close(date: datetime, provider: str, by: str, is_empty: bool, as_json: bool) -> None:
     """Close DATE in Kampala for PROVIDER: keep both sums and what explains their difference.
 
-    The statement of this day alone must have been compared, and the reviews of its differences must have ended. What
-    changes later counts on the day on which it comes, and is marked there.
+    The statement of this day alone must have been compared, and the reviews of its differences must have ended. A day
+    without payments is closed with --empty. What changes later counts on the day on which it comes, marked.
     """
     with open_services() as services, progress():
-        closed = services.days.close(CloseDay(date.date(), provider, by), operator_context())
+        closed = services.days.close(CloseDay(date.date(), provider, by, is_empty), operator_context())
     sums = (closed.ours_cents, closed.theirs_cents, closed.difference_cents)
     ours, theirs, difference = map(written_amount, sums)
     lines = [f"{closed.date} of {provider} is closed: ours {ours}, theirs {theirs}, difference {difference}."]

@@ -105,7 +105,10 @@ def _links_without_tls(settings: Settings) -> Iterator[DoctorFinding]:
     is_elsewhere = any(host not in LOCAL_HOSTS for host in hosts_of(settings.redis_url))
     in_clear = not settings.redis_url.startswith("rediss:") and "ssl=" not in urlsplit(settings.redis_url).query
     if is_elsewhere and in_clear:
-        mend = "Begin it with rediss://; put ?ssl=true behind redis+cluster:// and redis+sentinel://."
+        mend = (
+            "Begin it with rediss://; put ?ssl=true behind redis+cluster:// and redis+sentinel://, or ?ssl=false where "
+            "the network is yours alone."
+        )
         yield DoctorFinding("USSD_REDIS_URL", "leads to another machine without TLS", mend)
 
 

@@ -41,6 +41,12 @@ class BankAccountService(Service):
         context.require_operator()
         return _views()
 
+    def count_waiting(self, context: RequestContext) -> int:
+        """How many bank accounts wait for an operator's confirmation."""
+        context.require_operator()
+        waits = BankAccount.bank.is_null(False) & BankAccount.confirmed_at.is_null()
+        return int(BankAccount.select().where(waits).count())
+
     def state(self, request: StateBankAccount, context: RequestContext) -> BankAccountView:
         """State where the client's money is paid. For owners; all owners get a mail. INVALID_REQUEST for a bad part."""
         _require_owner(context)

@@ -33,6 +33,7 @@ from ussd_server.values import is_id, new_id
 from ussd_server.wire import Page, view_of_row
 
 _MOST_SUGGESTED = 3
+_MOST_COUNTED = 10_000
 _LETTERS = string.ascii_uppercase + string.digits
 _LONGEST_CODE = 20
 _LONGEST_RECEIPT = 48
@@ -56,10 +57,21 @@ class HeldPaymentService(Service):
         found, cursor = page_of(rows, IncomingPayment, request.cursor, request.limit, self._tokens, may_lag=False)
         return Page(tuple(map(_view, found)), cursor)
 
+    def count(self, context: RequestContext) -> int:
+        """How many payments are held, 10,000 at most."""
+        context.require_operator()
+        return int(IncomingPayment.select().where(waits_for_operators()).limit(_MOST_COUNTED).count())
+
     def show(self, incoming_id: str, context: RequestContext) -> IncomingView:
         """One incoming payment. NOT_FOUND."""
         context.require_operator()
         return _view(_found(incoming_id, locked=False))
+
+    def find(self, provider: str, receipt: str, context: RequestContext) -> IncomingView | None:
+        """The incoming payment with a receipt of a provider, or None."""
+        context.require_operator()
+        row = IncomingPayment.get_or_none(provider=provider, provider_transaction_id=receipt)
+        return _view(row) if row else None
 
     def assign(self, request: AssignIncoming, context: RequestContext) -> IncomingView:
         """Book a held payment under a payment code, whatever amount and time the code says; the audit trail shows it.

@@ -46,7 +46,7 @@ class DayService(Service):
         """Close a day: compute both sums and the bridge between them, and keep them.
 
         INVALID_REQUEST for a day that is not over or is closed, without a statement of this day alone, and while one of
-        its differences is open.
+        its differences is open. A day without payments here is also closed with an empty statement.
         """
         context.require_operator()
         by, now = require_name(request.by), self._clock.now()
@@ -55,23 +55,10 @@ class DayService(Service):
             raise _refusal("The day is not over")
         with unit_of_work():
             lock_imports()
-            statement = _statement_of(request.provider, begin, end)
-            differences = _differences_of(statement)
-            if count := sum(each.ended_at is None for each in differences):
-                raise _refusal(
-                    f"{count} of its differences {'is' if count == 1 else 'are'} open; end their reviews first"
-                )
-            payments = _payments_of(request.provider, begin, end)
-            ours = sum(map(_signed_cents, payments))
-            late = _late_changes(request.provider, payments, _paid_at(request.provider, begin, end))
-            bridge = _bridge(ours - statement.theirs_cents, statement, differences, late)
             row = {
                 "provider": request.provider,
                 "day": request.date.isoformat(),
-                "statement_id": statement.id,
-                "ours_cents": ours,
-                "theirs_cents": statement.theirs_cents,
-                "bridge": [asdict(step) for step in bridge],
+                **_figures(request, begin, end),
                 "closed_by": by,
                 "closed_at": now,
             }
@@ -85,28 +72,69 @@ class DayService(Service):
             )
         return _view(ClosedDay(**row))
 
+    def may_be_empty(self, request: CloseDay, context: RequestContext) -> bool:
+        """Whether a day without a statement of its own has no payment here either."""
+        context.require_operator()
+        begin, end = bounds_of_day(request.date)
+        return _statement_of(request.provider, begin, end) is None and not _has_payments(request.provider, begin, end)
+
     def list(self, context: RequestContext) -> tuple[DayState, ...]:
-        """The past 31 days of each provider that is switched on, newest first, and which of them are closed."""
+        """The past 31 days of each provider that is switched on, newest first, and which of them are closed.
+
+        Days before the first client are left out.
+        """
         context.require_operator()
         today = self._clock.now().astimezone(KAMPALA).date()
-        days = [(today - timedelta(days=back)).isoformat() for back in range(1, _DAYS_LISTED + 1)]
+        oldest = Client.select(Client.created_at).order_by(Client.created_at).first()
+        first = _day_of(oldest.created_at) if oldest else today
+        past = (today - timedelta(days=back) for back in range(1, _DAYS_LISTED + 1))
+        days = [each.isoformat() for each in past if each >= first]
         closed = {(row.provider, row.day): _view(row) for row in ClosedDay.select().where(ClosedDay.day.in_(days))}
         names = sorted({*(each.name for each in self._providers), *(provider for provider, _ in closed)})
         return tuple(DayState(day, name, closed.get((name, day))) for day in days for name in names)
 
 
-def _statement_of(provider: str, begin: datetime, end: datetime) -> ProviderStatement:
-    """The newest stored statement whose lines are all of one day."""
+def _figures(request: CloseDay, begin: datetime, end: datetime) -> dict[str, Any]:
+    """The statement of a day, both sums and the bridge between them."""
+    provider, statement = request.provider, _statement_of(request.provider, begin, end)
+    if statement is None:
+        if not request.is_empty:
+            raise _refusal(
+                "No statement of this day alone was imported; download it from the provider and compare it first"
+            )
+        if _has_payments(provider, begin, end):
+            raise _refusal("There are payments of this day here, so its statement cannot be empty")
+        return {"statement_id": None, "ours_cents": 0, "theirs_cents": 0, "bridge": []}
+    differences = _differences_of(statement)
+    if count := sum(each.ended_at is None for each in differences):
+        raise _refusal(f"{count} of its differences {'is' if count == 1 else 'are'} open; end their reviews first")
+    payments = _payments_of(provider, begin, end)
+    ours = sum(map(_signed_cents, payments))
+    late = _late_changes(provider, payments, _paid_at(provider, begin, end))
+    bridge = _bridge(ours - statement.theirs_cents, statement, differences, late)
+    return {
+        "statement_id": statement.id,
+        "ours_cents": ours,
+        "theirs_cents": statement.theirs_cents,
+        "bridge": [asdict(step) for step in bridge],
+    }
+
+
+def _statement_of(provider: str, begin: datetime, end: datetime) -> ProviderStatement | None:
+    """The newest stored statement whose lines are all of one day; None without one."""
     is_of_day = (ProviderStatement.first_at >= begin) & (ProviderStatement.last_at < end)
     stored = ProviderStatement.select().where(
         ProviderStatement.provider == provider, ProviderStatement.state == StatementState.STORED, is_of_day
     )
     row: ProviderStatement | None = stored.order_by(ProviderStatement.id.desc()).first()
-    if row is None:
-        raise _refusal(
-            "No statement of this day alone was imported; download it from the provider and compare it first"
-        )
     return row
+
+
+def _has_payments(provider: str, begin: datetime, end: datetime) -> bool:
+    """Whether a payment ended here on a day, or a payer paid on it."""
+    came = (IncomingPayment.provider == provider) & (IncomingPayment.paid_at >= begin) & (IncomingPayment.paid_at < end)
+    ended = Transaction.select().where(_ended_within(provider, begin, end))
+    return bool(ended.exists() or IncomingPayment.select().where(came).exists())
 
 
 def _differences_of(statement: ProviderStatement) -> Sequence[Any]:

@@ -33,6 +33,8 @@ from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id
 from ussd_server.wire import Page, view_of_row
 
+_MOST_COUNTED = 10_000
+
 
 class DifferenceService(Service):
     """Lists differences and ends their reviews, for operators only."""
@@ -46,9 +48,15 @@ class DifferenceService(Service):
         context.require_operator()
         if request.statement_id is not None:
             return self._of_statement(request.statement_id, request)
-        rows = StatementDifference.select().where(StatementDifference.ended_at.is_null(), is_in_stored_statement())
-        found, cursor = page_of(rows, StatementDifference, request.cursor, request.limit, self._tokens, may_lag=False)
+        found, cursor = page_of(
+            _open(), StatementDifference, request.cursor, request.limit, self._tokens, may_lag=False
+        )
         return Page(_views(found), cursor)
+
+    def count(self, context: RequestContext) -> int:
+        """How many differences are open, 10,000 at most."""
+        context.require_operator()
+        return int(_open().limit(_MOST_COUNTED).count())
 
     def show(self, difference_id: str, context: RequestContext) -> DifferenceView:
         """One difference. Raises NOT_FOUND."""
@@ -125,6 +133,10 @@ class DifferenceService(Service):
         by_id = {row.id: row for row in named}
         cursor = self._tokens.cursor(kind, shown[-1].id) if len(places) > request.limit else None
         return Page(_views([by_id[place.difference_id] for place in shown]), cursor)
+
+
+def _open() -> Any:
+    return StatementDifference.select().where(StatementDifference.ended_at.is_null(), is_in_stored_statement())
 
 
 def _found(difference_id: str) -> Any:

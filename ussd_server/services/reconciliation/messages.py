@@ -191,11 +191,15 @@ class ConcludeFromStatement:
 
 @dataclass(frozen=True, slots=True)
 class CloseDay:
-    """Request to close a day in Kampala for a provider; `by` is the name of the operator."""
+    """Request to close a day in Kampala for a provider; `by` is the name of the operator.
+
+    `is_empty`: the provider's statement of the day has no lines, so there is none to import.
+    """
 
     date: date
     provider: str
     by: str
+    is_empty: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +232,7 @@ class ClosedDayView:
 
 @dataclass(frozen=True, slots=True)
 class DayState:
-    """A past day of a provider that had payments on it; `closed` is None while it is open."""
+    """A past day of a provider; `closed` is None while it is open."""
 
     date: str
     provider: str

@@ -29,21 +29,26 @@ def list_days(context: RequestContext) -> str:
 @console.page("POST", "/operator/days", who="operator")
 def close_day(context: RequestContext) -> Any:
     """Close a day."""
-    day = forms.date_of(request.form.get("date", ""))
+    form = request.form
+    day, is_empty = forms.date_of(form.get("date", "")), form.get("is_empty") == "yes"
+    wanted = None if day is None else CloseDay(day, form.get("provider", ""), context.caller.operator or "", is_empty)
     try:
-        if day is None:
+        if wanted is None:
             raise ServiceError(Code.INVALID_REQUEST, "Choose a day.")
-        wanted = CloseDay(day, request.form.get("provider", ""), context.caller.operator or "")
         services().days.close(wanted, context)
     except ServiceError as error:
         if error.code is not Code.INVALID_REQUEST:
             raise
-        return Response(_page(context, error), status=error.code.http_status)
+        return Response(_page(context, error, wanted), status=error.code.http_status)
     flash(gettext("%(day)s is closed.", day=day), "good")
     return redirect(url_for("console.list_days"), 303)
 
 
-def _page(context: RequestContext, error: ServiceError | None = None) -> str:
+def _page(context: RequestContext, error: ServiceError | None = None, refused: CloseDay | None = None) -> str:
     return render_template(
-        "console/reconciliation/days.html", days=services().days.list(context), steps=_STEPS, error=error
+        "console/reconciliation/days.html",
+        days=services().days.list(context),
+        steps=_STEPS,
+        error=error,
+        empty=refused if refused and services().days.may_be_empty(refused, context) else None,
     )

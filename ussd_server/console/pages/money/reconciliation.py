@@ -247,9 +247,11 @@ def _refused(difference_id: str, error: ServiceError, context: RequestContext) -
 def _difference_page(difference_id: str, context: RequestContext, error: ServiceError | None = None) -> str:
     each = services().differences.show(difference_id, context)
     proposals = services().proposals.list_open(context)
+    receipt = each.provider_id if each.verdict is Verdict.NOT_OURS else None
     return render_template(
         "console/reconciliation/difference.html",
         each=each,
+        incoming=services().held_payments.find(each.provider, receipt, context) if receipt else None,
         error=error,
         verdicts=VERDICTS,
         side=side,

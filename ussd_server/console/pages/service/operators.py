@@ -52,17 +52,23 @@ def show_operator_figures(context: RequestContext) -> str:
 
 
 def _waiting(context: RequestContext) -> dict[str, Any]:
-    proposals, review_count = services().proposals.list_open(context), services().reviews.count(context)
+    proposals = services().proposals.list_open(context)
     has_worker = services().system.has_worker(context)
     states = services().provider_states.list(context)
+    counts = {
+        "review_count": services().reviews.count(context),
+        "held_count": services().held_payments.count(context),
+        "account_count": services().bank_accounts.count_waiting(context),
+        "difference_count": services().differences.count(context),
+    }
     troubles = sum(state.is_troubled + bool(state.float_low_since) for state in states)
     return {
         "has_worker": has_worker,
         "proposals": proposals,
-        "review_count": review_count,
+        **counts,
         "recent": services().recent_payments.get(context),
         "states": states,
-        "attention_count": troubles + (not has_worker) + bool(review_count) + bool(proposals),
+        "attention_count": troubles + (not has_worker) + bool(proposals) + sum(map(bool, counts.values())),
     }
 
 

@@ -167,7 +167,7 @@ CREATE INDEX differences_in_statements_of_difference ON differences_in_statement
 CREATE TABLE closed_days (
     provider text NOT NULL,
     day text NOT NULL,
-    statement_id uuid NOT NULL REFERENCES provider_statements (id),
+    statement_id uuid REFERENCES provider_statements (id),
     ours_cents bigint NOT NULL,
     theirs_cents bigint NOT NULL,
     bridge text NOT NULL,

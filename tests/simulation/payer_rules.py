@@ -1,0 +1,84 @@
+"""What must hold of the money that payers send by themselves. Like the checker, it knows nothing of the program.
+
+Further lines: `code`: a payment code, its client and the only amount that it takes, None for any. `checked`: what was
+answered before a payment. `decided`: the code under which operators book a held payment, None for a return.
+`incoming`: a row at the end. A `book` line of a payer has the `receipt` and the code that was `typed`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from json import loads
+
+from tests.simulation.history import History, Line
+
+SUCCESSFUL = ("succeeded", "reversed")
+
+
+def payers_money_is_accounted(history: History) -> Iterator[str]:
+    """Each payment of a payer is booked once, held or returned, with its amount; no other is called a payer's."""
+    incoming: dict[str, list[Line]] = defaultdict(list)
+    for row in history.of["incoming"]:
+        incoming[row["provider_transaction_id"]].append(row)
+    paid = _paid(history)
+    booked: dict[str, list[Line]] = defaultdict(list)
+    for row in _booked(history):
+        booked[row["provider_transaction_id"]].append(row)
+        if row["provider_transaction_id"] not in paid:
+            yield f"{row['reference']} was booked and never paid"
+    for receipt, line in paid.items():
+        rows, collections = incoming[receipt], booked[receipt]
+        if [row["amount_cents"] for row in rows] != [line["cents"]]:
+            yield f"receipt {receipt} of {line['cents']} is {len(rows)} incoming payments"
+            continue
+        expected = [rows[0]["transaction_id"]] if rows[0]["status"] == "booked" else []
+        if [row["id"] for row in collections] != expected:
+            yield f"receipt {receipt} is {rows[0]['status']} and has {len(collections)} collections"
+        for row in collections:
+            if row["amount_cents"] != line["cents"] or row["status"] not in SUCCESSFUL:
+                yield f"receipt {receipt} of {line['cents']} is booked as {row['amount_cents']}, {row['status']}"
+
+
+def payers_are_matched_by_their_code(history: History) -> Iterator[str]:
+    """A payment is booked under the code that was typed, if it takes the amount; else as two operators decided."""
+    clients = {line["code"]: line["client"] for line in history.of["code"]}
+    paid = _paid(history)
+    decided: dict[str, set[str]] = defaultdict(set)
+    for line in history.of["decided"]:
+        decided[line["receipt"]].add(line["code"])
+    for row in _booked(history):
+        receipt = row["provider_transaction_id"]
+        code = loads(row["metadata"])["payment_code"]
+        line = paid.get(receipt, {"typed": "", "cents": 0})
+        fitting = {fitting_code(history, line["typed"], line["cents"])}
+        if code not in fitting | decided[receipt]:
+            yield f"receipt {receipt} with the code {line['typed']!r} was booked under {code}"
+        if clients.get(code) != row["client_id"]:
+            yield f"receipt {receipt} was booked under {code} for another client"
+    for call, answer in history.answers:
+        line = paid.get(call["name"].removeprefix("in/"), {})
+        if line and answer.get("held") and fitting_code(history, line["typed"], line["cents"]):
+            yield f"receipt {line['receipt']} was held with the code {line['typed']!r}"
+
+
+def checks_are_true(history: History) -> Iterator[str]:
+    """A till learns that a payment is taken exactly when it would be booked."""
+    for line in history.of["checked"]:
+        if line["is_taken"] != bool(fitting_code(history, line["typed"], line["cents"])):
+            yield f"{line['typed']!r} and {line['cents']} were checked as {line['is_taken']}"
+
+
+def fitting_code(history: History, typed: str, cents: int) -> str | None:
+    """The code that a payer typed, if it is one and takes the amount."""
+    code = typed.replace(" ", "").replace("-", "").upper()
+    takes = history.codes.get(code, 0)
+    return code if takes in (None, cents) else None
+
+
+def _paid(history: History) -> dict[str, Line]:
+    return {line["receipt"]: line for line in history.of["book"] if "receipt" in line}
+
+
+def _booked(history: History) -> list[Line]:
+    return [row for row in history.transactions.values() if row.get("origin") == "payer"]
