@@ -11,7 +11,7 @@ from peewee import JOIN, fn
 
 from ussd_server.context import RequestContext
 from ussd_server.database.compiled_queries import lock_row
-from ussd_server.database.unit_of_work import release_connection
+from ussd_server.database.unit_of_work import long_unit_of_work, release_connection
 from ussd_server.logs import Logger
 from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.providers import ProviderFloat
@@ -38,7 +38,7 @@ from ussd_server.services.payouts.messages import (
     PayoutStatus,
     ReplacePayout,
 )
-from ussd_server.services.payouts.queue import cancel_queued, is_under_way, long_unit_of_work
+from ussd_server.services.payouts.queue import cancel_queued, is_under_way
 from ussd_server.services.payouts.records import (
     given_row,
     invalid_rows,
