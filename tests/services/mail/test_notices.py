@@ -87,7 +87,7 @@ def test_the_end_of_a_payout_is_mailed(services: Services, client: ExampleClient
     payout_id = draft(services, client)
     deposit(services, client.at_console(), 100_000)
     services.payouts.approve(ApprovePayout(payout_id), client.at_console())
-    services.payouts.cancel(ApprovePayout(payout_id), client.at_console())
+    services.payouts.cancel(payout_id, client.at_console())
     assert recipients(MailKind.PAYOUT_COMPLETED) == [
         "admin@acme.example",
         "developer@acme.example",
