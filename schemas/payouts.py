@@ -14,7 +14,6 @@ _MOST_ITEMS = 5000
 _FIELDS = ("phone_number", "amount", "reference", "description", "name")
 _STATUSES = ("draft", "approved", "running", "completed", "cancelled")
 _STATES = ("ready", "invalid", "queued", "sent", "succeeded", "failed", "cancelled")
-_MATCHES = ("same", "similar", "different", "unknown")
 _LONGEST_NAME_SHOWN = 64
 
 

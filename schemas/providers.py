@@ -6,8 +6,6 @@ from schemas.envelopes import Query
 from schemas.fields import PhoneNumber
 from schemas.shared import PAGE_CURSOR, PAGE_LIMIT
 
-_STATUSES = ("available", "degraded", "unavailable", "switched_off")
-
 
 class GetSubscriberQuery(Query):
     """The phone number whose subscriber is asked for."""

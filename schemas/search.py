@@ -5,8 +5,6 @@ from __future__ import annotations
 from schemas.envelopes import Query
 from schemas.fields import Text
 
-_KINDS = ("transaction", "session", "event", "key", "payout", "menu", "webhook", "person")
-
 
 class SearchQuery(Query):
     """The whole value to search for."""

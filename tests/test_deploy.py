@@ -20,7 +20,7 @@ REPOSITORY = Path(__file__).parents[1]
 DEPLOY = REPOSITORY / "deploy"
 MEASURED_IN = (
     "services/operations/gauges.py",
-    "services/operations/server_gauges.py",
+    "services/operations/gauges.py",
     "services/operations/heartbeat.py",
     "services/providers/floats.py",
     "metrics.py",

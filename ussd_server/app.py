@@ -13,13 +13,11 @@ from flask import Flask, Request, Response, current_app, g
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 from werkzeug.middleware.proxy_fix import ProxyFix
 
-from ussd_server.api.bodies import MAX_BODY_BYTES, has_body, read_body
+from ussd_server.api.bodies import MAX_BODY_BYTES, has_body, loggable_body, read_body
 from ussd_server.api.endpoints import EndpointSpec, refusal, template_of
-from ussd_server.api.logged_bodies import loggable_body
 from ussd_server.api.requests import EXTENSION, CurrentRequest, begin_request, current_request, services
 from ussd_server.blueprints.callbacks import callbacks
 from ussd_server.blueprints.clients import clients, logins, own_key
-from ussd_server.blueprints.gateways import gateways
 from ussd_server.blueprints.menus import menus
 from ussd_server.blueprints.messages import client_settings, messages
 from ussd_server.blueprints.openapi import openapi
@@ -28,9 +26,8 @@ from ussd_server.blueprints.payment_codes import payment_codes
 from ussd_server.blueprints.payouts import client_payouts, payouts
 from ussd_server.blueprints.providers import providers
 from ussd_server.blueprints.search import search
-from ussd_server.blueprints.statements import statements
-from ussd_server.blueprints.transactions import transactions
-from ussd_server.blueprints.ussd import ussd
+from ussd_server.blueprints.transactions import statements, transactions
+from ussd_server.blueprints.ussd import gateways, ussd
 from ussd_server.blueprints.webhooks import webhooks
 from ussd_server.bootstrap import Services
 from ussd_server.console.blueprint import error_page

@@ -20,7 +20,7 @@ from ussd_server.context import operator_context
 from ussd_server.database.unit_of_work import close_connections, database_now, open_database
 from ussd_server.models.clients import Client
 from ussd_server.models.keys import ApiKey
-from ussd_server.models.service_clock import ServiceClock
+from ussd_server.models.operations import ServiceClock
 from ussd_server.security.key_ring import Keyring
 from ussd_server.server.running import announced
 from ussd_server.services.clients.keys.messages import CreateApiKey

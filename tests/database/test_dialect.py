@@ -16,7 +16,7 @@ PACKAGE = Path(ussd_server.__file__).parent
 # Words of one database, or of its driver.
 DIALECT = re.compile(r"\b(is_postgres|psycopg|sqlite3|jsonb|json_each|julianday|pg_\w+)\b")
 # Exceptions: patching before every import, and the explanation of a database's errors to operators.
-EXPLAINS = {"server/patched.py", "cli/service/database_errors.py"}
+EXPLAINS = {"server/patched.py", "cli/refusals.py"}
 
 
 def methods(dialect: type[Dialect]) -> list[str]:

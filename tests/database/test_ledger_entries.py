@@ -11,7 +11,7 @@ from tests.support.money import a_client, agree_fee, deposit, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import database
 from ussd_server.models.ledger import Account, AccountEntry, Transfer
-from ussd_server.models.service_clock import ServiceClock
+from ussd_server.models.operations import ServiceClock
 from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.transactions.messages import TransactionType
 

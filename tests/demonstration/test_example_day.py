@@ -15,11 +15,11 @@ from tests.support.stand_ins import mtn_settings
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.demonstration.client import prepare_demonstration
+from ussd_server.models.operations import read_service_clock, set_service_time
 from ussd_server.models.payouts import Payout
-from ussd_server.models.service_clock import read_service_clock, set_service_time
+from ussd_server.models.sending import Delivery, Webhook
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
-from ussd_server.models.webhooks import Delivery, Webhook
 from ussd_server.services.accounts.messages import GetStatement
 from ussd_server.settings import Settings
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from ussd_server.menus.document import bounds, expressions, findings, node_fields, patterns, templates
-from ussd_server.menus.document.meanings import FIELD_MEANINGS, NODE_MEANINGS, RULE_MEANINGS
-from ussd_server.menus.document.schema import DOCUMENT_FIELDS, NODE_FIELDS, RULE_FIELDS, Schema, menu_schema
+from ussd_server.menus.document import bounds, expressions, findings, node_fields, rules, templates
+from ussd_server.menus.document.node_schemas import NODE_FIELDS, RULE_FIELDS, Schema
+from ussd_server.menus.document.schema import DOCUMENT_FIELDS, menu_schema
 from ussd_server.menus.document.spelling import MOST_SUGGESTIONS
 from ussd_server.menus.document.variables import MAX_ITEMS, MAX_TEXT
 from ussd_server.menus.source import yaml_text
@@ -47,7 +47,7 @@ EXPRESSIONS = (
 
 
 def objects(menu: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every object of a menu that has fields, with the name of its kind in FIELD_MEANINGS."""
+    """Every object of a menu that has fields, with the name of its kind in `schemas`."""
     yield "document", menu
     limits, nav = menu["limits"], menu["nav"]
     yield from (("limits", each) for each in (limits, *limits["networks"].values()))
@@ -72,7 +72,7 @@ def objects(menu: Any) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def schemas() -> dict[str, Schema]:
-    """The schema of every kind of object, by its name in FIELD_MEANINGS."""
+    """The schema of every kind of object, by its name."""
     definitions = menu_schema()["$defs"]
     script, menu = definitions["script"]["properties"], NODE_FIELDS["menu"]["properties"]
     within = DOCUMENT_FIELDS["properties"]
@@ -141,19 +141,19 @@ def _nodes() -> str:
     }
     return (
         "\n".join(
-            f"### `{kind}`\n\n{meaning}\n\n{_tables((kind, ''), *within.get(kind, []))}"
-            for kind, meaning in NODE_MEANINGS.items()
+            f"### `{kind}`\n\n{schema['description']}\n\n{_tables((kind, ''), *within.get(kind, []))}"
+            for kind, schema in NODE_FIELDS.items()
         )
         + f"\nFields of every `invalid`:\n\n{_table('invalid')}"
     )
 
 
 def _rules() -> str:
-    accepted = ((f"`{name}`", meaning) for name, meaning in RULE_MEANINGS.items())
+    accepted = ((f"`{name}`", schema["description"]) for name, schema in RULE_FIELDS.items())
     fields = (
         (f"`{name}`", *_fields(f"rule {name}", field))
-        for name in RULE_MEANINGS
-        for field in FIELD_MEANINGS[f"rule {name}"]
+        for name, schema in RULE_FIELDS.items()
+        for field in schema["properties"]
     )
     every = (("every", *_fields("rule", "error")),)
     headings = ("`rule`", "field", "needed", "means", "example")
@@ -169,15 +169,15 @@ def _limits() -> str:
             ("languages", bounds.MAX_LANGUAGES),
             ("networks", bounds.MAX_NETWORKS),
             ("options of a menu", node_fields.MAX_OPTIONS),
-            ("rules of an input", node_fields.MAX_RULES),
+            ("rules of an input", rules.MAX_RULES),
             ("assignments of a node or option, and of `map`", bounds.MAX_ASSIGNMENTS),
             ("items of a list", MAX_ITEMS),
             ("characters of a text variable", MAX_TEXT),
             ("characters of a text", f"{templates.MAX_CHARACTERS:,}"),
             ("characters of an expression", expressions.MAX_CHARACTERS),
             ("depth of an expression", expressions.MAX_DEPTH),
-            ("characters of a pattern", patterns.MAX_CHARACTERS),
-            ("characters of a range in a pattern, such as `[a-z]`", patterns.MAX_RANGE),
+            ("characters of a pattern", rules.MAX_CHARACTERS),
+            ("characters of a range in a pattern, such as `[a-z]`", rules.MAX_RANGE),
             ("`timeout_ms` of `http`", f"{node_fields.MAX_TIMEOUT_MS:,}"),
             ("scripts", MAX_SCRIPTS),
             ("steps of a script", MAX_STEPS),
@@ -191,14 +191,14 @@ def _limits() -> str:
 
 
 def _table(kind: str) -> str:
-    if not FIELD_MEANINGS[kind]:
-        return ""
-    return _rows(("field", "needed", "means", "example"), (_fields(kind, field) for field in FIELD_MEANINGS[kind]))
+    fields = _SCHEMAS[kind]["properties"]
+    return _rows(("field", "needed", "means", "example"), (_fields(kind, field) for field in fields)) if fields else ""
 
 
 def _fields(kind: str, field: str) -> tuple[str, str, str, str]:
-    needed = "yes" if field in _SCHEMAS[kind]["required"] else ""
-    return f"`{field}`", needed, FIELD_MEANINGS[kind][field], _example(kind, field)
+    schema = _SCHEMAS[kind]
+    needed = "yes" if field in schema["required"] else ""
+    return f"`{field}`", needed, schema["properties"][field]["description"], _example(kind, field)
 
 
 def _example(kind: str, field: str) -> str:

@@ -22,13 +22,13 @@ from ussd_server.bootstrap import Services, build_services
 from ussd_server.database.schema import migrate
 from ussd_server.database.unit_of_work import close_connections
 from ussd_server.models.events import Event
-from ussd_server.models.webhooks import Webhook
+from ussd_server.models.sending import Webhook
 from ussd_server.services.clients.keys.messages import CreateApiKey
 from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout
 from ussd_server.services.sessions.messages import BeginSession
 from ussd_server.services.transactions.messages import CreateRefund
+from ussd_server.services.webhooks.events import payloads_of
 from ussd_server.services.webhooks.messages import EVENT_TYPES
-from ussd_server.services.webhooks.payloads import payloads_of
 from ussd_server.settings import read_settings
 from ussd_server.values import iso_milliseconds, new_id
 

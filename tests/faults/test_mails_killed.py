@@ -12,7 +12,7 @@ from tests.support.eventually import eventually
 from tests.support.example_client import ExampleClient
 from tests.support.mail_server import PUBLIC_URL, SENDER, MailServer, mailing
 from tests.support.money import a_client, request
-from ussd_server.models.mail import Mail
+from ussd_server.models.sending import Mail
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.clients.messages import InvitePerson
 from ussd_server.settings import Settings

@@ -32,8 +32,8 @@ from ussd_server.database.unit_of_work import (
     open_database,
 )
 from ussd_server.security.key_ring import Keyring
+from ussd_server.services.operations.gauges import measures_of_server
 from ussd_server.services.operations.messages import DoctorFinding
-from ussd_server.services.operations.server_gauges import measures_of_server
 from ussd_server.settings import Settings
 from ussd_server.worker import Worker
 

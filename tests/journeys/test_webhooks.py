@@ -20,7 +20,7 @@ from tests.support.eventually import eventually
 from tests.support.money import a_client
 from tests.support.real_service.sender import send
 from ussd_server.bootstrap import Services
-from ussd_server.models.webhooks import Delivery
+from ussd_server.models.sending import Delivery
 from ussd_server.settings import Settings
 from ussd_server.values import new_id
 from ussd_server.worker import Worker

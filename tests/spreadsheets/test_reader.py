@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.spreadsheets.workbooks import raw_workbook, workbook
-from ussd_server.spreadsheets.cells import neutralised
+from ussd_server.spreadsheets.delimited import neutralised
 from ussd_server.spreadsheets.headings import find_columns
 from ussd_server.spreadsheets.reader import read_rows
 from ussd_server.spreadsheets.rows import FileBounds, Row, SpreadsheetError, column_index, column_letters

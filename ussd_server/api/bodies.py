@@ -9,6 +9,7 @@ from decimal import Decimal, InvalidOperation
 from functools import cache
 from typing import Any
 
+import orjson
 from marshmallow import Schema, ValidationError
 from werkzeug.wrappers import Request
 from werkzeug.wsgi import get_content_length, get_input_stream
@@ -23,6 +24,16 @@ _IDEMPOTENCY_KEY = re.compile(r"[ -~]{1,255}")
 # Every field takes less, and Python itself refuses to read integers of more than 4,300 digits.
 _MOST_DIGITS = 30
 _ESCAPED_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+_STARS = "********"
+# Entries of phones may be PINs. The names of secrets in the bodies of all endpoints, with those that callers misplace.
+_SECRET_NAMES = frozenset({
+    "apikey", "apisecret", "api_secret", "authorization", "code", "entry", "password", "pin", "refresh_token", "secret",
+    "text", "token", "x-api-secret",
+})  # fmt: skip
+_SECRET_ENDINGS = ("_pin", "_secret", "_token", "password")
+_LARGEST_BYTES = 64 * 1024
+_MOST_BYTES = 4096
+_DEEPEST = 20
 
 
 class FieldError(ServiceError):
@@ -223,3 +234,32 @@ def _first_sentence(problem: Any) -> str:
 def _shown(name: str) -> str:
     """Return a caller's field name, safe to repeat: printable and short."""
     return "".join(letter for letter in name if letter.isprintable())[:64]
+
+
+def loggable_body(body: bytes) -> str | None:
+    """The first 4 KiB of a JSON object with its secrets as stars; None for anything else, which may hold any secret."""
+    if not body or len(body) > _LARGEST_BYTES:
+        return None
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None
+    if not isinstance(document, dict):
+        return None
+    written = orjson.dumps(_masked(document, 0))[:_MOST_BYTES]
+    return written.decode("utf-8", "ignore").replace("\x00", "")
+
+
+def _masked(value: Any, depth: int) -> Any:
+    if depth > _DEEPEST:
+        return _STARS
+    if isinstance(value, dict):
+        return {name: _STARS if _is_secret(name) else _masked(each, depth + 1) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_masked(each, depth + 1) for each in value]
+    return value
+
+
+def _is_secret(name: str) -> bool:
+    lowered = name.lower()
+    return lowered in _SECRET_NAMES or lowered.endswith(_SECRET_ENDINGS)

@@ -1,18 +1,23 @@
-"""Endpoints for transactions, collected payments and balances."""
+"""Endpoints for transactions, collected payments, balances, statements and daily reports."""
 
 from __future__ import annotations
+
+from flask import Response
 
 from schemas.transactions import (
     CreateRefundBody,
     CreateTransactionBody,
     GetBalanceQuery,
+    GetDailyReportQuery,
+    GetStatementQuery,
     ListTransactionsQuery,
     WaitQuery,
 )
-from ussd_server.api.endpoints import ApiBlueprint, EndpointReply, authenticate_api_key
+from ussd_server.api.endpoints import ApiBlueprint, EndpointReply, authenticate_api_key, csv_file
 from ussd_server.api.requests import services
 from ussd_server.context import RequestContext
-from ussd_server.services.accounts.messages import Balance
+from ussd_server.services.accounts.messages import Balance, GetStatement, StatementView
+from ussd_server.services.reports.messages import DailyReport, GetDailyReport
 from ussd_server.services.transactions.messages import (
     CreatedTransaction,
     CreateRefund,
@@ -26,6 +31,7 @@ from ussd_server.status import Code
 from ussd_server.wire import Page
 
 transactions = ApiBlueprint("transactions", authenticate_api_key)
+statements = ApiBlueprint("statements", authenticate_api_key)
 
 
 @transactions.call(
@@ -104,3 +110,30 @@ def _reply(created: CreatedTransaction) -> EndpointReply[TransactionView]:
     if created.replayed:
         return EndpointReply(created.transaction, 200, "Transaction already recorded", {"Idempotent-Replayed": "true"})
     return EndpointReply(created.transaction, headers=where)
+
+
+def _send_statement(request: GetStatement, context: RequestContext) -> Response:
+    statement = services().statements.csv(request, context)
+    balances = {"Opening-Balance": statement.opening_balance, "Closing-Balance": statement.closing_balance}
+    return csv_file(f"statement-{request.account.removeprefix('+')}.csv", statement.parts, balances)
+
+
+@statements.call(
+    "GET",
+    "/api/statements",
+    needs="statements:read",
+    query=GetStatementQuery,
+    also={"text/csv": _send_statement},
+    message="Statement",
+)
+def get_statement(request: GetStatement, context: RequestContext) -> StatementView:
+    """What moved in an account within a period, oldest first, with the balances before and after it."""
+    return services().statements.get(request, context)
+
+
+@statements.call(
+    "GET", "/api/reports/daily", needs="statements:read", query=GetDailyReportQuery, message="Daily report"
+)
+def get_daily_report(request: GetDailyReport, context: RequestContext) -> DailyReport:
+    """What became final on a day in Kampala: counts, sums, fees and times by type, provider and status."""
+    return services().daily_reports.get(request, context)

@@ -1,20 +1,24 @@
-"""Endpoints for USSD sessions of client programs."""
+"""Endpoints for USSD sessions, and the paths to which gateways send steps."""
 
 from __future__ import annotations
+
+from flask import Blueprint, Response, request
 
 from schemas.ussd import (
     BeginSessionBody,
     EnterTextBody,
     ListSessionsQuery,
 )
-from ussd_server.api.endpoints import ApiBlueprint, EndpointReply, authenticate_api_key
-from ussd_server.api.requests import services
+from ussd_server.api.endpoints import ApiBlueprint, EndpointReply, authenticate_api_key, speaks
+from ussd_server.api.requests import current_request, services
 from ussd_server.context import RequestContext
+from ussd_server.gateways.messages import GatewayRequest
 from ussd_server.services.sessions.messages import BeginSession, EnterText, ListSessions, SessionTranscript, SessionView
 from ussd_server.status import Code
 from ussd_server.wire import Page
 
 ussd = ApiBlueprint("ussd", authenticate_api_key)
+gateways = Blueprint("gateways", __name__)
 
 
 @ussd.call(
@@ -63,3 +67,23 @@ def list_sessions(request: ListSessions, context: RequestContext) -> Page[Sessio
 def end_session(session_id: str, context: RequestContext) -> SessionView:
     """End an active session."""
     return services().api_sessions.end(session_id, context)
+
+
+@gateways.route("/ussd/<adapter>/<channel_secret>", methods=["GET", "POST"])
+@speaks("text/plain", "application/json")
+def take_step(adapter: str, channel_secret: str) -> Response:
+    """Answer a step: 404 for an unknown path, else 200 with a screen."""
+    reply = services().gateways.answer(adapter, channel_secret, _gateway_request(), current_request().request_id)
+    return Response(reply.body, headers=reply.headers, content_type=reply.content_type)
+
+
+@gateways.route("/ussd/<adapter>/<channel_secret>/events", methods=["POST"])
+@speaks("text/plain")
+def take_report(adapter: str, channel_secret: str) -> Response:
+    """Record a gateway's report on an ended session."""
+    services().gateways.record_end(adapter, channel_secret, _gateway_request())
+    return Response(b"", content_type="text/plain; charset=utf-8")
+
+
+def _gateway_request() -> GatewayRequest:
+    return GatewayRequest(request.method, request.query_string, request.get_data(), request.remote_addr or "")

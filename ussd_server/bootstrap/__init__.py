@@ -40,10 +40,9 @@ from ussd_server.services.menus.replays import ReplayService
 from ussd_server.services.menus.walks import WalkService
 from ussd_server.services.operations.book_check.history_digests import HistoryDigests
 from ussd_server.services.operations.gauges import Gauges
-from ussd_server.services.operations.health import HealthService
 from ussd_server.services.operations.master_keys import MasterKeyService
 from ussd_server.services.operations.retention import Retention
-from ussd_server.services.operations.system import SystemService
+from ussd_server.services.operations.system import HealthService, SystemService
 from ussd_server.services.operations.timekeeper import Timekeeper
 from ussd_server.services.operators.actions import two_person_actions
 from ussd_server.services.operators.logins import OperatorLoginService

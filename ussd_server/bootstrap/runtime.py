@@ -31,7 +31,7 @@ from ussd_server.senders.registry import build_sender
 from ussd_server.services.clients.key_cache import KeyCache
 from ussd_server.services.clients.last_uses import LastUses
 from ussd_server.services.leases import Leases
-from ussd_server.services.menus.drop_offs import DropOffs
+from ussd_server.services.menus.replays import DropOffs
 from ussd_server.services.operations.heartbeat import Heartbeat
 from ussd_server.services.providers.providers import Providers, ProviderSwitches
 from ussd_server.services.request_log.recorder import RequestRecorder

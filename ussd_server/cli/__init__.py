@@ -43,7 +43,7 @@ _COMMANDS = {
     "months": "ussd_server.cli.service.months",
     "operators": "ussd_server.cli.service.operators",
     "reconcile": "ussd_server.cli.money.reconcile",
-    "payment-codes": "ussd_server.cli.money.payment_codes",
+    "payment-codes": "ussd_server.cli.money.incoming",
     "payouts": "ussd_server.cli.money.payouts",
     "providers": "ussd_server.cli.money.providers",
     "recover": "ussd_server.cli.money.recover",

@@ -1,10 +1,12 @@
-"""Names and days on the command line, with the nearest name or an example where nothing fits."""
+"""Names, days and amounts on the command line, with the nearest name or an example where nothing fits."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from decimal import Decimal
 from difflib import get_close_matches
 from http import HTTPStatus
 from pathlib import Path
@@ -16,7 +18,7 @@ from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.services.clients.messages import ClientView
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import KAMPALA, moment_of
+from ussd_server.values import KAMPALA, cents_of, moment_of
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -24,6 +26,9 @@ _MOST_NAMED = 20
 _CENTURY = range(2000, 2100)
 
 client_option = click.option("--client", required=True, metavar="CLIENT", help="Name or id of the client.")
+_BELOW = Decimal(10) ** 13
+# As the service itself writes amounts.
+_GROUPED = re.compile(r"(?:UGX )?[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]{1,2})?")
 
 
 class KnownName(click.Choice[str]):
@@ -155,3 +160,26 @@ def _listed(names: Iterable[str]) -> str:
     listed = list(names)
     more = len(listed) - _MOST_NAMED
     return ", ".join(listed[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+class Shillings(click.ParamType[int]):
+    """Digits with at most two decimals, also as the service writes them (5,000), from `least_cents` on.
+
+    The option's value is in cents.
+    """
+
+    name = "shillings"
+
+    def __init__(self, least_cents: int = 1) -> None:
+        self._least_cents = least_cents
+
+    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Cents of what was typed."""
+        if isinstance(value, int):
+            return value
+        plain = value.removeprefix("UGX ").replace(",", "") if _GROUPED.fullmatch(value) else value
+        cents = cents_of(plain, Decimal(self._least_cents) / 100, _BELOW)
+        if cents is None:
+            least = "0 shillings or more" if self._least_cents == 0 else "more than 0 shillings"
+            self.fail(f"{value!r} must be {least}, such as 5000 or 5000.50", param, ctx)
+        return cents

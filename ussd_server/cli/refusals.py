@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import errno
 import json
+import re
+from dataclasses import dataclass
 
 import click
 from peewee import PeeweeException
 
 from ussd_server.cli.examples import with_program
-from ussd_server.cli.service.database_errors import explain
 from ussd_server.database.connections import UnsupportedDatabaseError
+from ussd_server.database.unit_of_work import DATABASE_TROUBLE
 from ussd_server.settings import SettingsError
 from ussd_server.status import ServiceError
 
@@ -40,3 +42,84 @@ def refusal_of(error: Exception) -> click.ClickException | None:
             if trouble is not None:
                 return click.ClickException(with_program(f"The database {trouble.found}. {trouble.mend}"))
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What is wrong, to follow "the database", and a sentence on how to repair it."""
+
+    found: str
+    mend: str
+
+
+_CORRECT = "correct USSD_DATABASE_URL"
+_AWAY = Explanation("does not answer", f"Start it, or {_CORRECT}.")
+# By the server's text: psycopg has no SQLSTATE for a connection that failed.
+_TROUBLES = (
+    (
+        r"invalid (URI|connection|port|percent)|invalid .* value|missing \"=\"",
+        Explanation("has an address that PostgreSQL does not take", "Correct USSD_DATABASE_URL."),
+    ),
+    (
+        r"authentication failed|pg_hba\.conf|no password supplied|not permitted to log in",
+        Explanation(
+            "does not let this user in",
+            f"Run this as the user that the database knows, let the user in (pg_hba.conf), or {_CORRECT}.",
+        ),
+    ),
+    (
+        r"no such (table|column)|(relation|column) .* does not exist",
+        Explanation("lacks what this version needs", "Run `ussd-server migrate`."),
+    ),
+    (
+        r"FATAL: .* does not exist",
+        Explanation("or its user does not exist", f"Make them (`createuser`, `createdb --owner`), or {_CORRECT}."),
+    ),
+    (
+        r"permission denied|must be owner|read-?only",
+        Explanation(
+            "does not give this user the rights it needs",
+            "Make the user the owner of the database and of everything in it; on SQLite, of the file and its folder.",
+        ),
+    ),
+    (
+        r"SSL|certificate",
+        Explanation("does not agree with us about TLS", "Check sslmode and sslrootcert in USSD_DATABASE_URL."),
+    ),
+    (
+        r"too many|connection slots",
+        Explanation(
+            "has no connection left", "Raise max_connections; docs/OPERATIONS.md, Growing, says how many are used."
+        ),
+    ),
+    (
+        r"unable to open database file",
+        Explanation(
+            "is a file that cannot be opened",
+            f"Check that its folder is there and belongs to this user, or {_CORRECT}.",
+        ),
+    ),
+    (
+        r"not a database|malformed",
+        Explanation("is a file that is damaged or something else", f"Restore it from a backup, or {_CORRECT}."),
+    ),
+    (
+        r"disk|No space left|database or disk is full",
+        Explanation("has no room left", "Make room on its disk."),
+    ),
+    (
+        r"is locked|lock timeout|canceling statement|deadlock",
+        Explanation("is locked by another connection", "Try again; pg_stat_activity shows who holds it."),
+    ),
+)
+
+
+def explain(error: PeeweeException) -> Explanation | None:
+    """Return what is wrong with the database; None when one of our statements is wrong instead."""
+    text = str(error)
+    for words, trouble in _TROUBLES:
+        if re.search(words, text):
+            return trouble
+    # SQLite reports wrong statements as operational errors.
+    is_ours = "syntax error" in text or not isinstance(error, DATABASE_TROUBLE)
+    return None if is_ours else _AWAY

@@ -14,7 +14,7 @@ from flask import Response, render_template, request
 from ussd_server.api.requests import services
 from ussd_server.console import formats
 from ussd_server.languages import ENGLISH, use_language
-from ussd_server.spreadsheets.cells import csv_parts
+from ussd_server.spreadsheets.delimited import csv_parts
 from ussd_server.values import KAMPALA, shillings
 
 _LONGEST_SEND_SECONDS = 30

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
@@ -73,6 +73,14 @@ def unit_of_work() -> AbstractContextManager[Any]:
     """Begin a database transaction. On SQLite it locks for writing at once, so that its first read stays valid."""
     block: AbstractContextManager[Any] = database.atomic()
     return block
+
+
+@contextmanager
+def long_unit_of_work(milliseconds: int = 30_000) -> Iterator[None]:
+    """A unit of work whose statements may take this long each: some thousand rows take a busy database seconds."""
+    with dialect().without_timeouts(), unit_of_work():
+        dialect().allow_statements(milliseconds)
+        yield
 
 
 def release_connection() -> None:

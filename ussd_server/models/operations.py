@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
-from peewee import BooleanField, IntegerField, TextField
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from peewee import SQL, BigIntegerField, BooleanField, IntegerField, OperationalError, ProgrammingError, TextField
 
 from ussd_server.database.columns import IdField, JsonField, MomentField, Table
+from ussd_server.database.unit_of_work import database, database_now, dialect
+
+SLEW_SHARE = 0.01
+"""The service's time goes so much slower or faster than the database's until both are the same again."""
+
+_FURTHEST_MS = 100 * 365 * 86_400 * 1000
+"""No clock is wrong by more than a hundred years: a row that says so was not written by the service."""
+
+# How far ahead the service is, in milliseconds, and the database's time when that was decided.
+Decision = tuple[int, datetime | None]
 
 
 class WorkerHeartbeat(Table):
@@ -55,3 +68,91 @@ class HistoryDigest(Table):
     first_day = TextField()
     clients = TextField()
     digest = TextField()
+
+
+class ServiceClock(Table):
+    """One row. At the database's time `decided_at` the service was `ahead_ms` ahead of it (behind, when negative).
+
+    `last_seen_at` is a late moment of the service's time that a process has seen.
+    """
+
+    id = IntegerField(primary_key=True)
+    ahead_ms = BigIntegerField()
+    decided_at = MomentField()
+    last_seen_at = MomentField(null=True)
+
+    class Meta:
+        table_name = "service_clock"
+
+
+@dataclass(frozen=True, slots=True)
+class ClockReading:
+    """What the database says about the time."""
+
+    database_at: datetime
+    ahead_ms: int = 0
+    decided_at: datetime | None = None
+    last_seen_at: datetime | None = None
+
+    @property
+    def decision(self) -> Decision:
+        """What was decided last."""
+        return self.ahead_ms, self.decided_at
+
+    @property
+    def ahead(self) -> timedelta:
+        """How far the service's time is ahead of the database's now."""
+        whole = timedelta(milliseconds=self.ahead_ms)
+        if self.decided_at is None:
+            return whole
+        made_up = max(self.database_at - self.decided_at, timedelta()) * SLEW_SHARE
+        return max(whole - made_up, timedelta()) if self.ahead_ms > 0 else min(whole + made_up, timedelta())
+
+    @property
+    def service_at(self) -> datetime:
+        """The service's time."""
+        return self.database_at + self.ahead
+
+
+def read_service_clock() -> ClockReading:
+    """Read the database's time and the row in one statement.
+
+    Returns the database's time alone while the database is not migrated, and when the row is missing or impossible.
+    Raises one of `DATABASE_TROUBLE`.
+    """
+    try:
+        row = ServiceClock.select(SQL(dialect().clock), ServiceClock).where(ServiceClock.id == 1)
+        row = row.tuples().first()
+    except (ProgrammingError, OperationalError):
+        if database.table_exists("service_clock"):
+            raise
+        return ClockReading(database_now())
+    if row is None or abs(row[2]) > _FURTHEST_MS:
+        return ClockReading(database_now())
+    database_at = MomentField().python_value(row[0])
+    assert database_at is not None
+    return ClockReading(database_at, *row[2:])
+
+
+def put_ahead(reading: ClockReading, ahead: timedelta) -> Decision | None:
+    """Let the service be `ahead` of the database from the moment of `reading` on; None when another was faster."""
+    at = reading.database_at
+    decision = round(ahead / timedelta(milliseconds=1)), at.replace(microsecond=at.microsecond // 1000 * 1000)
+    changed = ServiceClock.update(ahead_ms=decision[0], decided_at=decision[1], last_seen_at=at + ahead).where(
+        ServiceClock.ahead_ms == reading.ahead_ms, ServiceClock.decided_at == reading.decided_at
+    )
+    return decision if changed.execute() else None
+
+
+def set_service_time(moment: datetime | None) -> datetime:
+    """Let the service's time be `moment` from now on, or the database's time; return it. No other process may run."""
+    at = database_now()
+    at = at.replace(microsecond=at.microsecond // 1000 * 1000)
+    ahead = timedelta() if moment is None else moment - at
+    ServiceClock.update(ahead_ms=ahead // timedelta(milliseconds=1), decided_at=at, last_seen_at=None).execute()
+    return at + ahead
+
+
+def note_seen(moment: datetime) -> None:
+    """Store that the service's time has reached `moment`."""
+    ServiceClock.update(last_seen_at=moment).execute()

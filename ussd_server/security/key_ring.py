@@ -1,18 +1,18 @@
 """The keys of one file: master keys in rings, and the reference key.
 
 The newest key of a ring signs or encrypts; every key verifies. The reference key is never rotated, because providers
-keep the names that are derived from it.
-"""
+keep the names that are derived from it."""
 
 from __future__ import annotations
 
 import base64
 import fcntl
+import hmac
 import json
 import os
 import secrets
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -235,3 +235,9 @@ def _locked(path: Path) -> Iterator[None]:
     with os.fdopen(os.open(path.with_suffix(".lock"), os.O_WRONLY | os.O_CREAT, 0o600), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+def call_secrets(keyring: Keyring, client_id: str) -> Sequence[bytes]:
+    """Return the secrets that sign requests to a client's server, newest first: one for each master key."""
+    materials = reversed(keyring.all_materials(Ring.SIGNING))
+    return [hmac.digest(material, f"client-server\0{client_id}".encode(), "sha256") for material in materials]

@@ -19,11 +19,9 @@ from peewee import fn
 from ussd_server.clock import Clock
 from ussd_server.database.compiled_queries import CompiledQuery, param
 from ussd_server.database.unit_of_work import for_update, skip_locked, unit_of_work
-from ussd_server.models.mail import Mail
 from ussd_server.models.payouts import Payout
-from ussd_server.models.sms import Sms
+from ussd_server.models.sending import Delivery, Mail, Sms
 from ussd_server.models.transactions import Transaction
-from ussd_server.models.webhooks import Delivery
 
 _LEASED = (Transaction, Payout, Delivery, Mail, Sms)
 

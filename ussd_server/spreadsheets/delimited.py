@@ -1,4 +1,4 @@
-"""Reads text with separated columns: CSV as spreadsheet programs and providers write it."""
+"""Reads and writes text with separated columns: CSV as spreadsheet programs and providers write it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import csv
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from io import TextIOWrapper
+from io import StringIO, TextIOWrapper
 from itertools import islice
 from typing import BinaryIO
 
@@ -24,6 +24,10 @@ _NAMED_DELIMITER = re.compile(r"sep=([,;\t])\s*", re.IGNORECASE)
 _NO_TEXT = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
 # What `surrogateescape` makes of bytes that are not UTF-8, and `surrogatepass` of halves of UTF-16 pairs.
 _UNDECODED = re.compile(r"[\ud800-\udfff]")
+# What spreadsheet programs take for the start of a formula, in ASCII and in full width.
+_FORMULA_STARTS = tuple("=+-@\t\r\n＝＋－＠")
+_MOST_BYTES_TOGETHER = 64 * 1024
+_SIGNED_NUMBER = re.compile(r"[+-][0-9]{1,20}(?:\.[0-9]{1,20})?")
 
 
 def read_delimited(source: BinaryIO, start: bytes, bounds: FileBounds) -> Iterator[Row]:
@@ -134,3 +138,38 @@ def _check(line: int, texts: tuple[str, ...], count: int, bounds: FileBounds) ->
             )
         if _NO_TEXT.search(cell):
             raise SpreadsheetError("the cell holds bytes that are no text.", line=line, column=column)
+
+
+def neutralised(value: object) -> str:
+    """The text of a cell, which no spreadsheet program will evaluate; empty for None.
+
+    A leading apostrophe makes what looks like a formula text. Numbers with a sign, phone numbers too, stay as they are.
+    """
+    text = "" if value is None else str(value)
+    # Some programs remove spaces before a formula.
+    starts_one = text.startswith(_FORMULA_STARTS) or text.lstrip().startswith(_FORMULA_STARTS)
+    if starts_one and not _SIGNED_NUMBER.fullmatch(text):
+        return f"'{text}"
+    return text
+
+
+def shillings_cell(cents: int | None) -> str:
+    """An amount in shillings with no more decimals than it needs, as the API shows it; empty for None."""
+    if cents is None:
+        return ""
+    whole, part = divmod(abs(cents), 100)
+    return f"{'-' if cents < 0 else ''}{whole}{f'.{part:02}'.rstrip('0') if part else ''}"
+
+
+def csv_parts(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> Iterator[bytes]:
+    """A CSV file in UTF-8, in parts of some 64 KiB: a line of column names and the rows, every cell neutralised."""
+    part = StringIO()
+    lines = csv.writer(part)
+    lines.writerow(columns)
+    for row in rows:
+        lines.writerow(map(neutralised, row))
+        if part.tell() >= _MOST_BYTES_TOGETHER:
+            yield part.getvalue().encode()
+            part.seek(0)
+            part.truncate()
+    yield part.getvalue().encode()

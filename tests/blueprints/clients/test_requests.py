@@ -13,7 +13,7 @@ from flask.testing import FlaskClient
 from tests.conftest import MovableClock
 from tests.support.example_client import ExampleClient
 from tests.support.shop import PHONE
-from ussd_server.api.logged_bodies import loggable_body
+from ussd_server.api.bodies import loggable_body
 from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE, release_connection
 from ussd_server.models.keys import ApiRequest, KeyUsage

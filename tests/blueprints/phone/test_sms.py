@@ -10,7 +10,7 @@ import pytest
 from tests.blueprints.conftest import Dial
 from tests.support.shop import PHONE, Shop, shop_document
 from ussd_server.bootstrap import Services
-from ussd_server.models.sms import Sms
+from ussd_server.models.sending import Sms
 from ussd_server.senders.messages import SmsAccess
 from ussd_server.services.sms.outbox import use_sms
 from ussd_server.settings import Settings

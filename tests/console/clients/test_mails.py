@@ -12,7 +12,7 @@ from tests.console.conftest import ConsoleVisitor, Operators, Visit
 from tests.support.example_client import PASSWORD, ExampleClient
 from tests.support.mail_server import PUBLIC_URL, MailServer, mailing
 from ussd_server.bootstrap import Services
-from ussd_server.models.mail import Mail, UnwantedMail
+from ussd_server.models.sending import Mail, UnwantedMail
 from ussd_server.services.mail import outbox
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.settings import Settings

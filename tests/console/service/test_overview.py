@@ -9,7 +9,7 @@ from tests.support.money import a_client, request, work
 from tests.support.runtimes import other_runtime
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
-from ussd_server.models.webhooks import Webhook
+from ussd_server.models.sending import Webhook
 from ussd_server.providers.messages import Outcome, ProviderAnswer
 from ussd_server.services.providers.floats import FloatService
 from ussd_server.services.transactions.messages import CreateDeposit

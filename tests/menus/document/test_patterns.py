@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from ussd_server.menus.document.patterns import MAX_ENTRY, MAX_WAYS, PatternError, compile_pattern
+from ussd_server.menus.document.rules import MAX_ENTRY, MAX_WAYS, PatternError, compile_pattern
 
 
 @pytest.mark.parametrize(

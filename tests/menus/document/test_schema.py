@@ -15,8 +15,9 @@ from tests.support.shop import shop_document
 from ussd_server.menus.checks.check import check
 from ussd_server.menus.document.document import read
 from ussd_server.menus.document.fields import DocumentFields
-from ussd_server.menus.document.node_fields import RULES
-from ussd_server.menus.document.schema import DOCUMENT_FIELDS, NODE_FIELDS, RULE_FIELDS, menu_schema
+from ussd_server.menus.document.node_schemas import NODE_FIELDS, RULE_FIELDS
+from ussd_server.menus.document.rules import RULES
+from ussd_server.menus.document.schema import DOCUMENT_FIELDS, menu_schema
 from ussd_server.menus.source.texts import read_menu_file
 from ussd_server.menus.tools.scripts import read_script
 

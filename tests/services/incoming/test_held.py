@@ -15,7 +15,7 @@ from tests.support.money import balances, operator, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.models.incoming import IncomingPayment
-from ussd_server.models.mail import Mail
+from ussd_server.models.sending import Mail
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.audit.messages import ListAuditEvents, ListOperatorActions
 from ussd_server.services.incoming.messages import (

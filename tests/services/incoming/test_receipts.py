@@ -7,7 +7,7 @@ import pytest
 from tests.services.incoming.till import PAYER, Till
 from tests.support.example_client import ExampleClient
 from ussd_server.bootstrap import Services
-from ussd_server.models.sms import Receipt, Sms
+from ussd_server.models.sending import Receipt, Sms
 from ussd_server.services.sms import outbox
 
 

@@ -18,10 +18,9 @@ from tests.support.runtimes import other_runtime
 from ussd_server.bootstrap import Services
 from ussd_server.models.clients import User
 from ussd_server.models.events import Event
-from ussd_server.models.mail import Mail
 from ussd_server.models.operators import Operator
 from ussd_server.models.providers import ProviderFloat
-from ussd_server.models.webhooks import Webhook
+from ussd_server.models.sending import Mail, Webhook
 from ussd_server.services.bank.messages import StateBankAccount
 from ussd_server.services.clients.auth import PAGE_PERMISSIONS
 from ussd_server.services.clients.keys.messages import CreateApiKey, UpdateApiKey
@@ -88,7 +87,7 @@ def test_the_end_of_a_payout_is_mailed(services: Services, client: ExampleClient
     payout_id = draft(services, client)
     deposit(services, client.at_console(), 100_000)
     services.payouts.approve(ApprovePayout(payout_id), client.at_console())
-    services.payouts.cancel(ApprovePayout(payout_id), client.at_console())
+    services.payouts.cancel(payout_id, client.at_console())
     assert recipients(MailKind.PAYOUT_COMPLETED) == [
         "admin@acme.example",
         "developer@acme.example",

@@ -13,7 +13,7 @@ from tests.support.mail_server import PUBLIC_URL, SENDER, MailServer
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.models.clients import AuditEvent, Client, Login, User
-from ussd_server.models.mail import Mail
+from ussd_server.models.sending import Mail
 from ussd_server.services.clients.messages import InvitePerson, LogIn
 from ussd_server.services.mail import outbox
 from ussd_server.services.mail.messages import ListMails, MailStatus

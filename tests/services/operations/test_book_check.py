@@ -22,8 +22,8 @@ from ussd_server.bootstrap import Services
 from ussd_server.cli import main
 from ussd_server.database.unit_of_work import database, is_postgres, release_connection
 from ussd_server.models.clients import Client
+from ussd_server.models.sending import Delivery
 from ussd_server.models.transactions import Transaction
-from ussd_server.models.webhooks import Delivery
 from ussd_server.services.operations.book_check import history as check_history
 from ussd_server.services.operations.book_check.check import MarkError, check_ranges
 from ussd_server.services.operations.book_check.examinations import keep_check, recent_since

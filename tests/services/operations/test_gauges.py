@@ -14,10 +14,10 @@ from tests.support.shop import PHONE, Shop
 from ussd_server.bootstrap import Services, build_services
 from ussd_server.database.unit_of_work import close_connections
 from ussd_server.models.operations import WorkerHeartbeat
-from ussd_server.models.sms import Sms
+from ussd_server.models.sending import Sms
 from ussd_server.models.ussd import UssdSession
 from ussd_server.providers.messages import Outcome, ProviderAnswer
-from ussd_server.services.menus.drop_offs import MOST_PLACES, DropOffs
+from ussd_server.services.menus.replays import MOST_PLACES, DropOffs
 from ussd_server.services.operations.book_check.examinations import keep_check
 from ussd_server.services.operations.messages import BoundedCheck
 from ussd_server.services.sessions.messages import BeginSession

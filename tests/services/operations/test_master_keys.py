@@ -14,8 +14,8 @@ from ussd_server.database.columns import Table
 from ussd_server.models.clients import UserFactor
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.operators import Operator
+from ussd_server.models.sending import Webhook
 from ussd_server.models.ussd import Channel
-from ussd_server.models.webhooks import Webhook
 from ussd_server.security.credentials import DecryptionError, Vault
 from ussd_server.security.key_ring import Keyring
 from ussd_server.services.clients.keys.messages import ApiKeyView, RotateApiKey

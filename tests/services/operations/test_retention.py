@@ -11,10 +11,9 @@ from ussd_server.bootstrap import Services
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.events import Event
 from ussd_server.models.ledger import Transfer
-from ussd_server.models.sms import Sms
+from ussd_server.models.sending import Delivery, Sms
 from ussd_server.models.transactions import StatusChange, Transaction
 from ussd_server.models.ussd import UssdSession
-from ussd_server.models.webhooks import Delivery
 from ussd_server.services.sessions.messages import BeginSession
 from ussd_server.services.sms.outbox import queue_sms
 

@@ -11,8 +11,8 @@ from tests.conftest import MovableClock
 from tests.support.money import a_client, request
 from ussd_server.bootstrap import Services, build_services
 from ussd_server.models.operations import WorkerHeartbeat
+from ussd_server.models.sending import Delivery
 from ussd_server.models.transactions import Transaction
-from ussd_server.models.webhooks import Delivery
 from ussd_server.services.webhooks.messages import DeliveryStatus
 from ussd_server.settings import Settings
 from ussd_server.values import new_id

@@ -19,8 +19,8 @@ from ussd_server.database.unit_of_work import (
     open_database,
     release_connection,
 )
-from ussd_server.models import service_clock
-from ussd_server.models.service_clock import ServiceClock
+from ussd_server.models import operations
+from ussd_server.models.operations import ServiceClock
 from ussd_server.services.operations.timekeeper import Timekeeper
 
 START = datetime(2026, 11, 20, 8, 0, tzinfo=UTC)
@@ -198,9 +198,9 @@ def test_a_database_time_from_before_the_first_decision_is_taken_as_it_is(world:
 
 
 def test_of_two_decisions_from_one_reading_the_first_stands(world: World) -> None:
-    reading = service_clock.read_service_clock()
-    assert service_clock.put_ahead(reading, timedelta(seconds=5))
-    assert service_clock.put_ahead(reading, timedelta(seconds=7)) is None
+    reading = operations.read_service_clock()
+    assert operations.put_ahead(reading, timedelta(seconds=5))
+    assert operations.put_ahead(reading, timedelta(seconds=7)) is None
     assert ServiceClock.get().ahead_ms == 5000
 
 
@@ -234,9 +234,9 @@ def test_a_slow_answer_of_the_database_moves_the_clock_no_further_than_it_proves
 ) -> None:
     process = Process(world)
     world.go_on(2)
-    real = service_clock.read_service_clock
+    real = operations.read_service_clock
 
-    def slowly() -> service_clock.ClockReading:
+    def slowly() -> operations.ClockReading:
         reading = real()
         world.passed += 4
         return reading

@@ -22,7 +22,7 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.messages import Outcome, ProviderAnswer
 from ussd_server.services.leases import Leases
-from ussd_server.services.menus.drop_offs import DropOffs
+from ussd_server.services.menus.replays import DropOffs
 from ussd_server.services.operations.heartbeat import Heartbeat
 from ussd_server.services.providers.call_history import CallHistory
 from ussd_server.services.providers.messages import ProviderState, SwitchProvider

@@ -11,7 +11,7 @@ from tests.support.example_client import ExampleClient
 from tests.support.money import deposit, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext, operator_context
-from ussd_server.models.sms import Sms
+from ussd_server.models.sending import Sms
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import SubscriberLanguage
 from ussd_server.services.sms.outbox import use_sms

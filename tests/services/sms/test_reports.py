@@ -11,7 +11,7 @@ from flask.testing import FlaskClient
 from simulators.africastalking import AfricasTalkingSms, serve
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext, operator_context
-from ussd_server.models.sms import Sms
+from ussd_server.models.sending import Sms
 from ussd_server.senders.messages import SmsAccess
 from ussd_server.services.sms.messages import CreateSms, SmsStatus
 from ussd_server.settings import Settings

@@ -11,7 +11,7 @@ from tests.services.sms.conftest import ScriptedSender, Send
 from tests.support.money import a_client
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext
-from ussd_server.models.sms import Sms
+from ussd_server.models.sending import Sms
 from ussd_server.senders.messages import SendOutcome, SendResult, SmsFailure
 from ussd_server.services.sms.messages import CreateSms, ListSms, SmsStatus, SmsView
 from ussd_server.services.sms.outbox import use_sms

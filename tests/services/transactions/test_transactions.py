@@ -19,7 +19,7 @@ from ussd_server.services.providers.providers import Providers
 from ussd_server.services.transactions.create import TransactionCreator
 from ussd_server.services.transactions.messages import CreateRefund, GetTransaction, ListTransactions, TransactionView
 from ussd_server.services.transactions.refunds import RefundService
-from ussd_server.services.webhooks.payloads import payloads_of
+from ussd_server.services.webhooks.events import payloads_of
 from ussd_server.status import Code, ServiceError
 from ussd_server.wire import writer
 

@@ -11,7 +11,7 @@ from tests.support.money import a_client
 from tests.support.runtimes import other_runtime
 from ussd_server.bootstrap import Services
 from ussd_server.models.clients import AuditEvent
-from ussd_server.models.webhooks import DeliveryAttempt
+from ussd_server.models.sending import DeliveryAttempt
 from ussd_server.services.operations.retention import Retention
 from ussd_server.services.webhooks.messages import RotateWebhook
 from ussd_server.status import Code, ServiceError

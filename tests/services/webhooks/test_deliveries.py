@@ -14,7 +14,7 @@ from tests.support.money import a_client, request, work
 from tests.support.shop import PHONE, Shop
 from ussd_server.bootstrap import Services
 from ussd_server.logs import now_about
-from ussd_server.models.webhooks import Delivery, Webhook
+from ussd_server.models.sending import Delivery, Webhook
 from ussd_server.outbound.addresses import AddressGuard
 from ussd_server.outbound.transport import Transport
 from ussd_server.services.sessions.messages import BeginSession

@@ -15,7 +15,7 @@ from tests.support.money import a_client
 from tests.support.runtimes import other_runtime
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
-from ussd_server.models.webhooks import Webhook
+from ussd_server.models.sending import Webhook
 from ussd_server.outbound.addresses import AddressGuard
 from ussd_server.services.webhooks.messages import CreateWebhook, RotateCallbacks, RotateWebhook
 from ussd_server.services.webhooks.subscriptions import MOST_WEBHOOKS_OF_A_CLIENT, WebhookService

@@ -19,7 +19,7 @@ from tests.simulation.worlds.virtual_time import STARTED_AT, processor_seconds
 from tests.simulation.worlds.world import World
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
-from ussd_server.models.webhooks import Webhook
+from ussd_server.models.sending import Webhook
 from ussd_server.services.reconciliation.messages import (
     CloseDay,
     ConcludeFromStatement,

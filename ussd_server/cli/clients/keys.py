@@ -13,8 +13,7 @@ import click
 from ussd_server.bootstrap import Services
 from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.clients.seeds import Row, SeededRow, read_rows, seed_file, sow, text_of
-from ussd_server.cli.money.shillings import Shillings
-from ussd_server.cli.names import Moment, client_named, client_option, nearest
+from ussd_server.cli.names import Moment, Shillings, client_named, client_option, nearest
 from ussd_server.context import RequestContext, operator_context
 from ussd_server.database.schema import migrate
 from ussd_server.services.clients.keys.messages import (

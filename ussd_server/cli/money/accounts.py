@@ -7,8 +7,7 @@ from datetime import datetime
 import click
 
 from ussd_server.cli import open_services, show, with_json
-from ussd_server.cli.money.shillings import Shillings
-from ussd_server.cli.names import client_named, client_option, period_options
+from ussd_server.cli.names import Shillings, client_named, client_option, period_options
 from ussd_server.context import operator_context
 from ussd_server.services.accounts.messages import GetStatement, StatementLine
 from ussd_server.services.transactions.messages import MAIN_ACCOUNT, CreateDeposit

@@ -5,8 +5,7 @@ from __future__ import annotations
 import click
 
 from ussd_server.cli import open_services, show, with_json
-from ussd_server.cli.money.shillings import Shillings
-from ussd_server.cli.names import KnownName, client_named, client_option
+from ussd_server.cli.names import KnownName, Shillings, client_named, client_option
 from ussd_server.context import operator_context
 from ussd_server.services.accounts.fees import list_fees, set_fee
 from ussd_server.services.accounts.messages import FeeTerms

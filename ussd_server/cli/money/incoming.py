@@ -1,12 +1,13 @@
-"""`incoming`: payments that payers made by themselves and that fit no payment code."""
+"""`incoming` and `payment-codes`: payments that payers make by themselves, and the codes that they pay with."""
 
 from __future__ import annotations
 
 import click
 
 from ussd_server.cli import open_services, show, with_json
+from ussd_server.cli.names import client_named
 from ussd_server.context import operator_context
-from ussd_server.services.incoming.messages import AssignIncoming, IncomingView, ListIncoming, ReturnIncoming
+from ussd_server.services.incoming.messages import AssignIncoming, IncomingView, ListIncoming, ReturnIncoming, SetPrefix
 from ussd_server.values import iso_milliseconds, written_amount
 
 _PAGE = 100
@@ -77,3 +78,20 @@ def _line(each: IncomingView) -> str:
         f"{written_amount(each.amount_cents)} from {each.phone_number or 'an unknown payer'}, {typed}: "
         f"{each.held_because}{suggested}"
     )
+
+
+@click.group()
+def payment_codes() -> None:
+    """Payment codes, which payers type as the reason of a payment."""
+
+
+@payment_codes.command()
+@click.argument("client", metavar="CLIENT")
+@click.argument("letters", metavar="LETTERS")
+@with_json
+def prefix(client: str, letters: str, as_json: bool) -> None:
+    """Give CLIENT (name or id) the 2 to 6 LETTERS with which its payment codes begin; none begins another's."""
+    with open_services() as services:
+        request = SetPrefix(client_named(services, client).client_id, letters)
+        given = services.payment_codes.set_prefix(request, operator_context())
+    show(given, f"The payment codes of {given.client} begin with {given.prefix}.", as_json=as_json)

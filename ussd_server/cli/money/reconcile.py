@@ -30,7 +30,7 @@ from ussd_server.services.reconciliation.messages import (
     UndoImport,
     Verdict,
 )
-from ussd_server.spreadsheets.cells import neutralised
+from ussd_server.spreadsheets.delimited import neutralised
 from ussd_server.status import ServiceError
 from ussd_server.values import shillings, written_amount
 from ussd_server.wire import keys_of, writer

@@ -14,7 +14,7 @@ from ussd_server.cli.names import KnownFile, Moment, client_named
 from ussd_server.cli.progress import progress
 from ussd_server.context import operator_context
 from ussd_server.services.reconciliation.messages import BookLost, Claim, FindLost, LostPayment
-from ussd_server.spreadsheets.cells import csv_parts, shillings_cell
+from ussd_server.spreadsheets.delimited import csv_parts, shillings_cell
 from ussd_server.spreadsheets.headings import find_columns
 from ussd_server.spreadsheets.reader import read_rows
 from ussd_server.spreadsheets.rows import FileBounds, SpreadsheetError

@@ -8,8 +8,7 @@ from pathlib import Path
 import click
 
 from ussd_server.cli import open_services, show, with_json
-from ussd_server.cli.money.shillings import Shillings
-from ussd_server.cli.names import KnownFile, Moment, client_named
+from ussd_server.cli.names import KnownFile, Moment, Shillings, client_named
 from ussd_server.context import operator_context
 from ussd_server.services.bank.messages import (
     BankAccountView,

@@ -7,8 +7,7 @@ from dataclasses import asdict
 import click
 
 from ussd_server.cli import open_services, show, with_json
-from ussd_server.cli.money.shillings import Shillings
-from ussd_server.cli.names import client_id_of
+from ussd_server.cli.names import Shillings, client_id_of
 from ussd_server.context import operator_context
 from ussd_server.services.settlement.messages import EndReview, ReviewHistory, ReviewItem
 from ussd_server.services.transactions.messages import OperatorRefund, TransactionChange

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from peewee import PeeweeException
 
-from ussd_server.cli.service.database_errors import explain
+from ussd_server.cli.refusals import explain
 from ussd_server.cli.service.doctor_callers import callers
 from ussd_server.database.connections import UnsupportedDatabaseError
 from ussd_server.database.dialect import Standbys
@@ -18,8 +18,8 @@ from ussd_server.database.schema import missing_migrations
 from ussd_server.database.unit_of_work import close_connections, database_fault, database_now, dialect, open_database
 from ussd_server.models.clients import UserFactor
 from ussd_server.models.keys import ApiKey
+from ussd_server.models.operations import read_service_clock
 from ussd_server.models.operators import Operator
-from ussd_server.models.service_clock import read_service_clock
 from ussd_server.security.credentials import master_key_of
 from ussd_server.security.key_ring import Keyring, Ring
 from ussd_server.services.operations.messages import DoctorFinding

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ussd_server.menus.checks.messages import find_long_messages
 from ussd_server.menus.checks.paths import find_long_paths, find_loops, find_unguarded_payments, find_unreachable
 from ussd_server.menus.checks.references import (
     find_bad_addresses,
@@ -18,7 +17,7 @@ from ussd_server.menus.checks.references import (
     find_unknown_variables,
 )
 from ussd_server.menus.checks.types import find_wrong_types
-from ussd_server.menus.checks.width_proof import prove
+from ussd_server.menus.checks.width_proof import find_long_messages, prove
 from ussd_server.menus.document.bounds import MAX_WORK, WorkBudget, WorkExceededError, find_excess
 from ussd_server.menus.document.document import Document, read
 from ussd_server.menus.document.findings import Finding, Report, error

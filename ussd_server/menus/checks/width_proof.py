@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from ussd_server.menus.document.bounds import WorkBudget
 from ussd_server.menus.document.document import Document
-from ussd_server.menus.document.findings import Finding, node_path, shorten
-from ussd_server.menus.document.nodes import EndNode, InputNode, ScreenNode
+from ussd_server.menus.document.findings import Finding, error, node_path, shorten
+from ussd_server.menus.document.nodes import EndNode, InputNode, ScreenNode, SmsNode
 from ussd_server.menus.engine.entries import notices
 from ussd_server.menus.engine.views import OPTIONS, WORDS, Renderer, WidestValues
-from ussd_server.menus.text.gsm7 import BASIC, EXTENSION, Size, measure
+from ussd_server.menus.text.gsm7 import BASIC, EXTENSION, Size, measure, sms_parts, transliterate
 from ussd_server.menus.text.screen import Budget, Screen, joined
 from ussd_server.menus.tools.node_parts import texts
 
@@ -20,6 +20,10 @@ _CHARACTERS_A_UNIT = 20  # characters for each unit of work: about a microsecond
 
 Lines = Sequence[str]
 Measured = tuple[Size, Lines]
+MOST_PARTS = 3
+# A shorter value may move a character of two units to the end of a part, which it then leaves empty: at most one unit
+# in each part but the last.
+_RESERVE = " " * (MOST_PARTS - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,3 +208,19 @@ def _finding(node: str, language: str, network: str | None, budget: Budget, size
         shorten(screen),
         path=(*node_path(node), "text"),
     )
+
+
+def find_long_messages(document: Document, work: WorkBudget) -> Iterator[Finding]:
+    """Find messages that could take more than three parts. Each part is paid for."""
+    for name, node in document.nodes.items():
+        if isinstance(node, SmsNode):
+            for language in document.languages:
+                widest = transliterate(node.text.in_language(language).widest)
+                work.spend(1 + len(widest) // _CHARACTERS_A_UNIT)
+                parts = sms_parts(widest + _RESERVE)
+                if parts > MOST_PARTS:
+                    message = (
+                        f"the message could take {parts} parts in `{language}`, and {MOST_PARTS} are allowed; shorten "
+                        "the text, or give its variables a smaller max_len"
+                    )
+                    yield error("parts", message, name, ("text", language))

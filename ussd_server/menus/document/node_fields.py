@@ -26,25 +26,20 @@ from ussd_server.menus.document.nodes import (
     Option,
     PayNode,
     RouterNode,
-    Rule,
     SetNode,
     SmsNode,
     TextNode,
 )
-from ussd_server.menus.document.patterns import PatternError, compile_pattern
+from ussd_server.menus.document.rules import MAX_RULES, read_rule
 from ussd_server.menus.document.variables import MAX_ITEMS, MAX_TEXT, Variable
 from ussd_server.menus.text.phrases import LANGUAGE_NAMES
 
-RULES = ("amount", "phone", "length", "regex", "integer", "date", "one_of", "expr")
 KEY = re.compile(r"[0-9A-Za-z]{1,4}", re.ASCII)
-MAX_AMOUNT = 999_999_999_999_999
 MAX_TIMEOUT_MS = 2500
 MAX_OPTIONS = 60
-MAX_RULES = 10
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 PAYMENT_KINDS = ("collection", "disbursement", "transfer")
 PROTOCOLS = ("neutral", "africastalking")
-_UNITS_OF_A_PATTERN = 100
 
 
 class NodeFields:
@@ -104,52 +99,11 @@ class NodeFields:
 
     def _input(self, fields: DocumentFields, name: str) -> Node:
         rules = tuple(
-            self._rule(fields.within(raw, f"validate.{number}"))
+            read_rule(fields.within(raw, f"validate.{number}"))
             for number, raw in enumerate(fields.items("validate", MAX_RULES), start=1)
         )
         text, var, goto = fields.text("text"), fields.identifier("var"), fields.identifier("goto")
         return InputNode(name, text, var, goto, rules, fields.boolean("secret"), self._invalid(fields))
-
-    def _rule(self, fields: DocumentFields) -> Rule:
-        rule = Rule(fields.string("rule", choices=RULES), error=fields.optional_text("error"))
-        match rule.rule:
-            case "amount" | "integer":
-                low = 0 if rule.rule == "amount" else -MAX_AMOUNT
-                rule = replace(
-                    rule,
-                    min=fields.integer("min", 1 if rule.rule == "amount" else None, low, MAX_AMOUNT),
-                    max=fields.integer("max", None, low, MAX_AMOUNT),
-                )
-            case "length":
-                rule = replace(
-                    rule, min=fields.integer("min", 0, 0, MAX_TEXT), max=fields.integer("max", MAX_TEXT, 1, MAX_TEXT)
-                )
-            case "regex":
-                rule = replace(rule, pattern=self._pattern(fields))
-            case "one_of":
-                raw = fields.items("values")
-                values = tuple(str(value) for value in raw)
-                if not values:
-                    fields.refuse("`one_of` needs `values`, a list of the accepted entries", at="values")
-                for number, value in enumerate(raw, start=1):
-                    if not isinstance(value, str):
-                        place = f"values.{number}"
-                        fields.complain(f"`{fields.place}.{place}` has to be a text; write it in quotes", place)
-                rule = replace(rule, values=values)
-            case "expr":
-                rule = replace(rule, expression=fields.expression("expr"))
-        if rule.min is not None and rule.max is not None and rule.min > rule.max:
-            fields.refuse(f"`min` {rule.min} is above `max` {rule.max}; no entry could pass", at="min")
-        fields.refuse_others()
-        return rule
-
-    def _pattern(self, fields: DocumentFields) -> re.Pattern[str] | None:
-        self.reading.spend(_UNITS_OF_A_PATTERN)
-        try:
-            return compile_pattern(fields.string("pattern"))
-        except PatternError as error:
-            fields.refuse(f"`{fields.place}.pattern`: {error}", "regex", "pattern")
-            return None
 
     def _confirm(self, fields: DocumentFields, name: str) -> Node:
         yes, no = self._branch(fields, name, "yes"), self._branch(fields, name, "no")

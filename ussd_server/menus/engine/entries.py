@@ -16,7 +16,7 @@ from ussd_server.menus.document.nodes import (
     Rule,
     ScreenNode,
 )
-from ussd_server.menus.document.patterns import MAX_ENTRY
+from ussd_server.menus.document.rules import MAX_ENTRY
 from ussd_server.menus.document.variables import Variable
 from ussd_server.menus.engine.views import Values
 from ussd_server.menus.text.phrases import phrase

@@ -26,7 +26,7 @@ from ussd_server.services.accounts.messages import (
     StatementView,
 )
 from ussd_server.services.bulkhead import Bulkhead
-from ussd_server.spreadsheets.cells import csv_parts, shillings_cell
+from ussd_server.spreadsheets.delimited import csv_parts, shillings_cell
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import KAMPALA, iso_milliseconds
 

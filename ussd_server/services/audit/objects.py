@@ -13,10 +13,10 @@ from ussd_server.models.incoming import IncomingPayment, PaymentCode
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.operators import Operator
 from ussd_server.models.payouts import Payout
+from ussd_server.models.sending import Webhook
 from ussd_server.models.statements import ProviderStatement
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import Channel, Menu
-from ussd_server.models.webhooks import Webhook
 from ussd_server.values import is_id
 
 

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import BinaryIO
 
 from ussd_server.services.bank.messages import LARGEST_FILE_BYTES, DueSettlement, SettlementLine
-from ussd_server.spreadsheets.cells import csv_parts, neutralised, shillings_cell
+from ussd_server.spreadsheets.delimited import csv_parts, neutralised, shillings_cell
 from ussd_server.spreadsheets.headings import Headings, find_columns
 from ussd_server.spreadsheets.reader import read_rows
 from ussd_server.spreadsheets.rows import FileBounds, Row, SpreadsheetError

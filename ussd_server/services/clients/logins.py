@@ -16,8 +16,7 @@ from ussd_server.security.tokens import ACCESS_SECONDS, REFRESH_SECONDS, AccessC
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.auth import PERMISSIONS
 from ussd_server.services.clients.messages import LogIn, LoginView, LogOut, RefreshLogin
-from ussd_server.services.guesses import Guesses
-from ussd_server.services.second_factors import FactorStore
+from ussd_server.services.second_factors import FactorStore, Guesses
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import new_id
 

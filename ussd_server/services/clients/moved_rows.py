@@ -12,7 +12,7 @@ from peewee import BlobField, BooleanField
 
 from ussd_server.database.columns import insert_rows
 from ussd_server.database.unit_of_work import run_query
-from ussd_server.models import clients, events, incoming, keys, ledger, mail, payouts, sms, transactions, ussd, webhooks
+from ussd_server.models import clients, events, incoming, keys, ledger, payouts, sending, transactions, ussd
 from ussd_server.values import iso_milliseconds
 
 _ROWS_AT_ONCE = 500
@@ -26,7 +26,7 @@ TABLES: Mapping[Any, tuple[str, str]] = {
     clients.User: (_OWN, "id"),
     clients.UserFactor: (f"user_id {_PERSON}", "user_id"),
     clients.UserRecoveryCode: (f"user_id {_PERSON}", "user_id, code_digest"),
-    mail.UnwantedMail: (f"person_id {_PERSON}", "person_id, kind"),
+    sending.UnwantedMail: (f"person_id {_PERSON}", "person_id, kind"),
     clients.AuditEvent: (_OWN, "id"),
     keys.ApiKey: (_OWN, "id"),
     keys.DeletedApiKey: (_OWN, "apikey"),
@@ -36,7 +36,7 @@ TABLES: Mapping[Any, tuple[str, str]] = {
     ussd.Channel: (_OWN, "id"),
     ussd.UssdSession: (_OWN, "id"),
     ussd.SubscriberLanguage: (_OWN, "phone_number"),
-    webhooks.Webhook: (_OWN, "id"),
+    sending.Webhook: (_OWN, "id"),
     events.Event: (_OWN, "id"),
     transactions.Fee: (_OWN, "type"),
     transactions.Transaction: (_OWN, "id"),
@@ -45,8 +45,8 @@ TABLES: Mapping[Any, tuple[str, str]] = {
     incoming.PaymentCodePrefix: (_OWN, "client_id"),
     incoming.PaymentCode: (_OWN, "id"),
     incoming.IncomingPayment: (_PAYMENT, "id"),
-    sms.Receipt: (_OWN, "type"),
-    sms.Sms: (_OWN, "id"),
+    sending.Receipt: (_OWN, "type"),
+    sending.Sms: (_OWN, "id"),
     ussd.ShownOutcome: (_PAYMENT, "transaction_id"),
     keys.KeySpending: ("key_id IN (SELECT key_id FROM transactions WHERE client_id = :client_id)", "key_id, day"),
     ledger.BankAccount: (_OWN, "client_id"),

@@ -10,9 +10,8 @@ from ussd_server.runtime import Runtime, Service
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.logins import end_logins_of_user
 from ussd_server.services.clients.messages import NewFactor, OwnFactor
-from ussd_server.services.guesses import Guesses
 from ussd_server.services.mail.outbox import mail_factor_removed
-from ussd_server.services.second_factors import FactorStore, address_of, new_factor, step_of
+from ussd_server.services.second_factors import FactorStore, Guesses, address_of, new_factor, step_of
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id
 

@@ -9,8 +9,8 @@ from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.languages import languages
 from ussd_server.models.clients import User
-from ussd_server.models.mail import Mail, UnwantedMail
 from ussd_server.models.operators import Operator
+from ussd_server.models.sending import Mail, UnwantedMail
 from ussd_server.outbound.smtp import MailTrouble
 from ussd_server.runtime import Service
 from ussd_server.services.mail.messages import (

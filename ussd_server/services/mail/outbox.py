@@ -11,8 +11,8 @@ from typing import Any
 
 from ussd_server.logs import Logger
 from ussd_server.models.clients import Client, User
-from ussd_server.models.mail import Mail, UnwantedMail
 from ussd_server.models.operators import Operator
+from ussd_server.models.sending import Mail, UnwantedMail
 from ussd_server.security import passwords
 from ussd_server.services.mail.messages import ROLES, MailKind, MailStatus
 from ussd_server.services.mail.texts import written_moment

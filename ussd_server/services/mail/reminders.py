@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from ussd_server.database.unit_of_work import unit_of_work
-from ussd_server.models.webhooks import Webhook
+from ussd_server.models.sending import Webhook
 from ussd_server.runtime import Service
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import is_mail_on, notify_people, was_queued

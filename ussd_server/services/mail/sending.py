@@ -16,8 +16,8 @@ from ussd_server.database.unit_of_work import release_connection, unit_of_work
 from ussd_server.languages import language_of
 from ussd_server.logs import Logger, now_about
 from ussd_server.models.clients import User
-from ussd_server.models.mail import Mail
 from ussd_server.models.operators import Operator
+from ussd_server.models.sending import Mail
 from ussd_server.outbound.smtp import MailTrouble, SmtpResult, SmtpServer, read_sender, read_smtp_url, sent_address
 from ussd_server.outbound.transport import authorities
 from ussd_server.runtime import Runtime, Service

@@ -11,9 +11,9 @@ from ussd_server.menus.document.bounds import WorkBudget, WorkExceededError
 from ussd_server.menus.document.document import read
 from ussd_server.menus.source.yaml_text import write_yaml
 from ussd_server.menus.tools.diagram import draw
+from ussd_server.services.menus.documents import usable_document
 from ussd_server.services.menus.menus import MenuService
 from ussd_server.services.menus.messages import CompareVersions, DrawMenu, FullestScreenView, NameVersion
-from ussd_server.services.menus.usable import usable_document
 from ussd_server.status import ServiceError
 
 

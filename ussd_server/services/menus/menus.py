@@ -22,9 +22,10 @@ from ussd_server.menus.tools.diagram import draw
 from ussd_server.menus.tools.graph import graph
 from ussd_server.models.ussd import Menu, MenuVersion, ServiceCode
 from ussd_server.runtime import Runtime, Service
-from ussd_server.security.call_secrets import call_secrets
+from ussd_server.security.key_ring import call_secrets
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.menus.codes import service_code, view_of_code
+from ussd_server.services.menus.documents import find_version
 from ussd_server.services.menus.messages import (
     BindCode,
     CheckMenu,
@@ -39,7 +40,6 @@ from ussd_server.services.menus.messages import (
     VersionView,
 )
 from ussd_server.services.menus.sources import read_source, refused_addresses
-from ussd_server.services.menus.versions import find_version
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import new_id
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -13,12 +14,12 @@ from ussd_server.menus.document.document import Document
 from ussd_server.menus.document.variables import SessionFacts
 from ussd_server.menus.engine.navigator import STANDARD, DisplayOptions, display_options
 from ussd_server.menus.tools.replay import PastConversation, PastTurn, replay
+from ussd_server.metrics import count_drop_off
 from ussd_server.models.ussd import Channel, Menu, UssdSession
 from ussd_server.runtime import Runtime
+from ussd_server.services.menus.documents import published_document, usable_document
 from ussd_server.services.menus.menus import MenuService
 from ussd_server.services.menus.messages import DropOffItem, DropOffView
-from ussd_server.services.menus.usable import usable_document
-from ussd_server.services.menus.versions import published_document
 from ussd_server.services.menus.walk_messages import ReplayItem, ReplayMenu, ReplayResult
 from ussd_server.services.sessions.messages import DROPPED_OFF
 from ussd_server.status import Code, ServiceError
@@ -30,6 +31,10 @@ _MOST_COUNTED = 1_000
 _MOST_SEARCHED = 20_000
 _READ_AT_ONCE = 50
 _DROP_OFFS_OF = timedelta(days=7)
+MOST_PLACES = 200
+"""A process counts this many places; the nodes of all others count as `(other)`."""
+
+Place = tuple[str, str, str, str]
 
 
 class ReplayService:
@@ -143,3 +148,28 @@ def _row_id(name: str, context: RequestContext) -> str:
     if row is None:
         raise ServiceError(Code.NOT_FOUND, "Menu not found")
     return str(row.id)
+
+
+class DropOffs:
+    """Counts drop-offs by code, menu, node and reason."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[Place] = Counter()
+        self._lock = threading.Lock()
+
+    def count(self, row: UssdSession) -> None:
+        """Count a session that was just ended, unless the console's phone dialled it."""
+        if row.is_test:
+            return
+        menu = published_document(row.menu_id, row.menu_version).id
+        place = (row.service_code, menu, row.node, str(row.end_reason))
+        with self._lock:
+            if place not in self._counts and len(self._counts) >= MOST_PLACES:
+                place = ("(other)", "(other)", "(other)", str(row.end_reason))
+            self._counts[place] += 1
+        count_drop_off(*place)
+
+    def counts(self) -> list[tuple[Place, int]]:
+        """Return the count of each place since the process started."""
+        with self._lock:
+            return sorted(self._counts.items())

@@ -7,9 +7,9 @@ from ussd_server.menus.document.variables import SessionFacts
 from ussd_server.menus.source.yaml_text import write_yaml
 from ussd_server.menus.tools.scripts import MAX_SCRIPTS, left_to_fill_in
 from ussd_server.menus.tools.walk import Act, Walk, WalkedScreen, script_of, walk
+from ussd_server.services.menus.documents import usable_document
 from ussd_server.services.menus.menus import MenuService
 from ussd_server.services.menus.messages import SaveDraft
-from ussd_server.services.menus.usable import usable_document
 from ussd_server.services.menus.walk_messages import KeyView, MakeScript, ScriptView, WalkMenu, WalkScreen, WalkView
 from ussd_server.status import Code, ServiceError
 

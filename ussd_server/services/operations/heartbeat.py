@@ -16,9 +16,9 @@ from ussd_server.logs import Logger
 from ussd_server.models.operations import WorkerHeartbeat
 from ussd_server.providers.messages import ProviderAnswer
 from ussd_server.services.leases import Leases
-from ussd_server.services.menus.drop_offs import DropOffs
+from ussd_server.services.menus.replays import DropOffs
 from ussd_server.services.operations.messages import Measure, WorkerView
-from ussd_server.services.providers.call_counts import CallCounts
+from ussd_server.services.providers.call_history import CallCounts
 from ussd_server.services.providers.providers import Providers
 
 log = Logger(__name__)

@@ -13,8 +13,8 @@ from ussd_server.models.keys import ApiKey
 from ussd_server.models.operations import HistoryDigest
 from ussd_server.models.operators import Operator
 from ussd_server.models.payouts import Payout
+from ussd_server.models.sending import Webhook
 from ussd_server.models.ussd import Channel
-from ussd_server.models.webhooks import Webhook
 from ussd_server.runtime import Runtime, Service
 from ussd_server.services.operations.book_check.history_digests import HistoryDigests
 from ussd_server.services.payouts.digests import PayoutDigests

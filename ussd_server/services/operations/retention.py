@@ -10,10 +10,8 @@ from typing import Any
 
 from ussd_server.database.partitions import add_partitions, ends_of_partitions, keep_days_of_requests
 from ussd_server.models.keys import ApiRequest, KeyUsage
-from ussd_server.models.mail import Mail
-from ussd_server.models.sms import Sms
+from ussd_server.models.sending import Delivery, Mail, Sms
 from ussd_server.models.ussd import UssdSession
-from ussd_server.models.webhooks import Delivery
 from ussd_server.runtime import Runtime
 from ussd_server.services.sessions.endings import remove_sessions
 from ussd_server.services.webhooks.messages import DeliveryStatus

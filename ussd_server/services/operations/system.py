@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from ussd_server.context import RequestContext
 from ussd_server.database.schema import missing_migrations
-from ussd_server.database.unit_of_work import dialect
+from ussd_server.database.unit_of_work import database_fault, dialect
 from ussd_server.runtime import Runtime, Service
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operations.book_check.check import MarkError, check_ranges
@@ -22,7 +22,13 @@ from ussd_server.services.operations.book_check.examinations import (
     last_examinations,
 )
 from ussd_server.services.operations.gauges import Gauges
-from ussd_server.services.operations.messages import BoundedCheck, DoctorFinding, LastExaminations, SystemView
+from ussd_server.services.operations.messages import (
+    BoundedCheck,
+    DoctorFinding,
+    LastExaminations,
+    Readiness,
+    SystemView,
+)
 from ussd_server.status import Code, ServiceError
 
 _CHECK_SECONDS = 5.0
@@ -103,3 +109,25 @@ class SystemService(Service):
             ) from None
         keep_doctor(findings, self._clock.now(), context.caller.operator)
         return findings
+
+
+class HealthService:
+    """Checks the parts that a request needs."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._limiter = runtime.limiter
+        self._is_migrated = False
+
+    def check(self) -> Readiness:
+        """Return the state of the parts. Raises SERVICE_UNAVAILABLE (503) when the database cannot be used.
+
+        Redis is optional: without it every process applies its own share of the limits.
+        """
+        if fault := database_fault():
+            raise ServiceError(Code.SERVICE_UNAVAILABLE, f"The database is {fault}", retry_after_seconds=1)
+        # A migrated database stays migrated, so only the first probes check it.
+        self._is_migrated = self._is_migrated or not missing_migrations()
+        if not self._is_migrated:
+            raise ServiceError(Code.SERVICE_UNAVAILABLE, "The database is not migrated", retry_after_seconds=5)
+        self._limiter.peek("access-token", "health")
+        return Readiness("ready", database="up", redis="away" if self._limiter.is_away() else "up")

@@ -12,7 +12,7 @@ from peewee import PeeweeException
 from ussd_server.clock import Clock
 from ussd_server.database.unit_of_work import close_connections, release_connection
 from ussd_server.logs import Logger
-from ussd_server.models.service_clock import (
+from ussd_server.models.operations import (
     SLEW_SHARE,
     ClockReading,
     Decision,

@@ -13,9 +13,8 @@ from ussd_server.runtime import Runtime, Service
 from ussd_server.security import passwords
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.messages import LogOut
-from ussd_server.services.guesses import Guesses
 from ussd_server.services.operators.messages import OperatorSignIn
-from ussd_server.services.second_factors import FactorStore
+from ussd_server.services.second_factors import FactorStore, Guesses
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import new_id
 

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 
 from ussd_server.context import CallerKind, RequestContext
 from ussd_server.database.compiled_queries import lock_row
+from ussd_server.database.unit_of_work import long_unit_of_work
 from ussd_server.logs import Logger
 from ussd_server.models.payouts import Payout
 from ussd_server.runtime import Runtime, Service
@@ -18,7 +19,6 @@ from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.payouts.digests import PayoutDigests
 from ussd_server.services.payouts.drafts import caller_id, caller_people
 from ussd_server.services.payouts.messages import PayoutStatus
-from ussd_server.services.payouts.queue import long_unit_of_work
 from ussd_server.services.payouts.reservation import (
     PayoutReservation,
     refuse_used_references,

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.database.compiled_queries import find_row, lock_row
-from ussd_server.database.unit_of_work import unit_of_work
+from ussd_server.database.unit_of_work import long_unit_of_work, unit_of_work
 from ussd_server.logs import Logger
 from ussd_server.models.clients import Client
 from ussd_server.models.payouts import Payout
@@ -15,7 +15,6 @@ from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.leases import end_lease
 from ussd_server.services.payouts.digests import PayoutDigests
 from ussd_server.services.payouts.messages import PayoutStatus
-from ussd_server.services.payouts.queue import long_unit_of_work
 from ussd_server.services.payouts.records import mark_cancelled, write_payout_event
 from ussd_server.services.payouts.reservation import PayoutReservation, require_money
 from ussd_server.services.transactions.create import TransactionCreator

@@ -11,7 +11,7 @@ from peewee import JOIN, fn
 
 from ussd_server.context import RequestContext
 from ussd_server.database.compiled_queries import lock_row
-from ussd_server.database.unit_of_work import release_connection
+from ussd_server.database.unit_of_work import long_unit_of_work, release_connection
 from ussd_server.logs import Logger
 from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.providers import ProviderFloat
@@ -21,7 +21,6 @@ from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import require_name, require_two_names
 from ussd_server.services.pages import of_period, page_of
 from ussd_server.services.payouts.approval import PayoutApproval
-from ussd_server.services.payouts.corrections import given_row, invalid_rows
 from ussd_server.services.payouts.drafts import PayoutDrafts
 from ussd_server.services.payouts.messages import (
     ApprovePayout,
@@ -39,8 +38,10 @@ from ussd_server.services.payouts.messages import (
     PayoutStatus,
     ReplacePayout,
 )
-from ussd_server.services.payouts.queue import cancel_queued, is_under_way, long_unit_of_work
+from ussd_server.services.payouts.queue import cancel_queued, is_under_way
 from ussd_server.services.payouts.records import (
+    given_row,
+    invalid_rows,
     item_state,
     item_view,
     mark_cancelled,
@@ -49,7 +50,7 @@ from ussd_server.services.payouts.records import (
 )
 from ussd_server.services.people import counted_as_one
 from ussd_server.services.transactions.create import TransactionCreator
-from ussd_server.spreadsheets.cells import csv_parts, shillings_cell
+from ussd_server.spreadsheets.delimited import csv_parts, shillings_cell
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id
 from ussd_server.wire import Page

@@ -5,8 +5,7 @@ A waiting transaction is due at `QUEUED_UNTIL`, so that no worker claims it. Onc
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import groupby
@@ -16,7 +15,7 @@ import orjson
 from peewee import fn
 
 from ussd_server.database.columns import insert_rows
-from ussd_server.database.unit_of_work import dialect, for_update, unit_of_work
+from ussd_server.database.unit_of_work import for_update
 from ussd_server.models.events import EVENT_FORMAT, Event
 from ussd_server.models.ledger import Account, Transfer
 from ussd_server.models.transactions import QUEUED_UNTIL, StatusChange, Transaction
@@ -28,19 +27,9 @@ from ussd_server.services.transactions.messages import UNFINISHED, Source, Trans
 from ussd_server.values import iso_milliseconds, new_id
 
 _ROWS_AT_ONCE = 500
-# Some thousand rows take a busy database several seconds.
-_STATEMENT_TIMEOUT_MS = 30_000
 _NEVER_SENT = Transaction.asked_at.is_null() & Transaction.status.in_(
     [TransactionStatus.CREATED, TransactionStatus.SUBMITTED]
 )
-
-
-@contextmanager
-def long_unit_of_work() -> Iterator[None]:
-    """A unit of work whose statements may take half a minute each."""
-    with dialect().without_timeouts(), unit_of_work():
-        dialect().allow_statements(_STATEMENT_TIMEOUT_MS)
-        yield
 
 
 def queued_batch(draft: Draft) -> tuple[Batch, Postings]:

@@ -2,17 +2,150 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping
+import math
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 
 from ussd_server.context import RequestContext
 from ussd_server.models.providers import ProviderCalls
+from ussd_server.providers.failures import FAILURES, Fault
+from ussd_server.providers.messages import Outcome, ProviderAnswer
 from ussd_server.runtime import Runtime, Service
-from ussd_server.services.providers.call_counts import WINDOW, CallSums, quarter_of
 from ussd_server.services.providers.messages import CALLS_KEPT_DAYS, QuarterOfCalls
+from ussd_server.values import iso_milliseconds
 
+WINDOW = timedelta(minutes=15)
+_THEIRS = (Fault.PROVIDER, Fault.SERVICE)
+# Steps of ten percent: exact enough for a median, and few numbers to keep.
+_STEPS = 10
 _QUARTERS = 96
+
+
+@dataclass(slots=True)
+class CallSums:
+    """Calls to one provider. `answered` includes `failed`; `took` counts them by the logarithm of their duration."""
+
+    answered: int = 0
+    failed: int = 0
+    unanswered: int = 0
+    took: Counter[int] = field(default_factory=Counter)
+    trouble_since: datetime | None = None
+    last_error: str | None = None
+    last_error_at: datetime | None = None
+
+    @property
+    def total(self) -> int:
+        """All calls."""
+        return self.answered + self.unanswered
+
+    def add(self, answered: int, failed: int, unanswered: int, took: Mapping[str, int]) -> None:
+        """Add the counts of a minute or a quarter of an hour; the keys of `took` are steps as text."""
+        self.answered += answered
+        self.failed += failed
+        self.unanswered += unanswered
+        self.took.update({int(step): count for step, count in took.items()})
+
+    @property
+    def good_share(self) -> float | None:
+        """The share of all calls that were answered and at which the provider did not fail; None without any."""
+        return (self.answered - self.failed) / self.total if self.total else None
+
+    @property
+    def success_rate(self) -> float | None:
+        """The share of answered calls at which the provider did not fail, 0 to 1; None without any."""
+        return round(1 - self.failed / self.answered, 4) if self.answered else None
+
+    @property
+    def median_seconds(self) -> float | None:
+        """The median duration of answered calls, within ten percent; None without any."""
+        middle = (sum(self.took.values()) + 1) // 2
+        for step in sorted(self.took):
+            middle -= self.took[step]
+            if middle <= 0:
+                return round(math.expm1(step / _STEPS) / 1000, 3)
+        return None
+
+
+class CallCounts:
+    """Counts calls by provider and minute."""
+
+    def __init__(self) -> None:
+        self._minutes: dict[str, dict[str, list[Any]]] = {}
+        self._errors: dict[str, tuple[str, str]] = {}
+        self._lock = threading.Lock()
+
+    def count(self, provider: str, answer: ProviderAnswer, took_ms: int, now: datetime) -> None:
+        """Count one call that took `took_ms` milliseconds."""
+        is_answered = answer.outcome not in (Outcome.UNKNOWN, Outcome.NOT_SENT)
+        has_failed = is_answered and answer.failure is not None and FAILURES[answer.failure].fault in _THEIRS
+        with self._lock:
+            minutes = self._minutes.setdefault(provider, {})
+            counts = minutes.setdefault(iso_milliseconds(now.replace(second=0, microsecond=0)), [0, 0, 0, {}])
+            if is_answered:
+                counts[0] += 1
+                step = str(round(math.log1p(took_ms) * _STEPS))
+                counts[3][step] = counts[3].get(step, 0) + 1
+            else:
+                counts[2] += 1
+            if has_failed:
+                counts[1] += 1
+            if has_failed or not is_answered:
+                what = "it did not answer" if not is_answered else f"{answer.failure}"
+                said = f" ({answer.reason})" if answer.reason else ""
+                self._errors[provider] = (f"{what}{said}", iso_milliseconds(now))
+
+    def measures(self, now: datetime) -> dict[str, Any]:
+        """The counts of the window as plain JSON values; drops those older than the present and the last quarter."""
+        oldest, oldest_kept = iso_milliseconds(now - WINDOW), iso_milliseconds(quarter_of(now) - WINDOW)
+        with self._lock:
+            for provider, minutes in self._minutes.items():
+                self._minutes[provider] = {
+                    minute: counts for minute, counts in minutes.items() if minute >= oldest_kept
+                }
+            return {
+                "minutes": {
+                    provider: {
+                        minute: [*counts[:3], dict(counts[3])] for minute, counts in minutes.items() if minute >= oldest
+                    }
+                    for provider, minutes in self._minutes.items()
+                },
+                "errors": {provider: list(error) for provider, error in self._errors.items()},
+            }
+
+    def quarters(self) -> dict[tuple[str, datetime], CallSums]:
+        """The whole counts of each quarter of an hour that is in memory, by provider and its beginning."""
+        sums: dict[tuple[str, datetime], CallSums] = defaultdict(CallSums)
+        with self._lock:
+            for provider, minutes in self._minutes.items():
+                for minute, counts in minutes.items():
+                    sums[provider, quarter_of(datetime.fromisoformat(minute))].add(*counts)
+        return sums
+
+
+def quarter_of(moment: datetime) -> datetime:
+    """The beginning of the quarter of an hour in which `moment` lies."""
+    return moment.replace(minute=moment.minute - moment.minute % 15, second=0, microsecond=0)
+
+
+def sums_of(provider: str, workers: Iterable[Mapping[str, Any]], now: datetime) -> CallSums:
+    """The calls of all workers to a provider in the window, from what `CallCounts.measures` made."""
+    sums, oldest = CallSums(), iso_milliseconds(now - WINDOW)
+    for recent in workers:
+        for minute, (answered, failed, unanswered, took) in recent.get("minutes", {}).get(provider, {}).items():
+            if minute < oldest:
+                continue
+            sums.add(answered, failed, unanswered, took)
+            began_at = datetime.fromisoformat(minute)
+            if (failed or unanswered) and (sums.trouble_since is None or began_at < sums.trouble_since):
+                sums.trouble_since = began_at
+        error, at = recent.get("errors", {}).get(provider, (None, None))
+        if at is not None and (sums.last_error_at is None or datetime.fromisoformat(at) > sums.last_error_at):
+            sums.last_error, sums.last_error_at = error, datetime.fromisoformat(at)
+    return sums
 
 
 class CallHistory(Service):

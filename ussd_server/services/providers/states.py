@@ -18,7 +18,7 @@ from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import notify_operators
 from ussd_server.services.mail.texts import written_moment
-from ussd_server.services.providers.call_counts import CallSums, sums_of
+from ussd_server.services.providers.call_history import CallSums, sums_of
 from ussd_server.services.providers.messages import (
     OperatorProviderState,
     ProviderChange,

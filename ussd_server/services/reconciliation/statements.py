@@ -17,6 +17,7 @@ from ussd_server.providers.statement_format import StatementFormat, with_additio
 from ussd_server.runtime import Runtime, Service
 from ussd_server.services.pages import page_of
 from ussd_server.services.reconciliation.date_shift import DateShift
+from ussd_server.services.reconciliation.differences import ResultsFile
 from ussd_server.services.reconciliation.imports import StatementImports, stored_statement
 from ussd_server.services.reconciliation.matching import Match, Matcher
 from ussd_server.services.reconciliation.messages import (
@@ -29,7 +30,6 @@ from ussd_server.services.reconciliation.messages import (
     UndoImport,
     Verdict,
 )
-from ussd_server.services.reconciliation.results_file import ResultsFile
 from ussd_server.services.reconciliation.statement_lines import StatementReader
 from ussd_server.spreadsheets.rows import SpreadsheetError
 from ussd_server.status import Code, ServiceError

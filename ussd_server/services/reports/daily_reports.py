@@ -11,7 +11,7 @@ from ussd_server.runtime import Runtime
 from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.reports.messages import DailyReport, GetDailyReport, ReportRow, bounds_of_day
 from ussd_server.services.transactions.messages import TransactionStatus
-from ussd_server.spreadsheets.cells import csv_parts, shillings_cell
+from ussd_server.spreadsheets.delimited import csv_parts, shillings_cell
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import KAMPALA, iso_milliseconds
 

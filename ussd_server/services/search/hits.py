@@ -12,10 +12,9 @@ from ussd_server.models.events import Event
 from ussd_server.models.incoming import IncomingPayment
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.payouts import Payout, PayoutItem
-from ussd_server.models.sms import Sms
+from ussd_server.models.sending import Sms, Webhook
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import Menu, UssdSession
-from ussd_server.models.webhooks import Webhook
 from ussd_server.services.payouts.records import payout_views
 from ussd_server.services.search.messages import SearchHit
 from ussd_server.services.transactions.explanation import explain

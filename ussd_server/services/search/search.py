@@ -15,9 +15,9 @@ from ussd_server.models.events import Event
 from ussd_server.models.incoming import IncomingPayment
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.payouts import Payout
+from ussd_server.models.sending import Webhook
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import Menu, UssdSession
-from ussd_server.models.webhooks import Webhook
 from ussd_server.providers.names import PROVIDER_NAMES
 from ussd_server.services.search.hits import (
     event_hit,

@@ -8,7 +8,7 @@ from typing import Any
 
 from ussd_server.gateways.messages import Action, GatewayScreen
 from ussd_server.models.ussd import UssdSession
-from ussd_server.services.menus.versions import published_document
+from ussd_server.services.menus.documents import published_document
 from ussd_server.services.sessions.messages import SessionTranscript, SessionView, TurnView
 from ussd_server.services.webhooks.events import write_event
 from ussd_server.wire import view_of_row, writer

@@ -12,7 +12,7 @@ from ussd_server.menus.document.expressions import ExpressionError, Name
 from ussd_server.menus.document.templates import Template, compile_template
 from ussd_server.menus.text.gsm7 import sms_parts, transliterate
 from ussd_server.models.ledger import Account
-from ussd_server.models.sms import Receipt
+from ussd_server.models.sending import Receipt
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import SubscriberLanguage
 from ussd_server.runtime import Service

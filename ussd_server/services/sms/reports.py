@@ -6,7 +6,7 @@ from typing import Any
 
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update, unit_of_work
-from ussd_server.models.sms import Sms
+from ussd_server.models.sending import Sms
 from ussd_server.runtime import Runtime, Service
 from ussd_server.services.settlement.messages import Callback, CallbackPath
 from ussd_server.services.sms.messages import SmsStatus

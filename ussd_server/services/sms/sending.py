@@ -15,7 +15,7 @@ from peewee import fn
 from ussd_server.database.unit_of_work import release_connection, unit_of_work
 from ussd_server.logs import Logger, now_about
 from ussd_server.models.clients import Client
-from ussd_server.models.sms import Sms
+from ussd_server.models.sending import Sms
 from ussd_server.runtime import Runtime, Service
 from ussd_server.senders.messages import Sender, SendOutcome, SendResult, SmsFailure
 from ussd_server.services.leases import end_lease, is_due, next_attempt, still_leased

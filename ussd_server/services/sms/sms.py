@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ussd_server.context import RequestContext
 from ussd_server.menus.text.gsm7 import sms_parts
-from ussd_server.models.sms import Sms
+from ussd_server.models.sending import Sms
 from ussd_server.runtime import Service
 from ussd_server.senders.messages import SMS_FAILURES, SmsFailure
 from ussd_server.services.pages import of_period, page_of

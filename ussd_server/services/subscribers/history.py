@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from ussd_server.context import RequestContext
-from ussd_server.models.sms import Sms
+from ussd_server.models.sending import Sms
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.runtime import Service

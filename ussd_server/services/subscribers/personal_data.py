@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 from ussd_server.context import RequestContext
-from ussd_server.database.unit_of_work import dialect, unit_of_work
+from ussd_server.database.unit_of_work import long_unit_of_work
 from ussd_server.models.clients import AuditEvent, Client
 from ussd_server.models.incoming import IncomingPayment
 from ussd_server.models.keys import ApiRequest
 from ussd_server.models.payouts import PayoutItem
 from ussd_server.models.providers import SubscriberName
-from ussd_server.models.sms import Sms
+from ussd_server.models.sending import Sms
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import SubscriberLanguage, UssdSession
 from ussd_server.runtime import Service
@@ -64,7 +63,7 @@ class PersonalDataService(Service):
             name: [_shown(row) for row in _about(table, number).iterator()]
             for name, table in {**_REMOVED, **_KEPT}.items()
         }
-        with _long_unit_of_work():
+        with long_unit_of_work(_STATEMENT_TIMEOUT_MS):
             held["api_requests"] = [_shown(row) for row in ApiRequest.select().where(_names_in_body(number))]
         write_audit_event("subscriber.exported", context, now, client_id=None, phone_number=number)
         return PersonalData(number, held)
@@ -83,7 +82,7 @@ class PersonalDataService(Service):
         now = self._clock.now()
         if _about(UssdSession, number).where(UssdSession.status == SessionStatus.ACTIVE).exists():
             raise ServiceError(Code.INVALID_REQUEST, "A session of this number is open; try again when it has ended")
-        with _long_unit_of_work():
+        with long_unit_of_work(_STATEMENT_TIMEOUT_MS):
             removed = {"ussd_sessions": _remove_sessions(number)}
             for name in ("subscriber_languages", "subscriber_names"):
                 table = _REMOVED[name]
@@ -105,13 +104,6 @@ class PersonalDataService(Service):
             )
         kept = {name: _about(table, number).count() for name, table in _KEPT.items()}
         return ErasedData(number, removed, kept, WHY_KEPT)
-
-
-@contextmanager
-def _long_unit_of_work() -> Iterator[None]:
-    with dialect().without_timeouts(), unit_of_work():
-        dialect().allow_statements(_STATEMENT_TIMEOUT_MS)
-        yield
 
 
 def _names_in_body(number: str) -> Any:

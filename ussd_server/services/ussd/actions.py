@@ -30,7 +30,7 @@ from ussd_server.outbound.client_server import ClientServer, Handover, NoAnswerE
 from ussd_server.outbound.signature import Signature
 from ussd_server.outbound.transport import Transport
 from ussd_server.runtime import Runtime, Service
-from ussd_server.security.call_secrets import call_secrets
+from ussd_server.security.key_ring import call_secrets
 from ussd_server.services.accounts.balances import BalanceService
 from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.providers.subscribers import SubscriberNames

@@ -13,7 +13,7 @@ from ussd_server.menus.engine.resumption import announce, reopen
 from ussd_server.menus.engine.state import Turn
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
-from ussd_server.services.menus.versions import published_document
+from ussd_server.services.menus.documents import published_document
 from ussd_server.services.sessions.lookup import FEWEST_TURNS_TO_RESUME
 from ussd_server.services.sessions.messages import DROPPED_OFF, EndReason, SessionStatus
 from ussd_server.services.sessions.outcomes import OUTCOME_WORDS, WaitingOutcome

@@ -8,9 +8,9 @@ from typing import Any
 
 from ussd_server.context import RequestContext
 from ussd_server.models.events import Event
-from ussd_server.models.webhooks import Delivery, DeliveryAttempt
+from ussd_server.models.sending import Delivery, DeliveryAttempt
+from ussd_server.services.webhooks.events import payloads_of
 from ussd_server.services.webhooks.messages import DeliveryAttemptView, DeliveryStatus, SentEvent, WebhookHealth
-from ussd_server.services.webhooks.payloads import payloads_of
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id, iso_milliseconds, new_id
 from ussd_server.wire import view_of_row

@@ -19,8 +19,8 @@ from ussd_server.database.compiled_queries import CompiledQuery, param
 from ussd_server.database.unit_of_work import advisory_lock, for_update, release_connection, unit_of_work
 from ussd_server.logs import Logger, now_about, trace_headers
 from ussd_server.models.events import EVENT_FORMAT, Event
+from ussd_server.models.sending import Delivery, Webhook
 from ussd_server.models.transactions import Transaction
-from ussd_server.models.webhooks import Delivery, Webhook
 from ussd_server.outbound.signature import Signature
 from ussd_server.outbound.transport import HttpExchange, SendState, Transport
 from ussd_server.runtime import Runtime, Service
@@ -208,7 +208,7 @@ def count_unreadable() -> int:
 def _is_unreadable() -> Any:
     """Return the condition that a newer version stored an event of the delivery's object in a format unknown here.
 
-    Payloads build on the first event of their object (`payloads.py`), so one such event makes them all unreadable.
+    Payloads build on the first event of their object (`payloads_of`), so one such event makes them all unreadable.
     """
     return fn.EXISTS(Event.select(Event.id).where(Event.object_id == Delivery.object_id, Event.format > EVENT_FORMAT))
 

@@ -11,9 +11,10 @@ from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.logs import current_traceparent
 from ussd_server.models.events import EVENT_FORMAT, Event, insert_event, last_event_id, queue_events
-from ussd_server.models.webhooks import Delivery, Webhook
+from ussd_server.models.sending import Delivery, Webhook
 from ussd_server.runtime import Service
 from ussd_server.services.pages import of_period, page_of
+from ussd_server.services.transactions.messages import TransactionView
 from ussd_server.services.webhooks.messages import (
     EVENT_TYPES,
     DeliveryView,
@@ -23,14 +24,14 @@ from ussd_server.services.webhooks.messages import (
     RedeliverEvents,
     Redelivery,
 )
-from ussd_server.services.webhooks.payloads import payloads_of
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id, new_id
-from ussd_server.wire import Page, view_of_row
+from ussd_server.wire import Page, keys_of, view_of_row
 
 MOST_EVENTS_AT_ONCE = 1000
 _MOST_OF_AN_OBJECT = 100
 _LONGEST_TYPE = 40
+_NO_VALUES = dict.fromkeys(keys_of(TransactionView))
 
 
 class EventService(Service):
@@ -173,3 +174,27 @@ def _delivery_view(row: Delivery, callbacks_id: str | None) -> DeliveryView:
         webhook_id=None if row.webhook_id == callbacks_id else row.webhook_id,
         next_attempt_at=row.due_at if row.lease_token is None else None,
     )
+
+
+def payloads_of(events: Sequence[Event]) -> dict[str, dict[str, Any]]:
+    """The payloads of some events, by event id.
+
+    The first event of a transaction stores its record without nulls, every later one only what differs
+    (`services/transactions/history.py`). Events of transactions are never changed or deleted, so a payload is the same
+    each time.
+    """
+    later = {event.object_id for event in events if _is_of_transaction(event) and event.sequence > 1}
+    firsts: dict[str, dict[str, Any]] = {}
+    if later:
+        found: Any = Event.select(Event.object_id, Event.payload).where(Event.object_id.in_(later), Event.sequence == 1)
+        firsts = dict(found.tuples())
+    return {
+        event.id: _NO_VALUES | firsts.get(event.object_id, {}) | event.payload
+        if _is_of_transaction(event)
+        else event.payload
+        for event in events
+    }
+
+
+def _is_of_transaction(event: Event) -> bool:
+    return event.type.startswith("transaction.")

@@ -11,7 +11,7 @@ from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.clients import Client
 from ussd_server.models.events import Event
-from ussd_server.models.webhooks import Delivery, Webhook
+from ussd_server.models.sending import Delivery, Webhook
 from ussd_server.outbound.addresses import AddressGuard, AddressRefusedError
 from ussd_server.runtime import Service
 from ussd_server.security.credentials import Vault

@@ -1,4 +1,4 @@
-"""Signing in and out."""
+"""Signing in and out, and the link for a person who forgot the password."""
 
 from __future__ import annotations
 
@@ -129,3 +129,39 @@ def _go_on(first_page: str) -> Any:
             return render_template("console/send_again.html", **form_of_before)
         flash("You are signed in. The form that you sent before could not be kept; please fill it in again.", "warn")
     return redirect(wanted if OWN_PATH.fullmatch(wanted) else url_for(first_page), 303)
+
+
+@console.page("GET", "/forgotten-password", who="public")
+def show_forgotten_password(_: RequestContext) -> str:
+    """The form that asks for the address."""
+    _require_mail()
+    return _link_form("", None)
+
+
+@console.page("POST", "/forgotten-password", who="public", stale_form=lambda: _ask_again(TOO_OLD))
+def request_password_link(context: RequestContext) -> object:
+    """Have a link mailed. The reply is the same for every address."""
+    _require_mail()
+    try:
+        services().forgotten_passwords.request(request.form.get("email", "").strip(), context)
+    except ServiceError as error:
+        return _ask_again(error)
+    flash("If the address is known, a link is on its way. It works once, for an hour.", "good")
+    return redirect(url_for("console.show_sign_in"), 303)
+
+
+def _require_mail() -> None:
+    if not services().mails.is_on:
+        raise ServiceError(Code.NOT_FOUND, NO_PAGE)
+
+
+def _link_form(email: str, error: ServiceError | None) -> str:
+    return render_template("console/mails/forgotten_password.html", email=email, error=error)
+
+
+def _ask_again(error: ServiceError) -> Response:
+    _require_mail()
+    response = Response(_link_form(request.form.get("email", ""), error), status=error.code.http_status)
+    if error.retry_after_seconds is not None:
+        response.headers["Retry-After"] = str(error.retry_after_seconds)
+    return response

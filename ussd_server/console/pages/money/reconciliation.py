@@ -32,7 +32,7 @@ from ussd_server.services.reconciliation.messages import (
     Reconciliation,
     Verdict,
 )
-from ussd_server.spreadsheets.cells import neutralised
+from ussd_server.spreadsheets.delimited import neutralised
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import written_amount
 from ussd_server.wire import keys_of, writer

@@ -1,26 +1,79 @@
-"""Regular expressions with bounded running time: the number of matching attempts is computed before use."""
+"""Reads the rules of inputs. Patterns have bounded running time: their matching attempts are counted before use."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 # Private, because Python has no public parser of patterns.
 from re import _constants as sre  # type: ignore[attr-defined]
 from re import _parser  # type: ignore[attr-defined]
 from typing import Any
 
+from ussd_server.menus.document.fields import DocumentFields
+from ussd_server.menus.document.nodes import Rule
+from ussd_server.menus.document.variables import MAX_TEXT
+
+RULES = ("amount", "phone", "length", "regex", "integer", "date", "one_of", "expr")
+MAX_RULES = 10
+MAX_AMOUNT = 999_999_999_999_999
 MAX_CHARACTERS = 64
 MAX_ENTRY = 160  # characters a phone can send in one step
 MAX_WAYS = 30_000  # matching attempts; enough for two repetitions without a limit, side by side
 # A pattern that ignores case is compiled character by character, 65,536 of them for a range such as [Ā-\uffff].
 MAX_RANGE = 256
 
+_UNITS_OF_A_PATTERN = 100
 _SINGLE = {sre.LITERAL, sre.NOT_LITERAL, sre.ANY, sre.IN, sre.AT}
 _REPEATS = {sre.MAX_REPEAT, sre.MIN_REPEAT, sre.POSSESSIVE_REPEAT}
 
 
 class PatternError(ValueError):
     """A pattern that is not allowed in a document; the message says why."""
+
+
+def read_rule(fields: DocumentFields) -> Rule:
+    """Read one rule of an input."""
+    rule = Rule(fields.string("rule", choices=RULES), error=fields.optional_text("error"))
+    match rule.rule:
+        case "amount" | "integer":
+            low = 0 if rule.rule == "amount" else -MAX_AMOUNT
+            rule = replace(
+                rule,
+                min=fields.integer("min", 1 if rule.rule == "amount" else None, low, MAX_AMOUNT),
+                max=fields.integer("max", None, low, MAX_AMOUNT),
+            )
+        case "length":
+            rule = replace(
+                rule, min=fields.integer("min", 0, 0, MAX_TEXT), max=fields.integer("max", MAX_TEXT, 1, MAX_TEXT)
+            )
+        case "regex":
+            rule = replace(rule, pattern=_pattern(fields))
+        case "one_of":
+            raw = fields.items("values")
+            values = tuple(str(value) for value in raw)
+            if not values:
+                fields.refuse("`one_of` needs `values`, a list of the accepted entries", at="values")
+            for number, value in enumerate(raw, start=1):
+                if not isinstance(value, str):
+                    place = f"values.{number}"
+                    fields.complain(f"`{fields.place}.{place}` has to be a text; write it in quotes", place)
+            rule = replace(rule, values=values)
+        case "expr":
+            rule = replace(rule, expression=fields.expression("expr"))
+    if rule.min is not None and rule.max is not None and rule.min > rule.max:
+        fields.refuse(f"`min` {rule.min} is above `max` {rule.max}; no entry could pass", at="min")
+    fields.refuse_others()
+    return rule
+
+
+def _pattern(fields: DocumentFields) -> re.Pattern[str] | None:
+    fields.reading.spend(_UNITS_OF_A_PATTERN)
+    try:
+        return compile_pattern(fields.string("pattern"))
+    except PatternError as error:
+        fields.refuse(f"`{fields.place}.pattern`: {error}", "regex", "pattern")
+        return None
 
 
 def compile_pattern(source: str) -> re.Pattern[str]:

@@ -1,16 +1,31 @@
-"""Drafts that can be walked: a draft may have errors, but none that stops the engine."""
+"""The documents of menus: published versions, which never change, and drafts that can be walked."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from ussd_server.menus.checks.references import find_unknown_variables
 from ussd_server.menus.document.bounds import find_excess
-from ussd_server.menus.document.document import Document, read
+from ussd_server.menus.document.document import Document, parse, read
 from ussd_server.menus.document.findings import Finding
 from ussd_server.menus.document.spelling import Spelling
+from ussd_server.models.ussd import MenuVersion
 from ussd_server.status import Code, ServiceError
+
+
+def find_version(menu_id: str, version: int) -> MenuVersion | None:
+    """Return a version of the menu with this row id."""
+    return MenuVersion.get_or_none(MenuVersion.menu_id == menu_id, MenuVersion.version == version)
+
+
+@lru_cache(maxsize=512)
+def published_document(menu_id: str, version: int) -> Document:
+    """Return a published version, cached because versions never change. `menu_id` is the row's id."""
+    row = find_version(menu_id, version)
+    assert row is not None
+    return parse(row.document)
 
 
 def usable_document(raw: dict[str, Any]) -> Document:
