@@ -27,7 +27,7 @@ _COLUMNS = (
     Column("amount", "Amount", "money", value=lambda each: each.amount_cents),
     Column("phone_number", "Payer", "code", missing="unknown"),
     Column("name", "Name", where="files"),
-    Column("code", "Typed", "code", missing="nothing"),
+    Column("code", "Typed", missing="nothing"),
     Column("held_because", "Why", "sentence"),
     Column("suggestions", "Perhaps", value=lambda each: ", ".join(each.suggestions), missing="no suggestion"),
     Column("incoming_id", "Id", "id", where="files"),
