@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import shutil
@@ -81,6 +82,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     without = [item for item in items if any(map(item.get_closest_marker, missing))]
     config.hook.pytest_deselected(items=without)
     items[:] = [item for item in items if item not in without]
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was imported out of every later garbage collection: it stays to the end."""
+    gc.freeze()
 
 
 class MovableClock(Clock):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ussd_server.server.patched  # noqa: F401 - before everything else that is imported
 
 # isort: on
+import gc
 import os
 import resource
 import shutil
@@ -95,8 +96,16 @@ def on_reload(server: Any) -> None:
 
 def post_fork(_server: Any, _worker: Any) -> None:
     """Make a new worker load our code from disk: after an upgrade the main process still holds the old code."""
+    # What an import makes stays, and is a tenth slower to make when it is looked through for garbage.
+    gc.disable()
     for name in [name for name in sys.modules if name.partition(".")[0] in _OURS]:
         del sys.modules[name]
+
+
+def post_worker_init(_worker: Any) -> None:
+    """Leave what was imported out of every later garbage collection."""
+    gc.freeze()
+    gc.enable()
 
 
 def worker_exit(_server: Any, _worker: Any) -> None:

@@ -317,7 +317,7 @@ class MoneyMachine(RuleBasedStateMachine):
 def test_money_is_never_made_or_lost_in_any_order_of_events(services: Services, clock: MovableClock) -> None:
     # A failing example is reported as found: shrinking it takes minutes with real databases.
     bounds = hypothesis.settings(
-        max_examples=8,
+        max_examples=4,
         stateful_step_count=50,
         deadline=None,
         database=None,
