@@ -34,6 +34,19 @@ def test_moments_are_shown_in_kampala_with_utc_beside() -> None:
     assert "never" in formats.moment(None)
 
 
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("owner@acme.example", "owner@acme.example"),
+        ("to treasurer@savings.example", "to treasurer@<wbr>savings.<wbr>example"),
+        ("settlement_terms.agreed", "settlement_<wbr>terms.<wbr>agreed"),
+        ("<b>statement_1_of_november.csv", "&lt;b&gt;statement_1_<wbr>of_<wbr>november.<wbr>csv"),
+    ],
+)
+def test_long_words_may_break_after_their_signs_only(text: str, written: str) -> None:
+    assert formats.breakable(text) == written
+
+
 def test_charts_say_in_words_what_they_show_and_escape_their_labels() -> None:
     points = [("08:00", 3.0), ("<b>", 40.0), ("10:00", 0.0)]
     for chart in (charts.bars(points, "Payments & hours"), charts.lines(points, "Payments & hours")):

@@ -63,7 +63,7 @@ def texts() -> Iterator[Text]:
     """Every text of the source."""
     for path in sorted(SOURCE.rglob("*.py")):
         name, source = str(path.relative_to(SOURCE)), path.read_text(encoding="utf-8")
-        calls = CALLS | (IN_THE_CONSOLE if "console" in path.parts else {})
+        calls = CALLS | (IN_THE_CONSOLE if "console" in path.relative_to(SOURCE).parts else {})
         constants = CONSTANTS.get(name, set())
         if constants or any(f"{call}(" in source for call in calls):
             for text in _of_python(ast.parse(source), calls, constants):

@@ -24,7 +24,7 @@ _BEFORE, _AFTER = 10, 20
 
 def test_each_kind_of_failover_loses_and_doubles_nothing(tmp_path: Path) -> None:
     with operating(tmp_path) as operated:
-        print(*fail_over(operated, tmp_path, kills=3), sep="\n")
+        print(*fail_over(operated, tmp_path, whole=True), sep="\n")
 
 
 def test_no_payment_is_doubled_by_a_restore_to_a_point_in_time(tmp_path: Path) -> None:

@@ -13,4 +13,4 @@ pytestmark = [pytest.mark.needs_nginx, pytest.mark.needs_patroni, pytest.mark.ti
 
 def test_no_failover_loses_or_doubles_a_payment(tmp_path: Path) -> None:
     with operating(tmp_path) as operated:
-        fail_over(operated, tmp_path, kills=1)
+        fail_over(operated, tmp_path, whole=False)

@@ -183,7 +183,9 @@ def a_double_payment(m: School) -> None:
     assert "Okusasula kwo okwa UGX 25,000" in m.dial(BABIRYE)
     m.dial(BABIRYE, "0", "1", "25000", "1")
     m.work()
-    assert m.clerk.open(f"/subscribers/{BABIRYE}").count("possible double") == 2
+    page = m.clerk.open(f"/subscribers/{BABIRYE}")
+    assert page.count("possible double") == 2
+    assert "a fee" not in page, "the payer is told nothing of the school's fee"
     double, _ = (each for each in m.owner.rows(f"/transactions?phone_number={BABIRYE}") if each["amount"] == 25_000)
     refund(m, double["transaction_id"], reason="Paid twice")
 

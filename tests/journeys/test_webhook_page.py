@@ -50,8 +50,8 @@ def in_javascript(folder: Path) -> Command:
         ["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", folder, _JAVASCRIPT_LIBRARY],
         check=True,
     )
-    (folder / "receiver.js").write_text(code("javascript"))
-    return ["node", folder / "receiver.js"]
+    (folder / "receiver.mjs").write_text(code("javascript"))
+    return ["node", folder / "receiver.mjs"]
 
 
 def wait_for(port: int, receiver: subprocess.Popen[str]) -> None:

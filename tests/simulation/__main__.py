@@ -8,16 +8,17 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import Queue
-from typing import Any
+from typing import Any, TextIO
 
 from rich.progress import Progress
 
 _SEEDS_OF_A_PROCESS = 40
 _REPOSITORY = Path(__file__).parents[2]
+_ENVIRONMENT = {**os.environ, "PYTHONHASHSEED": "0"}
 
 
 def results(seeds: range, days: float, bug: str | None, jobs: int, shrinks: bool = True) -> Iterator[dict[str, Any]]:
@@ -33,8 +34,7 @@ def results(seeds: range, days: float, bug: str | None, jobs: int, shrinks: bool
             return
         share = json.dumps([part.start, part.step, len(part), days, bug, shrinks])
         command = [sys.executable, "-m", "tests.simulation.share", share]
-        environment = {**os.environ, "PYTHONHASHSEED": "0"}
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=_REPOSITORY, env=environment) as process:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=_REPOSITORY, env=_ENVIRONMENT) as process:
             assert process.stdout is not None
             for line in process.stdout:
                 result = json.loads(line)
@@ -62,11 +62,14 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=50, help="how many seeds")
     parser.add_argument("--first", type=int, default=1, help="the first seed")
     parser.add_argument("--days", type=float, default=1.0, help="simulated days with faults; three quiet ones follow")
+    parser.add_argument(
+        "--day", type=int, metavar="PAYMENTS", help="a day of so many payments of the first seed, instead"
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many processes")
     parser.add_argument("--bug", help="plant a bug (tests/simulation/bugs.py)")
     parser.add_argument("--no-shrinking", action="store_true", help="do not shorten the plan of a violation")
-    parser.add_argument("--report", type=Path, help="write docs/RELIABILITY.md from results that were kept, and end")
-    parser.add_argument("--keep", type=argparse.FileType("a"), help="append the result of each seed to a file")
+    parser.add_argument("--report", type=Path, help="write the results that were kept into docs, and end")
+    parser.add_argument("--keep", type=argparse.FileType("a"), help="append each result to a file")
     given = parser.parse_args()
     if given.report:
         # It reads the program, which the seeds do in processes of their own.
@@ -74,6 +77,8 @@ def main() -> int:
 
         write(read(given.report))
         return 0
+    if given.day:
+        return _run_day(given.first, given.day, given.keep)
     seeds = range(given.first, given.first + given.seeds)
     sums: Counter[str] = Counter()
     pairs: Counter[tuple[str, str]] = Counter()
@@ -97,6 +102,30 @@ def main() -> int:
         f"in {len(pairs)} pairs. No violation. {seconds:.0f} s of processor time."
     )
     return 0
+
+
+def day(seed: int, payments: int, show: Callable[[int], object] = lambda _: None) -> dict[str, Any]:
+    """Run a day in a process of its own and return its figures; `show` gets how many payments have begun."""
+    command = [sys.executable, "-m", "tests.simulation.day", str(seed), str(payments)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=_REPOSITORY, env=_ENVIRONMENT) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if not line.startswith("{"):
+                show(int(line))
+                continue
+            figures: dict[str, Any] = json.loads(line)
+            return figures
+    raise SystemExit("the process failed")
+
+
+def _run_day(seed: int, payments: int, keep: TextIO | None) -> int:
+    with Progress(disable=not sys.stderr.isatty()) as progress:
+        shown = progress.add_task("payments", total=payments)
+        figures = day(seed, payments, lambda begun: progress.update(shown, completed=begun))
+    if keep:
+        print(json.dumps(figures), file=keep, flush=True)
+    print(json.dumps(figures, indent=2))
+    return 1 if figures["violations"] else 0
 
 
 def _show(result: dict[str, Any]) -> None:

@@ -71,9 +71,14 @@ def checks_are_true(history: History) -> Iterator[str]:
 
 def fitting_code(history: History, typed: str, cents: int) -> str | None:
     """The code that a payer typed, if it is one and takes the amount."""
-    code = typed.replace(" ", "").replace("-", "").upper()
+    code = canonical(typed)
     takes = history.codes.get(code, 0)
     return code if takes in (None, cents) else None
+
+
+def canonical(typed: str) -> str:
+    """A code without what payers write otherwise."""
+    return typed.replace(" ", "").replace("-", "").upper()
 
 
 def _paid(history: History) -> dict[str, Line]:

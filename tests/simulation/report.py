@@ -1,4 +1,4 @@
-"""Writes the part of `docs/RELIABILITY.md` that says what was simulated, from the results that `--keep` kept."""
+"""Writes what was simulated into `docs/RELIABILITY.md`, and a day into `docs/PERFORMANCE.md`, from kept results."""
 
 from __future__ import annotations
 
@@ -10,17 +10,54 @@ from typing import Any
 
 from tests.simulation.worlds.bugs import BUGS
 
-PAGE = Path(__file__).parents[2] / "docs" / "RELIABILITY.md"
+_DOCS = Path(__file__).parents[2] / "docs"
 BEGINS, ENDS = "<!-- written by scripts/simulate --report -->\n", "<!-- end -->\n"
 _FAULTS = ("kill", "stall", "freeze", "broken connection", "lost commits", "clock jump")
 _STEPS = ("collection", "disbursement", "refund", "payout", "phone", "callback", "settlement", "payouts", "deliveries")
 
 
 def write(results: list[dict[str, Any]]) -> None:
-    """Put the report of some results into the page, in the place of the one before."""
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGINS)
+    """Put the report of worlds and that of the last day into their pages, in the place of those before."""
+    days = [result for result in results if "payments" in result]
+    worlds = [result for result in results if "payments" not in result]
+    if worlds:
+        _replace(_DOCS / "RELIABILITY.md", written(worlds))
+    if days:
+        _replace(_DOCS / "PERFORMANCE.md", written_day(days[-1]))
+
+
+def _replace(page: Path, text: str) -> None:
+    before, _, rest = page.read_text(encoding="utf-8").partition(BEGINS)
     _, _, after = rest.partition(ENDS)
-    PAGE.write_text(f"{before}{BEGINS}{written(results)}{ENDS}{after}", encoding="utf-8")
+    page.write_text(f"{before}{BEGINS}{text}{ENDS}{after}", encoding="utf-8")
+
+
+def written_day(figures: dict[str, Any]) -> str:
+    """The report of a day: its figures, what the statement found, and the bridge of the closed day."""
+    closed, seconds = figures["closed"], figures["processor seconds"]
+    counts = [(name, figure) for name, figure in figures.items() if isinstance(figure, int | float) and name != "seed"]
+    at_first, again = figures["statement"][0], figures["statement"][-1]
+    verdicts = [(f"`{name}`", at_first.get(name, 0), again.get(name, 0)) for name in at_first | again]
+    bridge = [(f"`{step['verdict']}`", step["count"], step["amount_cents"] // 100) for step in closed["bridge"]]
+    ends = [("our sum", "", closed["ours"] // 100), *bridge, ("their sum", "", closed["theirs"] // 100)]
+    return "\n".join(
+        [
+            *_table(("what", "number"), [*counts, ("violations of a rule", len(figures["violations"]))]),
+            "",
+            "Lines of the provider's statement, when the operators compared it and after they had worked it off.",
+            "",
+            *_table(("verdict", "at first", "afterwards"), verdicts),
+            "",
+            "The closed day, in shillings: our sum less the steps is their sum.",
+            "",
+            *_table(("step", "payments", "shillings"), ends),
+            "",
+            "Processor seconds.",
+            "",
+            *_table(("what", "seconds"), [(name, f"{each:,.1f}") for name, each in seconds.items()]),
+            "",
+        ]
+    )
 
 
 def written(results: list[dict[str, Any]]) -> str:

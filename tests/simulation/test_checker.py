@@ -24,7 +24,7 @@ def whole() -> Lines:
     call = {"what": "invoked", "kind": "collection", "client": "c", "name": "n", "phone": PHONE, "cents": 1000}
     answer = {"what": "answered", "id": "t", "cents": 1000}
     received = {"what": "received", "object": "t", "taken": True}
-    event = {"what": "event", "at": 9, "object_id": "t"}
+    event = {"what": "event", "at": 9, "object_id": "t", "client_id": "c"}
     account = {"what": "account", "at": 9, "client_id": "c", "reserved_cents": 0}
     leg = {"what": "transfer", "at": 9, "kind": "move", "transaction_id": "t"}
     return [

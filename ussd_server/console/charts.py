@@ -86,7 +86,7 @@ def _written(value: float) -> str:
 
 def _short(value: float) -> str:
     """A value of the scale: `500`, `20k` or `1.5M`."""
-    for unit, name in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+    for unit, name in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
         if value >= unit:
             return f"{value / unit:g}{name}"
     return f"{value:g}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from functools import cache
@@ -19,6 +20,8 @@ from ussd_server.values import KAMPALA, iso_milliseconds, written_amount
 
 NETWORKS = {"64110": "MTN", "64101": "Airtel", "64111": "UTL", "64114": "Africell"}
 LANGUAGES = {"en": "English", "lg": "Luganda", "sw": "Swahili", "fr": "French", "rw": "Kinyarwanda"}
+_LONG_WORD = re.compile(r"\S{20,}")
+_SIGN = re.compile(r"([@._/]+)(?=[^\W\d])")
 _TONES = {
     "good": {
         "active", "available", "completed", "delivered", "published", "ready", "succeeded", "up", "enabled", "ok",
@@ -39,10 +42,10 @@ _TONES = {
 STATUS_WORDS = frozenset(word.replace("_", " ") for words in _TONES.values() for word in words) | {
     "address refused", "admin", "answered", "api key", "broken", "channel", "client", "closed", "collection",
     "confirmed", "deposit", "developer", "difference", "disbursement", "ended", "ended by client", "ended by user",
-    "event", "importing", "invalidated", "key", "lost", "menu", "name not found", "no answer", "no connection",
-    "operator", "over limit", "owner", "payment", "payout", "person", "refund", "removed", "request", "session",
-    "settlement", "similar", "stored", "timed out", "timeout", "too large", "transaction", "transfer", "unknown",
-    "viewer", "webhook",
+    "event", "importing", "incoming", "invalidated", "key", "lost", "menu", "name not found", "no answer",
+    "no connection", "operator", "over limit", "owner", "payment", "payout", "person", "refund", "removed", "request",
+    "returned", "session", "settlement", "similar", "stored", "timed out", "timeout", "too large", "transaction",
+    "transfer", "unknown", "viewer", "webhook",
 }  # fmt: skip
 """The words of lists that are translated: states, types, kinds and roles."""
 
@@ -96,6 +99,12 @@ def network_name(code: str | None) -> str:
 def language_name(code: str | None) -> str:
     """The name of a language; its code where it has no name here."""
     return LANGUAGES.get(code or "", code or "")
+
+
+def breakable(text: object) -> Markup:
+    """A text whose long words may break after their signs, as addresses and file names do."""
+    parted = _LONG_WORD.sub(lambda word: _SIGN.sub("\\1\n", word[0]), str(text).replace("\n", " "))
+    return Markup("<wbr>").join(parted.split("\n"))
 
 
 def number(value: float | None) -> str:
@@ -152,6 +161,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "local_time": local_time,
     "status": status,
     "number": number,
+    "breakable": breakable,
     "duration": duration,
     "iso": iso,
     "hourly": hourly,

@@ -6,7 +6,13 @@ from dataclasses import dataclass
 
 from ussd_server.console.formats import duration, provider_name
 from ussd_server.languages import gettext
-from ussd_server.services.transactions.messages import Source, TransactionChange, TransactionHistory, TransactionStatus
+from ussd_server.services.transactions.messages import (
+    Origin,
+    Source,
+    TransactionChange,
+    TransactionHistory,
+    TransactionStatus,
+)
 
 _TITLES = {
     TransactionStatus.CREATED: "Recorded here",
@@ -48,7 +54,7 @@ def timeline_of(view: TransactionHistory) -> tuple[TimelineStep, ...]:
                 change,
                 title,
                 gettext(_SOURCES[change.source], provider=provider),
-                _facts(change, provider),
+                _facts(change, provider, goes_out=view.provider is not None and view.origin is not Origin.PAYER),
                 duration((change.created_at - before).total_seconds()) if before else "",
             )
         )
@@ -56,7 +62,8 @@ def timeline_of(view: TransactionHistory) -> tuple[TimelineStep, ...]:
     return tuple(steps)
 
 
-def _facts(change: TransactionChange, provider: str) -> tuple[str, ...]:
+def _facts(change: TransactionChange, provider: str, *, goes_out: bool) -> tuple[str, ...]:
+    """What a change says beside its title. What a payer began is not ours to send."""
     detail, facts = change.detail, []
     if detail.sent:
         what = gettext("The payment was sent" if detail.sent == "payment" else "A status query was sent")
@@ -64,8 +71,8 @@ def _facts(change: TransactionChange, provider: str) -> tuple[str, ...]:
         facts.append(what + attempt)
     elif detail.attempt:
         facts.append(gettext("Attempt %(number)s", number=detail.attempt))
-    if detail.left_machine is False:
-        facts.append(gettext("Not sent yet"))
+    if detail.left_machine is False and goes_out:
+        facts.append(gettext("Not sent yet" if change.status is TransactionStatus.CREATED else "Not sent"))
     if detail.provider_code:
         facts.append(gettext("%(provider)s answered %(code)s", provider=provider, code=detail.provider_code))
     if detail.code and detail.code != change.status.upper():

@@ -136,7 +136,7 @@ def test_viewers_look_only_and_another_clients_webhooks_answer_as_missing_ones(
         assert_same(*(visitor.get(f"/events/{one}{path}") for one in (event_id, MISSING)))
     assert_same(*(visitor.post(f"/events/{one}/redeliver") for one in (event_id, MISSING)))
     page = viewer.get(f"/webhooks/{webhook['id']}").text
-    assert webhook["url"] in page
+    assert webhook["url"] in page.replace("<wbr>", "")
     assert "Delete the webhook" not in page
     assert "Redeliver" not in viewer.get(f"/events/{event_id}").text + viewer.get("/events").text
     assert viewer.get("/webhooks/new").status_code == viewer.post("/events/redeliver").status_code == 403

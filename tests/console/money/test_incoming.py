@@ -69,11 +69,15 @@ def test_a_held_payment_is_assigned_by_two_operators(
     assert ann.post(f"{_first(listed)}/assign", code="SCH1042").status_code == 303
     assert "waits for another operator" in ann.get(_first(listed)).text
     shown = bob.get("/operator/proposals").text
+    assert "Typed: SCH1043" in shown
     assert "sandbox R1" in shown
     path, digest = confirmation(shown)
     assert bob.post(path, digest=digest).status_code == 303
     assert balances(example_client.id)["main"] == (5000_00, 0)
-    assert "the payer, with a payment code" in person.get(_of_transaction(person.get("/transactions").text)).text
+    page = person.get(_of_transaction(person.get("/transactions").text)).text
+    assert "the payer, with a payment code" in page
+    assert "Our reference at" not in page
+    assert "Not sent yet" not in page
     assert person.get("/operator/incoming").status_code == 404
 
 
@@ -85,6 +89,9 @@ def test_a_credit_of_a_statement_is_held_with_one_click_and_marked_for_return(
     page = ann.get(f"/operator/differences/{difference}").text
     assert "Hold the payment" in page
     assert "What happened to it" not in page
+    assert "It is this incoming payment" not in page
+    Till(services).pay("SCHI", 7000, "S1", provider="mtn")
+    assert "It is this incoming payment" in ann.get(f"/operator/differences/{difference}").text
     assert ann.post(f"/operator/differences/{difference}/hold").status_code == 303
     (held,) = services.held_payments.list(ListIncoming(), operator_of()).items
     assert f"/operator/incoming/{held.incoming_id}" in ann.get(f"/operator/differences/{difference}").text

@@ -14,6 +14,7 @@ from tests.support.money import a_client, operator, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.models.statements import ClosedDay
 from ussd_server.models.transactions import Transaction
+from ussd_server.services.audit.messages import ListOperatorActions
 from ussd_server.services.incoming.messages import (
     AssignIncoming,
     HoldDifference,
@@ -186,6 +187,8 @@ def test_a_day_without_payments_is_closed_with_an_empty_statement_and_no_day_bef
         close(services, day, is_empty=True)
     closed = close(services, quiet, is_empty=True)
     assert (closed.ours_cents, closed.theirs_cents, closed.bridge) == (0, 0, ())
+    trail = services.audit.list_of_operators(ListOperatorActions(action="day.closed"), operator()).items
+    assert [event.reason for event in trail] == ["Its statement was empty"]
     Till(services).pay("", 5000, "T1", at=clock.now())
     clock.advance(86_400)
     with pytest.raises(ServiceError, match="its statement cannot be empty"):

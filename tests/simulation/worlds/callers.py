@@ -21,6 +21,7 @@ from ussd_server.context import Caller, CallerKind, RequestContext, operator_con
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE
 from ussd_server.gateways.messages import GatewayRequest
 from ussd_server.models.clients import Client
+from ussd_server.models.sending import Webhook
 from ussd_server.services.accounts.fees import set_fee
 from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout
@@ -56,18 +57,19 @@ class Callers:
             "phone": self._dial,
         }
 
-    def set_up(self, services: Services, prepare: Callable[[Services, list[RequestContext]], None]) -> None:
+    def set_up(self, services: Services, prepare: Callable[[Services], None]) -> None:
         """Begin with the clients, their fees, money, webhooks and menu: created once, and copied for each world."""
         name = f"{self._database.url} as prepared"
         if name not in _PREPARED:
             self._create_clients(services)
-            prepare(services, self.contexts)
+            prepare(services)
             self._database.copy("prepared")
             _PREPARED[name] = self.contexts, self._channel
         self._database.restore("prepared")
         self.contexts, self._channel = _PREPARED[name]
         for place, context in enumerate(self.contexts):
-            self._note("client", client=context.client_id, place=place, cents=_DEPOSIT_CENTS)
+            hears = Webhook.select().where(Webhook.client_id == context.client_id).exists()
+            self._note("client", client=context.client_id, place=place, cents=_DEPOSIT_CENTS, has_receiver=hears)
 
     def _create_clients(self, services: Services) -> None:
         now = services.clock.now()

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 import ussd_server.worker
 from tests.simulation.worlds.provider import SimulatedProvider
@@ -21,7 +24,7 @@ from ussd_server.outbound.transport import HttpExchange, SendState, TransportFai
 from ussd_server.services.payouts import sending
 from ussd_server.services.providers.providers import Providers
 from ussd_server.services.webhooks.deliveries import DeliveryService
-from ussd_server.settings import Settings
+from ussd_server.settings import Settings, read_settings
 
 # The threads of a worker that run here. The others write mails, reports and counts, which no rule here is about.
 _KEPT = ("timekeeper", "heartbeat", "deliveries", "payouts")
@@ -246,3 +249,17 @@ class Fleet:
                     continue
                 heart._beat_at = now
                 WorkerHeartbeat.update(seen_at=now).where(WorkerHeartbeat.id == process.name).execute()
+
+
+def settings_of(folder: Path, url: str, threads: int) -> Settings:
+    """The settings of every process of a world."""
+    given = {
+        "USSD_DATA_DIR": str(folder),
+        "USSD_DATABASE_URL": url,
+        "USSD_REDIS_URL": "redis://127.0.0.1:1",
+        "USSD_WORKERS": "1",
+        "USSD_WORKER_THREADS": str(threads),
+        "USSD_ALLOW_PRIVATE_ADDRESSES": "1",
+    }
+    with patch.dict(os.environ, given):
+        return read_settings()

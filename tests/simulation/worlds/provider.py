@@ -170,8 +170,8 @@ class SimulatedProvider:
         self.book[entry.reference] = entry
         return str(entry.number)
 
-    def statement(self, until: float = float("inf")) -> bytes:
-        """What it moved before a moment, as its own statement shows it."""
+    def statement(self, until: float = float("inf"), ahead: float = 0.0) -> bytes:
+        """What it moved before a moment, as its own statement shows it, with dates so many seconds ahead."""
         text = io.StringIO()
         written = csv.writer(text)
         written.writerow(_HEADINGS)
@@ -185,7 +185,7 @@ class SimulatedProvider:
                 (
                     entry.number,
                     "" if entry.typed is not None else entry.reference,
-                    f"{(STARTED_AT + timedelta(seconds=at)).astimezone(_KAMPALA):%Y-%m-%d %H:%M:%S}",
+                    f"{(STARTED_AT + timedelta(seconds=at + ahead)).astimezone(_KAMPALA):%Y-%m-%d %H:%M:%S}",
                     "Successful",
                     _TYPES[entry.direction],
                     party if collects else ours,

@@ -82,6 +82,9 @@ class Scheduler:
         # How often a step was woken and found nothing to do since the last write.
         self._rounds: Counter[str] = Counter()
         self._rng = Random(f"{seed}/waking")
+        self.polls_every: float | None = None
+        """Every so many seconds the queues are looked at, instead of whenever the database may have work for them."""
+        self._polled_at = 0.0
         TIME.now = TIME.database_ahead = 0.0
         TIME.pause = self.pause
 
@@ -115,8 +118,13 @@ class Scheduler:
             while self._queue and self._queue[0][3] != self._queue[0][2].ticket:
                 heapq.heappop(self._queue)
             next_at = self._queue[0][0] if self._queue else float("inf")
+            if self.polls_every is not None:
+                poll_at = self._polled_at + self.polls_every
+                if poll_at < min(next_at, until):
+                    self._poll(poll_at)
+                    continue
             # The database is asked what is due only when nothing else goes on.
-            if next_at > TIME.now + _TICK_SECONDS:
+            elif next_at > TIME.now + _TICK_SECONDS:
                 step, wake_at = self._next_step()
                 if wake_at < min(next_at, until):
                     self._wake(step, wake_at)
@@ -239,6 +247,15 @@ class Scheduler:
             ),
             key=lambda each: (each[1], each[0]),
         )
+
+    def _poll(self, at: float) -> None:
+        """Wake one idle task of each queue and all others but those of web processes."""
+        TIME.now = self._polled_at = at
+        self.before_waking()
+        for step, idle in self._idle.items():
+            if idle and step != "timekeeper":
+                for task in [self._rng.choice(idle)] if step == _DELIVERIES else list(idle):
+                    self._due(task, at + _TICK_SECONDS * task.rng.random())
 
     def _wake(self, step: str, at: float) -> None:
         TIME.now = at

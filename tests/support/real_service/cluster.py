@@ -159,7 +159,7 @@ class Cluster:
 
     def serves_reads_only(self, node: str) -> bool:
         """Whether PostgreSQL of a node answers, and takes no writes."""
-        url = re.sub(r"@.*?/", f"@{self._network}.{1 + NODES.index(node)}:5432/", self._superuser_url())
+        url = re.sub(r"@.*?/", f"@{self._address(node)}:5432/", self._superuser_url())
         try:
             with psycopg.connect(url, connect_timeout=2) as database:
                 return database.execute("SELECT pg_is_in_recovery()").fetchone() == (True,)
@@ -167,17 +167,10 @@ class Cluster:
             return False
 
     def redis_master(self) -> str:
-        """The node whose Redis is the master."""
-        for number, node in enumerate(NODES, 1):
-            try:
-                with Redis(
-                    f"{self._network}.{number}", password=self._passwords["CHANGE-redis"], socket_timeout=1
-                ) as redis:
-                    if redis.role()[0] == b"master":
-                        return node
-            except RedisError:
-                continue
-        raise LookupError("no Redis is the master")
+        """The node whose Redis is the master of another one. Waits until there is one."""
+        found = list[str]()
+        eventually(lambda: bool(found.extend(node for node in NODES if self._has_redis_replicas(node)) or found))
+        return found[0]
 
     def kill_redis(self, node: str) -> None:
         """Kill Redis and the Sentinel of a node."""
@@ -197,13 +190,25 @@ class Cluster:
             parents.append(int((self.home(node) / "data" / "postmaster.pid").read_text().split()[0]))
         return [pid for parent in parents for pid in (parent, *descendants(parent))]
 
+    def _has_redis_replicas(self, node: str) -> bool:
+        address, password = self._address(node), self._passwords["CHANGE-redis"]
+        try:
+            with Redis(address, password=password, socket_timeout=1) as redis:
+                role = redis.role()
+        except RedisError:
+            return False
+        return bool(role[0] == b"master" and role[2])
+
+    def _address(self, node: str) -> str:
+        return f"{self._network}.{1 + NODES.index(node)}"
+
     def _one(self, path: str) -> str:
         found = list[str]()
         eventually(lambda: bool(found.extend(node for node in NODES if self._is(node, path)) or found))
         return found[0]
 
     def _is(self, node: str, path: str) -> bool:
-        connection = http.client.HTTPConnection(f"{self._network}.{1 + NODES.index(node)}", 8008, timeout=1)
+        connection = http.client.HTTPConnection(self._address(node), 8008, timeout=1)
         try:
             connection.request("GET", path)
             return connection.getresponse().status == http.HTTPStatus.OK

@@ -11,7 +11,7 @@ from ussd_server.services.accounts.balances import BalanceService
 from ussd_server.services.bank.messages import SettlementLine
 from ussd_server.services.bank.settlements import BankSettlementService
 from ussd_server.services.incoming.held import HeldPaymentService
-from ussd_server.services.incoming.messages import AssignIncoming, ReturnIncoming
+from ussd_server.services.incoming.messages import AssignIncoming, IncomingView, ReturnIncoming
 from ussd_server.services.operators.messages import ProposalView, ProposedEffect
 from ussd_server.services.operators.proposals import TwoPersonAction
 from ussd_server.services.reconciliation.differences import DifferenceService
@@ -148,6 +148,11 @@ class RecordedSettlement:
         return self._settlements.record_line(line, proposal.proposed_by, second, context)
 
 
+def _held_state(payment: IncomingView) -> str:
+    """Why a payment is held, with what its payer typed."""
+    return f"held: {payment.held_because}. " + (f"Typed: {payment.code}" if payment.code else "Nothing was typed")
+
+
 class AssignedPayment:
     """Books a held payment under a payment code (parameter `code`)."""
 
@@ -165,7 +170,7 @@ class AssignedPayment:
             client=client.name,
             phone_number=payment.phone_number,
             amount_cents=payment.amount_cents,
-            state_now=f"held: {payment.held_because}",
+            state_now=_held_state(payment),
             state_after=f"booked for {code.code}, {code.description}, on the account {code.account}",
             receipt=f"{payment.provider} {payment.provider_transaction_id}",
         )
@@ -188,7 +193,7 @@ class ReturnedPayment:
         return ProposedEffect(
             phone_number=payment.phone_number,
             amount_cents=payment.amount_cents,
-            state_now=f"held: {payment.held_because}",
+            state_now=_held_state(payment),
             state_after="marked for return; the operator gives it back at the provider",
             receipt=f"{payment.provider} {payment.provider_transaction_id}",
         )

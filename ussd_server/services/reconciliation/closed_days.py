@@ -68,7 +68,12 @@ class DayService(Service):
             except IntegrityError:
                 raise _refusal("The day is closed already") from None
             write_audit_event(
-                "day.closed", context, now, client_id=None, object_id=f"{request.provider} {request.date}"
+                "day.closed",
+                context,
+                now,
+                client_id=None,
+                object_id=f"{request.provider} {request.date}",
+                reason=None if row["statement_id"] else "Its statement was empty",
             )
         return _view(ClosedDay(**row))
 

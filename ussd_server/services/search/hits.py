@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from ussd_server.languages import gettext, ngettext
 from ussd_server.models.clients import AuditEvent, User
 from ussd_server.models.events import Event
+from ussd_server.models.incoming import IncomingPayment
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.sending import Sms, Webhook
@@ -39,9 +41,11 @@ _DELIVERIES = {
 }
 
 
-def transaction_hit(row: Transaction, client: str | None) -> SearchHit:
-    """A transaction, with the explanation of where its money is."""
+def transaction_hit(row: Transaction, client: str | None, *, for_subscriber: bool = False) -> SearchHit:
+    """A transaction, with the explanation of where its money is; for the subscriber without the client's fee."""
     (view,) = views_of([row])
+    if for_subscriber:
+        view = replace(view, fee_cents=0)
     is_in_review = row.review_opened_at is not None and row.review_closed_at is None
     party = gettext(" of %(number)s", number=view.phone_number) if view.phone_number else ""
     kind, amount = gettext(view.type.value).capitalize(), written_amount(view.amount_cents)
@@ -72,6 +76,19 @@ def payee_hit(row: PayoutItem, payout: Payout, clients: Mapping[str, str]) -> Se
     )
     kind, object_id = ("transaction", row.transaction_id) if row.transaction_id else ("payout", payout.id)
     return SearchHit(kind, object_id, clients.get(payout.client_id), title, sentence, payout.created_at)
+
+
+def incoming_hit(row: IncomingPayment) -> SearchHit:
+    """A payment that a payer made by itself and that is not booked, and why."""
+    title = gettext(
+        "%(amount)s from %(number)s, %(status)s",
+        amount=written_amount(row.amount_cents),
+        number=row.phone_number or gettext("an unknown number"),
+        status=gettext(row.status),
+    )
+    why = row.reason or row.held_because or ""
+    sentence = gettext("Receipt %(receipt)s: %(why)s.", receipt=row.provider_transaction_id, why=why)
+    return SearchHit("incoming", row.id, None, title, sentence, row.received_at)
 
 
 def session_hit(row: UssdSession, client: str | None) -> SearchHit:

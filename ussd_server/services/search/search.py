@@ -12,14 +12,17 @@ from peewee import Expression, fn
 from ussd_server.context import CallerKind, RequestContext
 from ussd_server.models.clients import AuditEvent, Client, User
 from ussd_server.models.events import Event
+from ussd_server.models.incoming import IncomingPayment
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.payouts import Payout
 from ussd_server.models.sending import Webhook
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import Menu, UssdSession
+from ussd_server.providers.names import PROVIDER_NAMES
 from ussd_server.services.search.hits import (
     event_hit,
     gone_hit,
+    incoming_hit,
     key_hit,
     menu_hit,
     payout_hit,
@@ -151,7 +154,8 @@ class SearchService:
         text = _typed(request.q)
         names: dict[str, str | None] = {client.id: client.name for client in Client.select(Client.id, Client.name)}
         changes = _changes(text, AuditEvent.client_id.is_null(False))
-        hits = [hit for kind in _chosen(request) for hit in _hits(kind, text, names, changes, None, request)]
+        hits = _incoming_hits(text, request) if request.kind in (None, "incoming") else []
+        hits += [hit for kind in _chosen(request) for hit in _hits(kind, text, names, changes, None, request)]
         return SearchReply(tuple(hits[:MOST_HITS]))
 
     def recent(self, request: SearchRecent, context: RequestContext) -> SearchReply:
@@ -173,6 +177,18 @@ class SearchService:
         if row is None:
             raise ServiceError(Code.NOT_FOUND, "Not found")
         return str(row.client_id)
+
+
+def _incoming_hits(text: str, request: Search) -> list[SearchHit]:
+    """What payers sent by themselves and what is not booked: by its receipt or the payer's number."""
+    # With the providers, the unique index has the receipts.
+    is_found = IncomingPayment.provider.in_(PROVIDER_NAMES) & (
+        IncomingPayment.provider_transaction_id.in_({text, text.upper()})
+    )
+    if number := phone_number(text):
+        is_found |= IncomingPayment.phone_number == number
+    is_shown = _within(IncomingPayment, request, IncomingPayment.status != "booked")
+    return [incoming_hit(row) for row in _newest(IncomingPayment, is_found, is_shown)]
 
 
 def _changes(text: str, which: Expression) -> list[AuditEvent]:

@@ -84,7 +84,7 @@ def _is_double(row: Transaction, other: Transaction) -> bool:
 
 def _entry(row: Any, possible_double: bool) -> HistoryEntry:
     if isinstance(row, Transaction):
-        found, amount_cents = transaction_hit(row, None), row.amount_cents
+        found, amount_cents = transaction_hit(row, None, for_subscriber=True), row.amount_cents
         kind = "refund" if row.type == TransactionType.REFUND else "payment"
     elif isinstance(row, Sms):
         kind, found, amount_cents = "message", message_hit(row, None), None

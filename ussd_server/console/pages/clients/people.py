@@ -19,7 +19,7 @@ ROLES = {
     "viewer": "sees everything but secrets, changes nothing",
     "developer": "also works with keys, menus, webhooks and payouts",
     "admin": "also refunds, approves payouts, deletes keys and manages the team",
-    "owner": "as an admin, and keeps owners",
+    "owner": "as an admin, and manages owners",
 }
 
 _COLUMNS = (

@@ -15,7 +15,7 @@ from ussd_server.services.request_log.messages import ListRequests
 @console.page("GET", "/requests", needs="api_keys:list")
 def list_requests(context: RequestContext) -> Response:
     """The client's requests that were refused or changed something, newest first."""
-    names = {key.id: key.name or key.apikey for key in services().key_reader.list(context)}
+    names = _key_names(context)
     columns = (
         Column("at", "When", "moment", link=lambda seen: url_for("console.show_request", request_id=seen.request_id)),
         Column("key", "Key", value=lambda seen: names.get(seen.key_id, seen.key_id) if seen.key_id else "a person"),
@@ -56,4 +56,12 @@ def list_requests(context: RequestContext) -> Response:
 @console.page("GET", "/requests/<request_id>", needs="api_keys:list")
 def show_request(context: RequestContext, request_id: str) -> str:
     """One request, with its body where it was refused."""
-    return render_template("console/requests/request.html", seen=services().request_log.get(request_id, context))
+    seen = services().request_log.get(request_id, context)
+    return render_template(
+        "console/requests/request.html", seen=seen, key_name=_key_names(context).get(seen.key_id or "")
+    )
+
+
+def _key_names(context: RequestContext) -> dict[str, str]:
+    """What people call each key of the client."""
+    return {key.id: key.name or key.apikey for key in services().key_reader.list(context)}

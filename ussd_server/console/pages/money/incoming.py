@@ -25,7 +25,7 @@ _COLUMNS = (
     Column("provider", "Provider", "word", value=lambda each: provider_name(each.provider)),
     Column("provider_transaction_id", "Receipt", "reference"),
     Column("amount", "Amount", "money"),
-    Column("phone_number", "Payer", "word", missing="unknown"),
+    Column("phone_number", "Payer", "code", missing="unknown"),
     Column("name", "Name", where="files"),
     Column("code", "Typed", missing="nothing"),
     Column("held_because", "Why", "sentence"),

@@ -61,7 +61,7 @@ def transactions_page(context: RequestContext, client: ClientView | None = None)
     status = TableFilter("status", "Status", {word.value: word.value.capitalize() for word in TransactionStatus})
     kind = TableFilter("type", "Type", {word.value: word.value.capitalize() for word in TransactionType})
     number = TableFilter("phone_number", "Phone number", placeholder="0772 123 456")
-    reference, receipt = TableFilter("reference", "Reference"), TableFilter("receipt", "Provider's receipt")
+    reference, receipt = TableFilter("reference", "Reference"), TableFilter("receipt", "Receipt")
     first, last = TableFilter("from", "From", input_type="date"), TableFilter("to", "To", input_type="date")
     page = services().transactions.list(
         ListTransactions(

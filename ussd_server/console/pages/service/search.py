@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from flask import redirect, request
+from flask import redirect, request, url_for
 
 from ussd_server.api.requests import services
 from ussd_server.console import forms
@@ -19,7 +19,7 @@ from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
 from ussd_server.services.search.messages import KINDS, SHORTEST_PART, Search, SearchHit, SearchRecent, SearchReply
 from ussd_server.status import ServiceError
-from ussd_server.values import KAMPALA, is_id
+from ussd_server.values import KAMPALA, is_id, phone_number
 
 _SHORTEST, _LONGEST = 3, 64
 _COLUMNS = (
@@ -36,31 +36,47 @@ _AMOUNT = re.compile(r"(?:UGX\s*)?([0-9][0-9.,]*)(?:\s+(today|yesterday|[0-9]{4}
 @console.page("GET", "/search", needs="search:read")
 def search(context: RequestContext) -> Any:
     """What the client has of an id, also of a request, a reference, a receipt or a phone number."""
-    return _answer(services().search.search, _COLUMNS, context)
+    return _answer(services().search.search, _COLUMNS, KINDS, context)
 
 
 @console.page("GET", "/operator/search", who="operator")
 def search_all_clients(context: RequestContext) -> Any:
     """The same over all clients."""
-    return _answer(services().search.find, _COLUMNS_OF_OPERATORS, context)
+    return _answer(services().search.find, _COLUMNS_OF_OPERATORS, (*KINDS, "incoming"), context)
 
 
 def _answer(
-    find: Callable[[Search, RequestContext], SearchReply], columns: tuple[Column, ...], context: RequestContext
+    find: Callable[[Search, RequestContext], SearchReply],
+    columns: tuple[Column, ...],
+    kinds: tuple[str, ...],
+    context: RequestContext,
 ) -> Any:
     """The hits; the only one opens at once."""
     box = TableFilter("q", "Search")
-    kind = TableFilter("kind", "Kind", {each: each.capitalize() for each in KINDS})
+    kind = TableFilter("kind", "Kind", {each: each.capitalize() for each in kinds})
     day = TableFilter("day", "Created on", input_type="date")
     text = box.chosen
     is_searched = _SHORTEST <= len(text) <= _LONGEST and "\0" not in text
     wanted = Search(text, kind.chosen or None, forms.day(day.chosen), forms.day(day.chosen, is_last=True))
     hits = _hits(find, wanted, context) if is_searched else ()
     address = link_to(hits[0].kind, hits[0].id) if len(hits) == 1 else None
+    if is_searched and not hits and context.may("api_keys:list"):
+        address = _request_page(text, context)
     if address and not {"format", "kind", "day"} & request.args.keys():
         return redirect(address)
     table = DataTable(gettext("What was found for %(text)s", text=text), columns, hits, filters=(box, kind, day))
-    return show_table("console/search.html", table, text=text, is_searched=is_searched)
+    number = phone_number(forms.phone_number(text) or "")
+    history = link_to("subscriber", number) if number and context.may("transactions:read") else None
+    return show_table("console/search.html", table, text=text, is_searched=is_searched, history=history)
+
+
+def _request_page(request_id: str, context: RequestContext) -> str | None:
+    """The page of a request that was refused and so changed nothing; None for no such request."""
+    try:
+        services().request_log.get(request_id, context)
+    except ServiceError:
+        return None
+    return url_for("console.show_request", request_id=request_id)
 
 
 def _hits(
