@@ -5,16 +5,7 @@ from __future__ import annotations
 from marshmallow import fields, validate
 
 from schemas.envelopes import Body, Query
-from schemas.fields import (
-    Amount,
-    Day,
-    JsonObject,
-    PhoneNumber,
-    ProviderName,
-    Text,
-    Timestamp,
-    Whole,
-)
+from schemas.fields import Amount, Day, JsonObject, PhoneNumber, ProviderName, Text, Timestamp, Whole
 from schemas.shared import PAGE_CURSOR, PAGE_LIMIT, PERIOD_BEGIN, PERIOD_END
 
 _LONGEST_REFERENCE = 64

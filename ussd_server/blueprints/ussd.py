@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from flask import Blueprint, Response, request
 
-from schemas.ussd import (
-    BeginSessionBody,
-    EnterTextBody,
-    ListSessionsQuery,
-)
+from schemas.ussd import BeginSessionBody, EnterTextBody, ListSessionsQuery
 from ussd_server.api.endpoints import ApiBlueprint, EndpointReply, authenticate_api_key, speaks
 from ussd_server.api.requests import current_request, services
 from ussd_server.context import RequestContext

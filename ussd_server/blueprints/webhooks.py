@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from schemas.envelopes import Body
 from schemas.shared import RotateSecretBody
-from schemas.webhooks import (
-    CreateWebhookBody,
-    ListEventsQuery,
-    RedeliverEventsBody,
-)
+from schemas.webhooks import CreateWebhookBody, ListEventsQuery, RedeliverEventsBody
 from ussd_server.api.endpoints import ApiBlueprint, EndpointReply, authenticate_api_key
 from ussd_server.api.requests import services
 from ussd_server.context import RequestContext

@@ -7,17 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from flask import (
-    Blueprint,
-    Response,
-    g,
-    redirect,
-    render_template,
-    request,
-    send_from_directory,
-    session,
-    url_for,
-)
+from flask import Blueprint, Response, g, redirect, render_template, request, send_from_directory, session, url_for
 
 from ussd_server.api.bodies import check_length
 from ussd_server.api.requests import current_request, services

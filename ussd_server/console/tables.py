@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, Literal
 from urllib.parse import urlencode
 
@@ -27,11 +28,10 @@ Kind = Literal["text", "code", "id", "money", "moment", "number", "reference", "
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column. `name` names it in CSV and JSON and, without `value`, the attribute of the row.
+    """A column. `name` names it in CSV and JSON and, without `value`, the attribute of the row; of money with `_cents`.
 
-    `kind` says how it is written; money is in cents, or a text that is no amount; a `word` is short
-    and never broken. `link` gives the address that the
-    cell leads to. `where` says whether the page, the files or both have it.
+    `kind` says how it is written; money is in cents, or a text that is no amount; a `word` is short and never broken.
+    `link` gives the address that the cell leads to. `where` says whether the page, the files or both have it.
     """
 
     name: str
@@ -44,7 +44,10 @@ class Column:
 
     def of(self, row: Any) -> Any:
         """The value of this column in `row`."""
-        return self.value(row) if self.value else getattr(row, self.name)
+        if self.value:
+            return self.value(row)
+        found = getattr(row, f"{self.name}_cents" if self.kind == "money" else self.name)
+        return found.value if isinstance(found, Enum) else found
 
     def written(self, row: Any) -> Any:
         """The value as CSV and JSON carry it."""

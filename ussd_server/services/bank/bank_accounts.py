@@ -13,12 +13,7 @@ from ussd_server.models.clients import Client, User
 from ussd_server.models.ledger import BankAccount
 from ussd_server.runtime import Service
 from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.bank.messages import (
-    BankAccountView,
-    ConfirmBankAccount,
-    SetSettlementTerms,
-    StateBankAccount,
-)
+from ussd_server.services.bank.messages import BankAccountView, ConfirmBankAccount, SetSettlementTerms, StateBankAccount
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import notify_people
 from ussd_server.services.operator_names import require_name

@@ -30,12 +30,7 @@ from ussd_server.services.bank.settlement_files import bad_line, is_same_account
 from ussd_server.services.operator_names import require_two_names
 from ussd_server.services.reports.messages import bounds_of_day
 from ussd_server.services.transactions.create import Prepared, TransactionCreator
-from ussd_server.services.transactions.messages import (
-    MAIN_ACCOUNT,
-    CreatedTransaction,
-    Source,
-    TransactionType,
-)
+from ussd_server.services.transactions.messages import MAIN_ACCOUNT, CreatedTransaction, Source, TransactionType
 from ussd_server.services.transactions.names import SETTLEMENT, RequestIdentity, digest_of
 from ussd_server.status import Code, ServiceError
 

@@ -16,19 +16,8 @@ from ussd_server.security import passwords
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.auth import PERMISSIONS
 from ussd_server.services.clients.keys.values import lock_client
-from ussd_server.services.clients.logins import (
-    end_links_shown_to,
-    end_logins_of_client,
-    end_logins_of_user,
-    moved_on,
-)
-from ussd_server.services.clients.messages import (
-    ClientView,
-    CreateClient,
-    CreateUser,
-    ServiceIdentifier,
-    UserView,
-)
+from ussd_server.services.clients.logins import end_links_shown_to, end_logins_of_client, end_logins_of_user, moved_on
+from ussd_server.services.clients.messages import ClientView, CreateClient, CreateUser, ServiceIdentifier, UserView
 from ussd_server.services.pages import of_period, page_of
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id, new_id

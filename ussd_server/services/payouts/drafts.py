@@ -26,13 +26,7 @@ from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.payouts.digests import ItemsDigest, JudgedRow, PayoutDigests, judged_rows
 from ussd_server.services.payouts.files import read_file
-from ussd_server.services.payouts.messages import (
-    MOST_ITEMS,
-    CreatedPayout,
-    CreatePayout,
-    PayoutStatus,
-    ReplacePayout,
-)
+from ussd_server.services.payouts.messages import MOST_ITEMS, CreatedPayout, CreatePayout, PayoutStatus, ReplacePayout
 from ussd_server.services.payouts.records import corrected_rows, mark_cancelled, payout_views, write_payout_event
 from ussd_server.services.payouts.rows import PayoutRow, judge_references, row_of
 from ussd_server.services.people import people_behind

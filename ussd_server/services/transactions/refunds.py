@@ -30,18 +30,8 @@ from ussd_server.services.transactions.messages import (
     TransactionType,
     TransactionView,
 )
-from ussd_server.services.transactions.names import (
-    OPERATOR_REFUND,
-    RequestIdentity,
-    digest_of,
-    refuse_operators_name,
-)
-from ussd_server.services.transactions.operators import (
-    find_any,
-    require_reason,
-    require_reference,
-    require_two_people,
-)
+from ussd_server.services.transactions.names import OPERATOR_REFUND, RequestIdentity, digest_of, refuse_operators_name
+from ussd_server.services.transactions.operators import find_any, require_reason, require_reference, require_two_people
 from ussd_server.services.transactions.transactions import find_transaction
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id

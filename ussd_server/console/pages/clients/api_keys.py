@@ -35,9 +35,7 @@ _COLUMNS = (
     Column("apikey", "API key", "code"),
     Column("state", "State", "status"),
     Column("scopes", "Scopes", value=lambda key: key.scopes or "everything"),
-    Column(
-        "daily_limit", "Daily limit", "money", value=lambda key: key.daily_limit_cents, missing="none", where="files"
-    ),
+    Column("daily_limit", "Daily limit", "money", missing="none", where="files"),
     Column("last_used_at", "Last use", "moment", missing="never used"),
     Column("last_used_address", "From", "code", where="files"),
     Column("created_by", "Created by", missing="the operator", where="files"),

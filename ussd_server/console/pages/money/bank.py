@@ -28,7 +28,7 @@ from ussd_server.status import Code, ServiceError
 _SETTLED_COLUMNS = (
     Column("created_at", "Recorded", "moment", link=lambda each: link_to("transaction", each.transaction_id)),
     Column("client", "Client"),
-    Column("amount", "Amount", "money", value=lambda each: each.amount_cents),
+    Column("amount", "Amount", "money"),
     Column("bank_reference", "Bank reference", "reference"),
     Column("transaction_id", "Id", "id", where="files"),
 )

@@ -24,7 +24,7 @@ _COLUMNS = (
     ),
     Column("provider", "Provider", "word", value=lambda each: provider_name(each.provider)),
     Column("provider_transaction_id", "Receipt", "reference"),
-    Column("amount", "Amount", "money", value=lambda each: each.amount_cents),
+    Column("amount", "Amount", "money"),
     Column("phone_number", "Payer", "code", missing="unknown"),
     Column("name", "Name", where="files"),
     Column("code", "Typed", missing="nothing"),

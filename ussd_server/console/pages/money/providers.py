@@ -28,14 +28,14 @@ from ussd_server.values import KAMPALA
 
 _COLUMNS = (
     Column("provider", "Provider", "word"),
-    Column("status", "State", "status", value=lambda state: state.status.value),
+    Column("status", "State", "status"),
     Column("since", "Since", "moment"),
     Column("message", "Message"),
     Column("call_count", "Calls", "number"),
     Column("failed_count", "Failed", "number"),
     Column("unanswered_count", "Not answered", "number"),
     Column("median_seconds", "Median of a call in seconds", "number"),
-    Column("float_amount", "Float", "money", value=lambda state: state.float_amount_cents),
+    Column("float_amount", "Float", "money"),
     Column("float_at", "Float read at", "moment"),
     Column("float_low_since", "Float low since", "moment"),
     Column("last_error", "Last error", value=lambda state: last_error_in_words(state)),

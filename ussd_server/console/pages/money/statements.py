@@ -33,9 +33,9 @@ _LINE_COLUMNS = (
     Column("kind", "Kind", "word"),
     Column("reference", "Reference", "reference", link=lambda line: link_to("transaction", line.transaction_id)),
     Column("description", "Description"),
-    Column("debit", "Debit", "money", value=lambda line: line.debit_cents),
-    Column("credit", "Credit", "money", value=lambda line: line.credit_cents),
-    Column("balance", "Balance", "money", value=lambda line: line.balance_cents),
+    Column("debit", "Debit", "money"),
+    Column("credit", "Credit", "money"),
+    Column("balance", "Balance", "money"),
     Column("transaction_id", "Transaction", "id", where="files"),
 )
 _REPORT_COLUMNS = (
@@ -43,8 +43,8 @@ _REPORT_COLUMNS = (
     Column("provider", "Provider", "word", value=lambda row: provider_name(row.provider)),
     Column("status", "Status", "status"),
     Column("count", "Payments", "number"),
-    Column("amount", "Amount", "money", value=lambda row: row.amount_cents),
-    Column("fees", "Fees", "money", value=lambda row: row.fees_cents),
+    Column("amount", "Amount", "money"),
+    Column("fees", "Fees", "money"),
     Column("median_seconds", "Seconds to complete, median", "number"),
 )
 

@@ -29,7 +29,7 @@ _COLUMNS = (
     Column("phone_number", "Phone number", "code"),
     Column("text", "Text"),
     Column("parts", "Parts", "number"),
-    Column("status", "Status", "status", value=lambda message: message.status.value),
+    Column("status", "Status", "status"),
     Column(
         "failure", "Why it failed", "sentence", value=lambda message: message.failure.message if message.failure else ""
     ),

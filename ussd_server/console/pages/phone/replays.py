@@ -29,7 +29,7 @@ _COLUMNS = (
     Column(
         "session_id", "Session", "id", link=lambda item: url_for("console.show_session", session_id=item.session_id)
     ),
-    Column("result", "Result", value=lambda item: item.result.value),
+    Column("result", "Result"),
     Column("turn", "After entry", "number"),
     Column("was", "Was"),
     Column("is", "Would be", value=lambda item: item.is_now),

@@ -27,7 +27,7 @@ _COLUMNS = (
     Column("phone_number", "Phone number", "code"),
     Column("service_code", "Code", "code"),
     Column("menu_id", "Menu"),
-    Column("status", "Status", "status", value=lambda seen: seen.status.value),
+    Column("status", "Status", "status"),
     Column("node", "Last node", "code"),
     Column("turn", "Entries", "number"),
     Column("end_reason", "Why it ended", value=lambda seen: (seen.end_reason or "").replace("_", " ")),

@@ -22,7 +22,7 @@ _OBJECT = Column(
 )
 _DETAILS = (
     Column("details", "Reason", "sentence", value=lambda event: _details(event), where="page"),
-    Column("amount", "Amount", "money", value=lambda event: event.amount_cents, where="files"),
+    Column("amount", "Amount", "money", where="files"),
     Column("phone_number", "Phone number", where="files"),
     Column("reason", "Reason", where="files"),
     Column("decided_by", "Decided by", where="files"),

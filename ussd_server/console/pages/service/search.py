@@ -17,14 +17,7 @@ from ussd_server.console.links import link_to
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
-from ussd_server.services.search.messages import (
-    KINDS,
-    SHORTEST_PART,
-    Search,
-    SearchHit,
-    SearchRecent,
-    SearchReply,
-)
+from ussd_server.services.search.messages import KINDS, SHORTEST_PART, Search, SearchHit, SearchRecent, SearchReply
 from ussd_server.status import ServiceError
 from ussd_server.values import KAMPALA, is_id, phone_number
 

@@ -13,12 +13,7 @@ from ussd_server.models.clients import Client
 from ussd_server.models.keys import ApiKey
 from ussd_server.security.credentials import Vault
 from ussd_server.services.clients.auth import GIVES_SCOPES
-from ussd_server.services.clients.keys.messages import (
-    SCOPES,
-    UNCHANGED,
-    CreateApiKey,
-    UpdateApiKey,
-)
+from ussd_server.services.clients.keys.messages import SCOPES, UNCHANGED, CreateApiKey, UpdateApiKey
 from ussd_server.services.people import present_role
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id, new_id
