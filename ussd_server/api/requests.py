@@ -49,9 +49,11 @@ def begin_request() -> CurrentRequest:
     """Make the call of the current request, and put its request id on every log line from now on."""
     # The call holds the request itself, because each use of Flask's proxy costs a microsecond.
     given: Request = request._get_current_object()  # type: ignore[attr-defined]
-    request_id = request_id_from(given.headers.get("X-Request-Id"))
-    now_about(request_id=request_id, traceparent=given.headers.get("traceparent"))
-    current = g.current_request = CurrentRequest(given, request_id, is_management(given.environ["PATH_INFO"]))
+    # werkzeug's view of the headers takes ten times as long, and longer for one that is missing.
+    environ = given.environ
+    request_id = request_id_from(environ.get("HTTP_X_REQUEST_ID"))
+    now_about(request_id=request_id, traceparent=environ.get("HTTP_TRACEPARENT"))
+    current = g.current_request = CurrentRequest(given, request_id, is_management(environ["PATH_INFO"]))
     # Probes and measurements come all the time and belong to nothing.
     if spans.tracer is not None and given.blueprint != "ops":
         current.span = spans.begin_call(given.endpoint or "unknown")
