@@ -25,8 +25,7 @@ from ussd_server.api.bodies import (
     read_idempotency_key,
     read_yaml_text,
 )
-from ussd_server.api.replies import json_response
-from ussd_server.api.requests import CurrentRequest, current_request, services
+from ussd_server.api.requests import CurrentRequest, current_request, json_response, services
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.limits.decisions import DATA_CALL_REFUSED, RateLimitDecision
 from ussd_server.limits.limiter import rate_limit_headers

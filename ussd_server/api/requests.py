@@ -1,12 +1,16 @@
-"""The current call: what its response and its log line need, beside Flask's own `request`."""
+"""The current call: what its response and its log line need, beside Flask's own `request`; and responses in JSON."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from flask import Request, current_app, g, request
+import orjson
+from flask import Request, Response, current_app, g, request
+from werkzeug.datastructures import Headers
 
 from schemas.envelopes import is_management
 from ussd_server import spans
@@ -18,6 +22,8 @@ if TYPE_CHECKING:
 
 EXTENSION = "ussd_server"
 """The name under which the application keeps its services in `app.extensions`."""
+
+_STATUS_LINES = {status.value: f"{status.value} {status.phrase}" for status in HTTPStatus}
 
 
 @dataclass(slots=True)
@@ -70,3 +76,16 @@ def services() -> Services:
     """Return the services of the current application."""
     found: Services = current_app.extensions[EXTENSION]
     return found
+
+
+class _JsonResponse(Response):
+    """A response that is complete when it is made."""
+
+    def get_wsgi_headers(self, environ: Any) -> Headers:
+        """Return the headers themselves: werkzeug would copy each one, and look for some to correct."""
+        return self.headers
+
+
+def json_response(status: int, envelope: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Response:
+    """Return a response with an envelope."""
+    return _JsonResponse(orjson.dumps(envelope), _STATUS_LINES[status], headers, content_type="application/json")
