@@ -131,7 +131,7 @@ def _end(response: Response) -> Response:
         headers["Cache-Control"] = "no-store"
     headers["X-Content-Type-Options"] = "nosniff"
     headers["X-Request-Id"] = current.request_id
-    headers.extend(current.headers)
+    headers.extend(current.headers.items())
     if response.is_streamed and not response.direct_passthrough:
         response.response = _Stream(response.iter_encoded())
         if connection := environ.get("gunicorn.socket"):
@@ -157,11 +157,11 @@ def _end(response: Response) -> Response:
 
 def _log_request(current: CurrentRequest, route: EndpointSpec, response: Response, took_ms: int) -> None:
     """Count a call of a key, and keep a call of a client for its log if it was refused or changes something."""
-    given, status, now = current.request, response.status_code, services().clock.now()
+    given, status, runtime = current.request, response.status_code, services().runtime
+    now, recorder = runtime.clock.now(), runtime.request_recorder
     assert given.url_rule is not None
     assert current.client_id is not None
     method, path = "GET" if given.method == "HEAD" else given.method, template_of(given.url_rule.rule)
-    recorder = services().runtime.request_recorder
     if current.key_id is not None:
         recorder.count(
             current.key_id, now, f"{method} {path}", status, current.code, route.needs or "", current.address

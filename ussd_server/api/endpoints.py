@@ -10,11 +10,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, is_dataclass
 from functools import cache
-from http import HTTPStatus
 from types import NoneType
 from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
-import orjson
 from flask import Blueprint, Request, Response
 
 from schemas.envelopes import Body, Query, error_envelope, management_envelope, success_envelope
@@ -27,7 +25,7 @@ from ussd_server.api.bodies import (
     read_idempotency_key,
     read_yaml_text,
 )
-from ussd_server.api.requests import CurrentRequest, current_request, services
+from ussd_server.api.requests import CurrentRequest, current_request, json_response, services
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.limits.decisions import DATA_CALL_REFUSED, RateLimitDecision
 from ussd_server.limits.limiter import rate_limit_headers
@@ -41,7 +39,6 @@ _View = TypeVar("_View", bound=Callable[..., Any])
 _Data = TypeVar("_Data")
 _MAY_NOT = "Insufficient permissions"
 _NOBODY = Caller(CallerKind.NOBODY)
-_STATUS_LINES = {status.value: f"{status.value} {status.phrase}" for status in HTTPStatus}
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +159,10 @@ def speaks(*media_types: str) -> Callable[[_View], _View]:
 
 def authenticate_api_key(current: CurrentRequest) -> Caller:
     """Authenticate a client by `x-api-key` and `x-api-secret`."""
-    given = current.request.headers
-    admission = services().auth.authenticate_key(given.get("x-api-key"), given.get("x-api-secret"), current.address)
+    given = current.request.environ
+    admission = services().auth.authenticate_key(
+        given.get("HTTP_X_API_KEY"), given.get("HTTP_X_API_SECRET"), current.address
+    )
     current.client_id, current.key_id = admission.caller.client_id, admission.caller.key_id
     _obey(current, admission.decision, DATA_CALL_REFUSED)
     return admission.caller
@@ -198,8 +197,8 @@ def refusal(current: CurrentRequest, error: ServiceError) -> Response:
     """Return the response to a refused request, in the envelope of its path."""
     status = error.code.http_status
     if current.is_management:
-        return _json(status, management_envelope(status, error.message, None))
-    return _json(status, error_envelope(error.code.error, error.message, services().clock.rough()))
+        return json_response(status, management_envelope(status, error.message, None))
+    return json_response(status, error_envelope(error.code.error, error.message, services().clock.rough()))
 
 
 def _maker(view: Callable[..., Any]) -> Callable[..., Any] | None:
@@ -245,12 +244,8 @@ def _reply_in_json(route: EndpointSpec, current: CurrentRequest, given: tuple[An
         reply = reply.data
     data = None if reply is None else route.write(reply)
     if current.is_management:
-        return _json(status, management_envelope(status, message, data), headers)
-    return _json(status, success_envelope(message, data), headers)
-
-
-def _json(status: int, envelope: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Response:
-    return Response(orjson.dumps(envelope), _STATUS_LINES[status], headers, content_type="application/json")
+        return json_response(status, management_envelope(status, message, data), headers)
+    return json_response(status, success_envelope(message, data), headers)
 
 
 def _message(route: EndpointSpec, current: CurrentRequest, variables: Mapping[str, str]) -> Any:

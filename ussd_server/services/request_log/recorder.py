@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import threading
 from collections import deque
-from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -128,7 +127,7 @@ def _parts(uses: list[_Use]) -> list[list[_Use]]:
 
 
 def _row(request: LoggedRequest) -> dict[str, Any]:
-    return asdict(request) | {"id": new_id(request.at), "at": iso_milliseconds(request.at)}
+    return request._asdict() | {"id": new_id(request.at), "at": iso_milliseconds(request.at)}
 
 
 def _later(column: str) -> str:
