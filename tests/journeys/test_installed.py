@@ -22,7 +22,8 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory, python: Path) -> Iterator[Service]:
-    running = Service(tmp_path_factory.mktemp("service") / "data", program=[str(python.with_name("ussd-server"))])
+    program = [str(python.with_name("ussd-server"))]
+    running = Service(tmp_path_factory.mktemp("service") / "data", program=program, USSD_WORKERS="1")
     yield running
     running.stop()
 

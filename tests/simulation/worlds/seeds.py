@@ -22,8 +22,9 @@ MEMORY = Path("/dev/shm")
 
 def run_seeds(first: int, step: int, count: int, days: float, bug: str | None, shrinks: bool) -> None:
     """Run the seeds, and stop after the first with a violation."""
-    # Objects of a world are few and die together.
+    # Objects of a world are few and die together; those of the program live on, and are not looked through each time.
     gc.disable()
+    gc.freeze()
     with ExitStack() as stack:
         place = str(MEMORY) if MEMORY.is_dir() else None
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="simulated-", dir=place)))
