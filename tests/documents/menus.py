@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,6 @@ from ussd_server.menus.source.texts import read_menu_file
 from ussd_server.menus.tools.scripts import MAX_SCRIPTS, MAX_STEPS
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs"
-EXAMPLE = read_menu_file(FOLDER / "every-field.yaml")[0]
 _LONGEST_EXAMPLE = 100
 _PLACE = re.compile(r"(<!-- menus (?P<table>[a-z]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _SCOPE = {
@@ -201,9 +201,15 @@ def _fields(kind: str, field: str) -> tuple[str, str, str, str]:
     return f"`{field}`", needed, schema["properties"][field]["description"], _example(kind, field)
 
 
+@cache
+def example_menu() -> Any:
+    """Return the menu with every field."""
+    return read_menu_file(FOLDER / "every-field.yaml")[0]
+
+
 def _example(kind: str, field: str) -> str:
     """The shortest example of a field in the menu with every field."""
-    found = [_flow({field: each[field]}) for name, each in objects(EXAMPLE) if name == kind and field in each]
+    found = [_flow({field: each[field]}) for name, each in objects(example_menu()) if name == kind and field in each]
     written = min(found, key=len)
     return _code(written) if len(written) <= _LONGEST_EXAMPLE else "[every-field.yaml](every-field.yaml)"
 

@@ -142,7 +142,7 @@ _COMPILER_SETTINGS = {
 
 
 # For each call, beside those of the coverage phase, which are always the same. More are for a search by hand.
-_EXAMPLES = os.environ.get("USSD_TEST_EXAMPLES", "1")
+_EXAMPLES = os.environ.get("USSD_TEST_EXAMPLES", "2")
 _NEEDED_IN_QUERIES = {"q": "typed", "phone_number": "%2B256770000000"}
 
 

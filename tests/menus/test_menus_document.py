@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tests.documents.menus import EXAMPLE, EXPRESSIONS, FILTERS, FOLDER, objects, schemas, with_tables
+from tests.documents.menus import EXPRESSIONS, FILTERS, FOLDER, example_menu, objects, schemas, with_tables
 from ussd_server.menus.checks.check import check
 from ussd_server.menus.document import templates
 from ussd_server.menus.document.expressions import _ARITHMETIC, _COMPARISONS, _FUNCTIONS
@@ -20,10 +20,10 @@ def test_the_tables_are_those_of_the_checker() -> None:
 
 
 def test_every_field_has_a_meaning_and_stands_in_a_menu_that_passes_the_check() -> None:
-    assert check(EXAMPLE) == Report(())
+    assert check(example_menu()) == Report(())
     fields = {(kind, field): said for kind, each in schemas().items() for field, said in each["properties"].items()}
     assert [place for place, said in fields.items() if not said["description"]] == []
-    assert {(kind, field) for kind, found in objects(EXAMPLE) for field in found} == fields.keys()
+    assert {(kind, field) for kind, found in objects(example_menu()) for field in found} == fields.keys()
 
 
 def test_every_filter_function_operator_type_and_fact_stands_there() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import time
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable
 from datetime import datetime
 from zipfile import ZipFile
 
@@ -151,16 +151,14 @@ def test_the_bounds_of_a_file_are_kept() -> None:
     assert refusal(bytes(1024 * 1024 + 1), FileBounds(most_bytes=1024 * 1024)) == "The file is larger than 1 MB."
 
 
-def _bombs() -> Iterator[tuple[str, bytes]]:
-    yield "beyond the bound", raw_workbook(b"<row/>" * 10_000, repeat=400)
-    small = 15 * 1024 * 1024
-    yield "one row of many cells", raw_workbook(b"<c><v>1</v></c>" * 1000, repeat=small // 15_000)
-    yield "one long text", raw_workbook(b"x" * 10_000, repeat=small // 10_000)
-    yield "one long cell", raw_workbook(b"<row><c><v>" + b"1" * small)
-    yield "one long tag", raw_workbook(b"<c r='" + b"1" * small)
-
-
-BOMBS = dict(_bombs())
+SMALL = 15 * 1024 * 1024
+BOMBS: dict[str, Callable[[], bytes]] = {
+    "beyond the bound": lambda: raw_workbook(b"<row/>" * 10_000, repeat=400),
+    "one row of many cells": lambda: raw_workbook(b"<c><v>1</v></c>" * 1000, repeat=SMALL // 15_000),
+    "one long text": lambda: raw_workbook(b"x" * 10_000, repeat=SMALL // 10_000),
+    "one long cell": lambda: raw_workbook(b"<row><c><v>" + b"1" * SMALL),
+    "one long tag": lambda: raw_workbook(b"<c r='" + b"1" * SMALL),
+}
 
 
 @pytest.mark.parametrize("element", [b"<c/>", b"<row/>", b"<x/>", b"<row><c/></row>"])
@@ -192,7 +190,7 @@ def test_other_requests_get_their_turn_while_a_file_is_read(monkeypatch: pytest.
 
 @pytest.mark.parametrize("name", BOMBS)
 def test_a_zip_bomb_is_refused_before_it_fills_the_memory(name: str) -> None:
-    content = BOMBS[name]
+    content = BOMBS[name]()
     assert len(content) < 500_000
     tracemalloc.start()
     try:

@@ -77,11 +77,8 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        # What an import makes stays, and is a tenth slower to make when it is looked through for garbage.
-        gc.disable()
-        command: click.Command = getattr(importlib.import_module(_COMMANDS[cmd_name]), cmd_name.replace("-", "_"))
-        gc.freeze()
-        gc.enable()
+        with _importing():
+            command: click.Command = getattr(importlib.import_module(_COMMANDS[cmd_name]), cmd_name.replace("-", "_"))
         add_help(command, cmd_name)
         return command
 
@@ -120,6 +117,17 @@ class _Commands(click.Group):
         """Run the command."""
         with _refusing(ctx.args):
             return super().invoke(ctx)
+
+
+@contextmanager
+def _importing() -> Iterator[None]:
+    """Collect no garbage in the block: what imports make stays, and is made a tenth faster when nothing searches it."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @contextmanager
@@ -208,9 +216,10 @@ def _differences_from_the_running_service(settings: Settings) -> list[str]:
 @contextmanager
 def open_services(settings: Settings | None = None) -> Iterator[Services]:
     """Build every service, and close them after the block. Default: with `settings_of_service`."""
-    from ussd_server.bootstrap import build_services
-    from ussd_server.database.unit_of_work import close_connections
-    from ussd_server.logs import configure_logs
+    with _importing():
+        from ussd_server.bootstrap import build_services
+        from ussd_server.database.unit_of_work import close_connections
+        from ussd_server.logs import configure_logs
 
     # A command says in sentences what matters; the terminal of a service shows its warnings, too.
     terminal_level = "ERROR" if settings is None else settings.log_level

@@ -10,15 +10,17 @@ from decimal import Decimal
 from difflib import get_close_matches
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.services.clients.messages import ClientView
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import KAMPALA, cents_of, moment_of
+
+if TYPE_CHECKING:
+    from ussd_server.bootstrap import Services
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -22,10 +23,6 @@ from ussd_server.menus.source.texts import read_menu_file
 from ussd_server.menus.tools.scripts import read_script
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "ussd_server" / "menus" / "examples").glob("*.yaml"))
-DOCUMENTS = [
-    shop_document(),
-    *(read_menu_file(path)[0] for path in (*EXAMPLES, Path(__file__).parents[3] / "docs" / "every-field.yaml")),
-]
 SCHEMA = Draft202012Validator(menu_schema())
 
 
@@ -109,6 +106,13 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         yield from places(each, (*path, name))
 
 
+@cache
+def documents() -> list[Any]:
+    """The shop, the examples and the menu with every field."""
+    files = (*EXAMPLES, Path(__file__).parents[3] / "docs" / "every-field.yaml")
+    return [shop_document(), *(read_menu_file(path)[0] for path in files)]
+
+
 def refusals(raw: Any) -> list[str]:
     """What the readers of the document and of its scripts refuse."""
     document, problems = read(raw)
@@ -121,7 +125,7 @@ def refusals(raw: Any) -> list[str]:
 def test_the_schema_and_the_readers_agree_about_every_change_of_a_document(seed: int) -> None:
     random = Random(seed)
     for _ in range(250):
-        changed = copy.deepcopy(random.choice(DOCUMENTS))
+        changed = copy.deepcopy(random.choice(documents()))
         what = mutated(changed, random)
         refused, by_schema = refusals(changed), list(SCHEMA.iter_errors(changed))
         if by_schema:

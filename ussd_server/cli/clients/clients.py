@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from ussd_server.bootstrap import Services
 from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.clients.moves import export_client, import_client, take_back_client
 from ussd_server.cli.clients.seeds import Row, SeededRow, read_rows, seed_file, sow, text_of
@@ -19,6 +18,9 @@ from ussd_server.security.passwords import new_password
 from ussd_server.services.clients.messages import ClientView, CreateClient, CreateUser
 from ussd_server.settings import read_settings
 from ussd_server.status import Code, ServiceError
+
+if TYPE_CHECKING:
+    from ussd_server.bootstrap import Services
 
 Found = TypeVar("Found")
 _reason = click.option("--reason", help="Why, in 1 to 200 characters. The client's owners read it.")

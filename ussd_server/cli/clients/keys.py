@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ussd_server.bootstrap import Services
 from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.clients.seeds import Row, SeededRow, read_rows, seed_file, sow, text_of
 from ussd_server.cli.names import Moment, Shillings, client_named, client_option, nearest
@@ -30,6 +29,9 @@ from ussd_server.services.request_log.messages import GetKeyUsage, ListRequests
 from ussd_server.services.search.messages import Search
 from ussd_server.settings import read_settings
 from ussd_server.values import iso_milliseconds, moment_of, shillings
+
+if TYPE_CHECKING:
+    from ussd_server.bootstrap import Services
 
 _CLEARED = {"allow": "allowed_addresses", "daily-limit": "daily_limit_cents"}
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 import sys
 from contextlib import AbstractContextManager
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
-from ussd_server.bootstrap import Services
 from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.names import KnownName, among, client_id_of, client_named, client_option
 from ussd_server.context import operator_context
 from ussd_server.security.passwords import new_password
 from ussd_server.services.clients.auth import PERMISSIONS
 from ussd_server.services.clients.messages import CreateUser, UserView
+
+if TYPE_CHECKING:
+    from ussd_server.bootstrap import Services
 
 _password_stdin = click.option(
     "--password-stdin",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from ussd_server.bootstrap import Services
 from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.names import KnownFile, Moment, client_named, client_option
 from ussd_server.context import RequestContext, operator_context
@@ -20,6 +20,9 @@ from ussd_server.services.payouts.messages import (
     PayoutStatus,
 )
 from ussd_server.values import written_amount
+
+if TYPE_CHECKING:
+    from ussd_server.bootstrap import Services
 
 
 @click.group()

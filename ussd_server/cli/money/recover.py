@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from ussd_server.bootstrap import Services
 from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.names import KnownFile, Moment, client_named
 from ussd_server.cli.progress import progress
@@ -19,6 +19,9 @@ from ussd_server.spreadsheets.headings import find_columns
 from ussd_server.spreadsheets.reader import read_rows
 from ussd_server.spreadsheets.rows import FileBounds, SpreadsheetError
 from ussd_server.values import iso_milliseconds, written_amount
+
+if TYPE_CHECKING:
+    from ussd_server.bootstrap import Services
 
 _COLUMNS = (
     "provider", "provider_id", "provider_reference", "at", "type", "amount", "currency", "phone_number", "client",

@@ -8,16 +8,19 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import click
 import segno
 
-from ussd_server.bootstrap import Services
 from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.names import among
 from ussd_server.context import operator_context
 from ussd_server.security.passwords import new_password
 from ussd_server.services.operators.messages import CreateOperator, OperatorView, SecondFactor
+
+if TYPE_CHECKING:
+    from ussd_server.bootstrap import Services
 
 
 @click.group()
