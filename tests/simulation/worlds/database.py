@@ -26,7 +26,7 @@ _WRITES = ("INSERT", "UPDATE", "DELETE", "REPLACE", "WITH")
 _DUE = "(SELECT min(due_at) FROM {0} WHERE due_at IS NOT NULL AND leased_until IS NULL)"
 _LEASED = "(SELECT min(leased_until) FROM {0} WHERE due_at IS NOT NULL)"
 _OF_EACH = ", ".join(f"{_DUE}, {_LEASED}".format(table) for table in ("transactions", "payouts", "deliveries"))
-_WORK_DUE = f"SELECT EXISTS (SELECT 1 FROM pending_events), {_OF_EACH}"
+_WORK_DUE = f"SELECT EXISTS (SELECT 1 FROM pending_events), (SELECT ahead_ms FROM service_clock), {_OF_EACH}"
 _plain = sqlite3.connect(":memory:")
 
 
@@ -70,8 +70,10 @@ class SqliteWorld:
 
     def work_due(self) -> tuple[bool, list[float]]:
         """Whether events wait for the relay, and when transactions, payouts and deliveries are due and leases end."""
-        ((pending, *moments),) = self.rows(_WORK_DUE)
-        return bool(pending), [_seconds_of(moment) for moment in moments]
+        ((pending, ahead_ms, *moments),) = self.rows(_WORK_DUE)
+        # The service's time may have become that of a clock that was set.
+        ahead = TIME.database_ahead + ahead_ms / 1000
+        return bool(pending), [_seconds_of(moment) - ahead for moment in moments]
 
     def close(self) -> None:
         """Close the connections."""
