@@ -198,7 +198,8 @@ def sums_agree(history: History) -> Iterator[str]:
 def refunds_stay_within(history: History) -> Iterator[str]:
     """The provider gives back at most what it collected, of the refunds that the program could know.
 
-    It could not when the provider took a failure back after our last enquiry, or a lost commit took the refund away.
+    It could not when the provider took a failure back after our last enquiry, or a lost commit took the refund away. A
+    success that the provider took back gave nothing back.
     """
     known = {row["provider_reference"] for row in history.transactions.values()}
     collected: dict[str, int] = defaultdict(int)
@@ -206,7 +207,7 @@ def refunds_stay_within(history: History) -> Iterator[str]:
         is_lost = line["reference"] not in known and history.was_forgotten(line)
         if line["direction"] == "collection":
             collected[line["phone"]] += line["cents"]
-        elif line["direction"] == "refund" and not is_late(line) and not is_lost:
+        elif line["direction"] == "refund" and line["is_kept"] and not is_late(line) and not is_lost:
             collected[line["phone"]] -= line["cents"]
     for phone, cents in collected.items():
         if cents < 0:
