@@ -144,7 +144,7 @@ def payments_are_known(history: History) -> Iterator[str]:
         row = rows.get(line["reference"])
         is_known = row is not None and (row["status"] in SUCCESSFUL or in_review(row))
         # Reconciliation is for what the program could not know.
-        could_know = row is not None and not is_late(line)
+        could_know = row is not None and not is_late(line) and not history.was_hurried(line)
         if line["is_kept"] and not is_known and (could_know or line["reference"] not in found):
             yield f"{mark(line)} was paid and is {row['status'] if row else 'unknown'} here"
 

@@ -9,6 +9,8 @@ Line = dict[str, Any]
 # The program enquires once more so long after a failure (contract: providers report success after failure).
 LAST_ENQUIRY_SECONDS = 600
 LONGEST_WORK_SECONDS = 120
+# Within so long of a clock that was set, processes note it.
+_NOTICE_SECONDS = 15
 
 
 class History:
@@ -34,6 +36,13 @@ class History:
         """Whether the commit may have been lost that sent a payment of the provider's book."""
         began_at = entry["began_at"]
         return any(loss["since"] <= began_at <= loss["at"] + LONGEST_WORK_SECONDS for loss in self.of["lost"])
+
+    def was_hurried(self, entry: Line) -> bool:
+        """Whether a clock was set before the payment moved and the commit that noted it was lost: deadlines moved."""
+        jumps = [jump["at"] for jump in self.of["jump"] if entry["began_at"] <= jump["at"] <= entry["moved_at"]]
+        return any(
+            loss["since"] <= at + _NOTICE_SECONDS and at <= loss["at"] for at in jumps for loss in self.of["lost"]
+        )
 
 
 def mark(line: Line) -> tuple[str, str, int]:

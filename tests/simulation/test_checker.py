@@ -233,6 +233,17 @@ def test_a_lost_commit_that_sent_a_payment_excuses_what_the_program_could_not_kn
     assert not rules & {rule for rule, _ in judge(lines)}
 
 
+def test_deadlines_that_a_lost_commit_moved_excuse_a_success_that_reconciliation_found() -> None:
+    lines = whole()
+    both(changed("transaction", status="failed"), changed("book", failed_at=3, moved_at=300))(lines)
+    lines += [{"what": "jump", "at": 100, "seconds": 5000}, {"what": "lost", "at": 120, "since": 90}]
+    assert "payments_are_known" in {rule for rule, _ in judge(lines)}
+    found = {"what": "difference", "at": 400, "reference": "r", "receipt": "1", "verdict": "status_differs"}
+    assert "payments_are_known" not in {rule for rule, _ in judge([*lines, found])}
+    noted = [line for line in lines if line["what"] != "lost"]
+    assert "payments_are_known" in {rule for rule, _ in judge([*noted, found])}
+
+
 def test_the_checker_imports_nothing_of_the_program() -> None:
     trees = [ast.parse(Path(module.__file__).read_text(encoding="utf-8")) for module in (checker, payer_rules, history)]
     nodes = [node for tree in trees for node in ast.walk(tree)]
