@@ -207,7 +207,7 @@ def test_a_refund_whose_failure_was_taken_back_too_late_is_the_providers_mistake
     assert "refunds_stay_within" not in {rule for rule, _ in judge(lines)}
 
 
-def test_a_refund_whose_success_was_taken_back_leaves_room_for_another_one() -> None:
+def test_a_refund_whose_success_was_taken_back_allows_another_one() -> None:
     lines = whole()
     again("book", reference="back", direction="refund", cents=1000)(lines)
     again("book", reference="undone", direction="refund", cents=1000, moved_at=4, failed_at=5, is_kept=False)(lines)

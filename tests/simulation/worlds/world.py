@@ -80,8 +80,8 @@ class World:
     def run(self, plan: list[Incident], days: float) -> Outcome:
         """Run the plan, then quiet days without faults; return what was seen."""
         logging.getLogger("ussd_server").addHandler(self._log)
-        # Processes look at the database's clock only after it was set. Time that went back to it meanwhile, a hundredth
-        # of the difference, would be seen by new processes alone.
+        # Processes look at the database's clock only after it was set. Where the service's time goes back to it, by a
+        # hundredth, only new processes would see that.
         operations.SLEW_SHARE = 0.0
         try:
             operator = self.fleet.services("operator")
