@@ -15,7 +15,7 @@ from werkzeug.middleware.proxy_fix import ProxyFix
 
 from ussd_server.api.bodies import MAX_BODY_BYTES, has_body, loggable_body, read_body
 from ussd_server.api.endpoints import EndpointSpec, refusal, template_of
-from ussd_server.api.requests import EXTENSION, CurrentRequest, begin_request, current_request, services
+from ussd_server.api.requests import EXTENSION, CurrentRequest, begin_request, current_request
 from ussd_server.blueprints.callbacks import callbacks
 from ussd_server.blueprints.clients import clients, logins, own_key
 from ussd_server.blueprints.menus import menus
@@ -131,16 +131,16 @@ def _end(response: Response) -> Response:
         headers["Cache-Control"] = "no-store"
     headers["X-Content-Type-Options"] = "nosniff"
     headers["X-Request-Id"] = current.request_id
-    headers.extend(current.headers.items())
+    for name, value in current.headers.items():
+        headers.add(name, value)
     if response.is_streamed and not response.direct_passthrough:
         response.response = _Stream(response.iter_encoded())
         if connection := environ.get("gunicorn.socket"):
             # A client that stops reading would hold its thread for ever.
             connection.settimeout(_LONGEST_SEND_SECONDS)
     took_ms = (time.perf_counter() - current.began) * 1000
-    route = getattr(current_app.view_functions.get(endpoint or ""), "route", None)
-    if route is not None and current.client_id is not None:
-        _log_request(current, route, response, round(took_ms))
+    if current.route is not None and current.client_id is not None:
+        _log_request(current, current.route, response, round(took_ms))
     end_request(
         endpoint=endpoint or "unknown",
         status=response.status_code,
@@ -157,7 +157,7 @@ def _end(response: Response) -> Response:
 
 def _log_request(current: CurrentRequest, route: EndpointSpec, response: Response, took_ms: int) -> None:
     """Count a call of a key, and keep a call of a client for its log if it was refused or changes something."""
-    given, status, runtime = current.request, response.status_code, services().runtime
+    given, status, runtime = current.request, response.status_code, current.services.runtime
     now, recorder = runtime.clock.now(), runtime.request_recorder
     assert given.url_rule is not None
     assert current.client_id is not None

@@ -84,7 +84,7 @@ def build_runtime(settings: Settings, clock: Clock) -> Runtime:
         references=ProviderReferences(keyring),
         limiter=limiter,
         key_cache=KeyCache(limiter.pipeline, limiter.circuit),
-        last_uses=LastUses(),
+        last_uses=LastUses(clock),
         request_recorder=RequestRecorder(),
         wake_up=WakeUpSignal(settings.redis_url, limiter.pipeline, limiter.is_away),
         guard=AddressGuard(allow_private=settings.allow_private_addresses, plain_http=settings.is_sandbox),

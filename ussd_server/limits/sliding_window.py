@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, cast
 
 from limits import RateLimitItem
@@ -149,11 +150,11 @@ class SlidingWindowStorage(Storage):
         With a `proof` that no longer holds, nothing is counted and the reading is empty.
         Raises one of `REDIS_TROUBLE`.
         """
-        keys, run, token = [self.key(name)], None, ""
+        key, run, numbers = self.key(name), None, _numbers(tuple(windows))
+        arguments: tuple[str | int, ...] = (1, key, cost, int(consume), "", *numbers)
         if proof is not None:
-            keys, run, token = [*keys, proof.key], proof.server_run, proof.token
-        arguments: list[str | int] = [len(keys), *keys, cost, int(consume), token]
-        arguments += [number for window in windows for number in window]
+            arguments = (2, key, proof.key, cost, int(consume), proof.token, *numbers)
+            run = proof.server_run
         try:
             reading = self.pipeline.execute("EVALSHA", SCRIPT_SHA, *arguments, within_run=run)
         except NoScriptError:
@@ -207,6 +208,11 @@ class SlidingWindowStorage(Storage):
     def clear(self, key: str) -> None:
         """Delete the accept times of `key`."""
         self.client.delete(self.key(key))
+
+
+@cache
+def _numbers(windows: tuple[tuple[int, int], ...]) -> tuple[int, ...]:
+    return tuple(number for window in windows for number in window)
 
 
 def _clock_time(entry: bytes) -> int:

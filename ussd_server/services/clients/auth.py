@@ -190,7 +190,7 @@ class AuthService:
         if fault is not None:
             raise _refusal_of_key(key, fault, decision, address)
         if decision.accepted:
-            self._uses.note(key.key_id, self._clock.now(), address)
+            self._uses.note(key.key_id, address)
         caller = key.caller if is_present else replace(key.caller, people=key.previous_people)
         return AuthenticatedKey(caller, decision)
 

@@ -73,7 +73,7 @@ class Generations:
         """Return the generation, to be read before the rows; None during a change, and when Redis cannot prove it."""
         key = f"{_PREFIX}:{client_id}"
         try:
-            return self._circuit.call(lambda: self._read(key))
+            return self._circuit.call(self._read, key)
         except RedisAwayError:
             return None
 
@@ -102,7 +102,7 @@ class Generations:
 
     def _run(self, script: str, client_id: str, *arguments: str | int) -> bool:
         try:
-            self._circuit.call(lambda: self._pipeline.execute("EVAL", script, 1, f"{_PREFIX}:{client_id}", *arguments))
+            self._circuit.call(self._pipeline.execute, "EVAL", script, 1, f"{_PREFIX}:{client_id}", *arguments)
         except RedisAwayError:
             return False
         return True

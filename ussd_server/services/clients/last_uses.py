@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import atexit
 import threading
-from datetime import datetime, timedelta
+from datetime import timedelta
+from time import monotonic
 
+from ussd_server.clock import Clock
 from ussd_server.database.compiled_queries import CompiledQuery, param
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE, release_connection, unit_of_work
 from ussd_server.logs import Logger, trace_of
@@ -34,15 +36,17 @@ class LastUses:
     second.
     """
 
-    def __init__(self) -> None:
-        self._latest: dict[str, tuple[datetime, str]] = {}
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        # When by the monotonic clock, which is read faster than the service's, and from which address.
+        self._latest: dict[str, tuple[float, str]] = {}
         self._closed = threading.Event()
         self._writer: threading.Thread | None = None
         self._starting = threading.Lock()
 
-    def note(self, key_id: str, moment: datetime, address: str) -> None:
-        """Note that a key was used, and from which address; `write` stores it."""
-        self._latest[key_id] = (moment, address)
+    def note(self, key_id: str, address: str) -> None:
+        """Note that a key was used now, and from which address; `write` stores it."""
+        self._latest[key_id] = (monotonic(), address)
         if self._writer is None:
             self._start_writer()
 
@@ -57,7 +61,8 @@ class LastUses:
             for start in range(0, len(due), _AT_ONCE):
                 with unit_of_work():
                     for key_id in due[start : start + _AT_ONCE]:
-                        moment, address = noted[key_id]
+                        used_at, address = noted[key_id]
+                        moment = self._clock.now() - timedelta(seconds=monotonic() - used_at)
                         _NOTE.run(
                             id=key_id,
                             last_used_at=moment,

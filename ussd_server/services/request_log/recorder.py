@@ -20,7 +20,7 @@ from ussd_server.values import iso_milliseconds, kampala_day, new_id
 
 log = Logger(__name__)
 
-_WRITE_SECONDS = 0.5
+_WRITE_SECONDS = 1.0
 _MOST_WAITING = 5000
 _MOST_USES = 100_000
 _AT_ONCE = 250
@@ -32,7 +32,7 @@ _Times = tuple[int, datetime, str]
 class RequestRecorder:
     """Keeps requests until they are written. Memory is bounded: what comes beyond it is dropped and counted.
 
-    A killed process loses its last half second. Nothing else depends on what is written.
+    A killed process loses its last second. Nothing else depends on what is written.
     """
 
     def __init__(self) -> None:
