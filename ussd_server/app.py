@@ -10,6 +10,8 @@ from http import HTTPStatus
 from io import BytesIO
 
 from flask import Flask, Request, Response, current_app, g
+from flask.sessions import SecureCookieSession, SecureCookieSessionInterface
+from itsdangerous import URLSafeTimedSerializer
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 from werkzeug.middleware.proxy_fix import ProxyFix
 
@@ -32,7 +34,7 @@ from ussd_server.blueprints.webhooks import webhooks
 from ussd_server.bootstrap import Services
 from ussd_server.console.blueprint import error_page
 from ussd_server.console.pages import console
-from ussd_server.console.session import ConsoleSessions
+from ussd_server.console.session import COOKIE_PATH, cookie_serializer
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE, close_connections
 from ussd_server.languages import gettext, ngettext
 from ussd_server.logs import Logger, trace_of
@@ -66,8 +68,9 @@ def create_app(services: Services) -> Flask:
     app = Flask("ussd_server", static_folder=None)
     # Let errors of hooks and error handlers reach the web server: Flask would log the path, which may be a secret.
     app.config.update(PROPAGATE_EXCEPTIONS=True, PROVIDE_AUTOMATIC_OPTIONS=False)
+    app.config.update(SESSION_COOKIE_NAME="console", SESSION_COOKIE_PATH=COOKIE_PATH, SESSION_COOKIE_SAMESITE="Lax")
     app.url_map.merge_slashes = False
-    app.session_interface = ConsoleSessions()
+    app.session_interface = _ConsoleSessions()
     app.jinja_env.add_extension("jinja2.ext.i18n")
     app.jinja_env.install_gettext_callables(gettext, ngettext, newstyle=True)  # type: ignore[attr-defined]
     app.extensions[EXTENSION] = services
@@ -85,6 +88,19 @@ def create_app(services: Services) -> Flask:
     if services.settings.trusted_proxies:
         app.wsgi_app = ProxyFix(app.wsgi_app, x_for=services.settings.trusted_proxies, x_proto=1)  # type: ignore[method-assign]
     return app
+
+
+class _ConsoleSessions(SecureCookieSessionInterface):
+    """Flask's signed cookie, for the console's paths only; secure where the request came by TLS."""
+
+    def open_session(self, app: Flask, request: Request) -> SecureCookieSession | None:
+        return super().open_session(app, request) if request.path.startswith(COOKIE_PATH) else None
+
+    def get_signing_serializer(self, app: Flask) -> URLSafeTimedSerializer:
+        return cookie_serializer()
+
+    def get_cookie_secure(self, app: Flask) -> bool:
+        return current_request().request.is_secure
 
 
 def _begin() -> None:

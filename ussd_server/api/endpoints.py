@@ -27,8 +27,8 @@ from ussd_server.api.bodies import (
 )
 from ussd_server.api.requests import CurrentRequest, current_request, json_response
 from ussd_server.context import Caller, CallerKind, RequestContext
-from ussd_server.limits.decisions import DATA_CALL_REFUSED, RateLimitDecision
 from ussd_server.limits.limiter import rate_limit_headers
+from ussd_server.limits.sliding_window import DATA_CALL_REFUSED, RateLimitDecision
 from ussd_server.services.menus.messages import SourceText
 from ussd_server.status import Code, ServiceError
 from ussd_server.wire import writer

@@ -14,18 +14,18 @@ from functools import cache, lru_cache
 
 from limits import RateLimitItem
 
-from ussd_server.limits.decisions import (
+from ussd_server.limits.sliding_window import (
     MICROSECONDS,
     Frames,
     Proof,
     RateLimitDecision,
     Reading,
+    SlidingWindowStorage,
     Windows,
     frames_of,
     tightest,
     windows_of,
 )
-from ussd_server.limits.sliding_window import SlidingWindowStorage
 from ussd_server.logs import Logger
 from ussd_server.metrics import count_unshared_limit, note_redis
 from ussd_server.redis.client import REDIS_TROUBLE

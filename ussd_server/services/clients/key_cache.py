@@ -27,8 +27,8 @@ from peewee import JOIN
 from ussd_server.context import Caller, CallerKind
 from ussd_server.database.compiled_queries import CompiledQuery, param
 from ussd_server.database.unit_of_work import unit_of_work
-from ussd_server.limits.decisions import Proof
 from ussd_server.limits.networks import Network, read_network
+from ussd_server.limits.sliding_window import Proof
 from ussd_server.models.clients import Client
 from ussd_server.models.keys import ApiKey, UnseenChanges
 from ussd_server.redis.pipeline import Circuit, RedisAwayError, RedisPipeline
