@@ -10,12 +10,14 @@ from http import HTTPStatus
 from io import BytesIO
 
 from flask import Flask, Request, Response, current_app, g
+from flask.sessions import SecureCookieSession, SecureCookieSessionInterface
+from itsdangerous import URLSafeTimedSerializer
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 from werkzeug.middleware.proxy_fix import ProxyFix
 
 from ussd_server.api.bodies import MAX_BODY_BYTES, has_body, loggable_body, read_body
 from ussd_server.api.endpoints import EndpointSpec, refusal, template_of
-from ussd_server.api.requests import EXTENSION, CurrentRequest, begin_request, current_request, services
+from ussd_server.api.requests import EXTENSION, CurrentRequest, begin_request, current_request
 from ussd_server.blueprints.callbacks import callbacks
 from ussd_server.blueprints.clients import clients, logins, own_key
 from ussd_server.blueprints.menus import menus
@@ -32,7 +34,7 @@ from ussd_server.blueprints.webhooks import webhooks
 from ussd_server.bootstrap import Services
 from ussd_server.console.blueprint import error_page
 from ussd_server.console.pages import console
-from ussd_server.console.session import ConsoleSessions
+from ussd_server.console.session import COOKIE_PATH, cookie_serializer
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE, close_connections
 from ussd_server.languages import gettext, ngettext
 from ussd_server.logs import Logger, trace_of
@@ -66,8 +68,9 @@ def create_app(services: Services) -> Flask:
     app = Flask("ussd_server", static_folder=None)
     # Let errors of hooks and error handlers reach the web server: Flask would log the path, which may be a secret.
     app.config.update(PROPAGATE_EXCEPTIONS=True, PROVIDE_AUTOMATIC_OPTIONS=False)
+    app.config.update(SESSION_COOKIE_NAME="console", SESSION_COOKIE_PATH=COOKIE_PATH, SESSION_COOKIE_SAMESITE="Lax")
     app.url_map.merge_slashes = False
-    app.session_interface = ConsoleSessions()
+    app.session_interface = _ConsoleSessions()
     app.jinja_env.add_extension("jinja2.ext.i18n")
     app.jinja_env.install_gettext_callables(gettext, ngettext, newstyle=True)  # type: ignore[attr-defined]
     app.extensions[EXTENSION] = services
@@ -85,6 +88,19 @@ def create_app(services: Services) -> Flask:
     if services.settings.trusted_proxies:
         app.wsgi_app = ProxyFix(app.wsgi_app, x_for=services.settings.trusted_proxies, x_proto=1)  # type: ignore[method-assign]
     return app
+
+
+class _ConsoleSessions(SecureCookieSessionInterface):
+    """Flask's signed cookie, for the console's paths only; secure where the request came by TLS."""
+
+    def open_session(self, app: Flask, request: Request) -> SecureCookieSession | None:
+        return super().open_session(app, request) if request.path.startswith(COOKIE_PATH) else None
+
+    def get_signing_serializer(self, app: Flask) -> URLSafeTimedSerializer:
+        return cookie_serializer()
+
+    def get_cookie_secure(self, app: Flask) -> bool:
+        return current_request().request.is_secure
 
 
 def _begin() -> None:
@@ -131,16 +147,16 @@ def _end(response: Response) -> Response:
         headers["Cache-Control"] = "no-store"
     headers["X-Content-Type-Options"] = "nosniff"
     headers["X-Request-Id"] = current.request_id
-    headers.extend(current.headers.items())
+    for name, value in current.headers.items():
+        headers.add(name, value)
     if response.is_streamed and not response.direct_passthrough:
         response.response = _Stream(response.iter_encoded())
         if connection := environ.get("gunicorn.socket"):
             # A client that stops reading would hold its thread for ever.
             connection.settimeout(_LONGEST_SEND_SECONDS)
     took_ms = (time.perf_counter() - current.began) * 1000
-    route = getattr(current_app.view_functions.get(endpoint or ""), "route", None)
-    if route is not None and current.client_id is not None:
-        _log_request(current, route, response, round(took_ms))
+    if current.route is not None and current.client_id is not None:
+        _log_request(current, current.route, response, round(took_ms))
     end_request(
         endpoint=endpoint or "unknown",
         status=response.status_code,
@@ -157,7 +173,7 @@ def _end(response: Response) -> Response:
 
 def _log_request(current: CurrentRequest, route: EndpointSpec, response: Response, took_ms: int) -> None:
     """Count a call of a key, and keep a call of a client for its log if it was refused or changes something."""
-    given, status, runtime = current.request, response.status_code, services().runtime
+    given, status, runtime = current.request, response.status_code, current.services.runtime
     now, recorder = runtime.clock.now(), runtime.request_recorder
     assert given.url_rule is not None
     assert current.client_id is not None

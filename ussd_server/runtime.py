@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from ussd_server.security.key_ring import Keyring
     from ussd_server.security.tokens import Tokens
     from ussd_server.senders.messages import Sender
+    from ussd_server.services.clients.auth import LastUses
     from ussd_server.services.clients.key_cache import KeyCache
-    from ussd_server.services.clients.last_uses import LastUses
     from ussd_server.services.leases import Leases
     from ussd_server.services.menus.replays import DropOffs
     from ussd_server.services.operations.heartbeat import Heartbeat

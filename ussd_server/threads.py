@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import sys
 import threading
 import time
@@ -194,6 +195,44 @@ class CachedValue(Generic[Value]):
         changed, self.value = value != self.value, value
         if changed:
             self._on_change(value)
+
+
+class RepeatedWork:
+    """Does work every so many seconds, in a thread that begins when it is first needed, and once more at the end."""
+
+    def __init__(
+        self, name: str, seconds: float, work: Callable[[], object], fail: Callable[[Exception], None]
+    ) -> None:
+        """`name` is the thread's; `fail` is called with what `work` raises."""
+        self._name, self._seconds, self._work, self._fail = name, seconds, work, fail
+        self._is_closed = Event()
+        self._starting = Lock()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin, unless it has begun."""
+        if self._thread is not None:
+            return
+        with self._starting:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._repeat, name=self._name, daemon=True)
+                self._thread.start()
+                atexit.register(self.close)
+
+    def close(self) -> None:
+        """End the thread, and do what is left to do."""
+        atexit.unregister(self.close)
+        self._is_closed.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+        self._work()
+
+    def _repeat(self) -> None:
+        while not self._is_closed.wait(self._seconds):
+            try:
+                self._work()
+            except Exception as error:
+                self._fail(error)
 
 
 Result = TypeVar("Result")

@@ -15,9 +15,8 @@ from limits import parse_many
 from redis.crc import key_slot
 
 from testbed.valkey import Server
-from ussd_server.limits.decisions import RateLimitDecision, WindowState, tightest
 from ussd_server.limits.limiter import Limiter, Policy, rate_limit_headers
-from ussd_server.limits.sliding_window import SlidingWindowStorage
+from ussd_server.limits.sliding_window import RateLimitDecision, SlidingWindowStorage, WindowState, tightest
 
 KEYS = Policy("data-key", tuple(parse_many("100/minute;1000/hour")))
 LOGINS = Policy("login", tuple(parse_many("5/15 minute")))

@@ -19,9 +19,8 @@ from limits import parse_many
 from testbed.ports import free_port
 from testbed.valkey import Server
 from tests.support.eventually import eventually
-from ussd_server.limits.decisions import Reading, Windows, tightest
 from ussd_server.limits.limiter import Limiter, Policy, log_change
-from ussd_server.limits.sliding_window import SlidingWindowStorage
+from ussd_server.limits.sliding_window import Reading, SlidingWindowStorage, Windows, tightest
 
 POLICIES = [
     Policy("data-key", tuple(parse_many("100/minute;1000/hour"))),

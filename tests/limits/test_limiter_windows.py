@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from limits import parse
 from limits.storage import storage_from_string
 
-from ussd_server.limits.decisions import Reading, Windows
 from ussd_server.limits.limiter import LocalWindows
-from ussd_server.limits.sliding_window import SlidingWindowRateLimiter, SlidingWindowStorage
+from ussd_server.limits.sliding_window import Reading, SlidingWindowRateLimiter, SlidingWindowStorage, Windows
 
 LetPass = Callable[[SlidingWindowStorage, float], None]
 

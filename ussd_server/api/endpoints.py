@@ -25,10 +25,10 @@ from ussd_server.api.bodies import (
     read_idempotency_key,
     read_yaml_text,
 )
-from ussd_server.api.requests import CurrentRequest, current_request, json_response, services
+from ussd_server.api.requests import CurrentRequest, current_request, json_response
 from ussd_server.context import Caller, CallerKind, RequestContext
-from ussd_server.limits.decisions import DATA_CALL_REFUSED, RateLimitDecision
 from ussd_server.limits.limiter import rate_limit_headers
+from ussd_server.limits.sliding_window import DATA_CALL_REFUSED, RateLimitDecision
 from ussd_server.services.menus.messages import SourceText
 from ussd_server.status import Code, ServiceError
 from ussd_server.wire import writer
@@ -137,6 +137,7 @@ class ApiBlueprint(Blueprint):
 
             def serve(**variables: str) -> Response:
                 current = current_request()
+                current.route = route
                 return reply(route, current, _check(route, current, variables))
 
             serve.route = route  # type: ignore[attr-defined]
@@ -160,7 +161,7 @@ def speaks(*media_types: str) -> Callable[[_View], _View]:
 def authenticate_api_key(current: CurrentRequest) -> Caller:
     """Authenticate a client by `x-api-key` and `x-api-secret`."""
     given = current.request.environ
-    admission = services().auth.authenticate_key(
+    admission = current.services.auth.authenticate_key(
         given.get("HTTP_X_API_KEY"), given.get("HTTP_X_API_SECRET"), current.address
     )
     current.client_id, current.key_id = admission.caller.client_id, admission.caller.key_id
@@ -171,8 +172,8 @@ def authenticate_api_key(current: CurrentRequest) -> Caller:
 def authenticate_access_token(current: CurrentRequest) -> Caller:
     """Authenticate a user by `Authorization: Bearer <JWT>`."""
     scheme, _, token = current.request.headers.get("Authorization", "").partition(" ")
-    caller = services().auth.authenticate_token(token if scheme.lower() == "bearer" else "")
-    _obey(current, services().limiter.hit("access-token", caller.login_id or ""), "Rate limit exceeded")
+    caller = current.services.auth.authenticate_token(token if scheme.lower() == "bearer" else "")
+    _obey(current, current.services.limiter.hit("access-token", caller.login_id or ""), "Rate limit exceeded")
     return caller
 
 
@@ -198,7 +199,7 @@ def refusal(current: CurrentRequest, error: ServiceError) -> Response:
     status = error.code.http_status
     if current.is_management:
         return json_response(status, management_envelope(status, error.message, None))
-    return json_response(status, error_envelope(error.code.error, error.message, services().clock.rough()))
+    return json_response(status, error_envelope(error.code.error, error.message, current.services.clock.rough()))
 
 
 def _maker(view: Callable[..., Any]) -> Callable[..., Any] | None:

@@ -18,6 +18,7 @@ from ussd_server.context import request_id_from
 from ussd_server.logs import now_about
 
 if TYPE_CHECKING:
+    from ussd_server.api.endpoints import EndpointSpec
     from ussd_server.bootstrap import Services
 
 EXTENSION = "ussd_server"
@@ -31,14 +32,16 @@ class CurrentRequest:
     """One call: its request, and what its response and its log line need. Authentication and refusals add to it.
 
     `is_management`: the path is one of the key-management endpoints. `began` is a reading of the monotonic clock;
-    `span` is None while no spans are exported.
+    `span` is None while no spans are exported, `route` until the view of an API endpoint begins.
     """
 
     request: Request
+    services: Services
     request_id: str
     is_management: bool
     began: float = field(default_factory=time.perf_counter)
     span: Any = None
+    route: EndpointSpec | None = None
     client_id: str | None = None
     key_id: str | None = None
     code: str = "OK"
@@ -59,7 +62,7 @@ def begin_request() -> CurrentRequest:
     environ = given.environ
     request_id = request_id_from(environ.get("HTTP_X_REQUEST_ID"))
     now_about(request_id=request_id, traceparent=environ.get("HTTP_TRACEPARENT"))
-    current = g.current_request = CurrentRequest(given, request_id, is_management(environ["PATH_INFO"]))
+    current = g.current_request = CurrentRequest(given, services(), request_id, is_management(environ["PATH_INFO"]))
     # Probes and measurements come all the time and belong to nothing.
     if spans.tracer is not None and given.blueprint != "ops":
         current.span = spans.begin_call(given.endpoint or "unknown")

@@ -28,8 +28,8 @@ from ussd_server.security.credentials import Vault
 from ussd_server.security.key_ring import Keyring
 from ussd_server.security.tokens import Tokens
 from ussd_server.senders.registry import build_sender
+from ussd_server.services.clients.auth import LastUses
 from ussd_server.services.clients.key_cache import KeyCache
-from ussd_server.services.clients.last_uses import LastUses
 from ussd_server.services.leases import Leases
 from ussd_server.services.menus.replays import DropOffs
 from ussd_server.services.operations.heartbeat import Heartbeat
@@ -84,7 +84,7 @@ def build_runtime(settings: Settings, clock: Clock) -> Runtime:
         references=ProviderReferences(keyring),
         limiter=limiter,
         key_cache=KeyCache(limiter.pipeline, limiter.circuit),
-        last_uses=LastUses(),
+        last_uses=LastUses(clock),
         request_recorder=RequestRecorder(),
         wake_up=WakeUpSignal(settings.redis_url, limiter.pipeline, limiter.is_away),
         guard=AddressGuard(allow_private=settings.allow_private_addresses, plain_http=settings.is_sandbox),

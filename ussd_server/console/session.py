@@ -8,15 +8,14 @@ from secrets import token_hex
 from typing import Any
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
-from flask import Flask, Request, request, session
-from flask.sessions import SecureCookieSession, SecureCookieSessionInterface
+from flask import Request, request, session
 from flask_wtf.csrf import generate_csrf, validate_csrf
 from itsdangerous import BadData, URLSafeTimedSerializer
 from wtforms.validators import ValidationError
 
 from ussd_server.api.requests import services
 
-_PATH = "/console"
+COOKIE_PATH = "/console"
 # A form that was kept over a sign-in can be sent for this long after it was filled in.
 _FORM_SECONDS = 3600
 # The cookie is written again when it is older than this.
@@ -26,32 +25,9 @@ _UNKNOWN = "unknown/"
 _NEVER_KEPT = ("password", "secret", "code", "csrf_token")
 
 
-class ConsoleSessions(SecureCookieSessionInterface):
-    """Flask's signed cookie, sent for the console's paths only. The master keys sign it, also after a renewal."""
-
-    def open_session(self, app: Flask, request: Request) -> SecureCookieSession | None:
-        """The session of a page; no session for any other path."""
-        return super().open_session(app, request) if request.path.startswith(_PATH) else None
-
-    def get_signing_serializer(self, app: Flask) -> URLSafeTimedSerializer:
-        """The serializer of the cookie. The newest key signs, every key verifies."""
-        return _serializer("cookie")
-
-    def get_cookie_name(self, app: Flask) -> str:
-        """The name of the cookie."""
-        return "console"
-
-    def get_cookie_path(self, app: Flask) -> str:
-        """The paths that receive the cookie."""
-        return _PATH
-
-    def get_cookie_samesite(self, app: Flask) -> str:
-        """Other sites cannot post with this cookie."""
-        return "Lax"
-
-    def get_cookie_secure(self, app: Flask) -> bool:
-        """Whether the cookie travels by TLS only: when this request did."""
-        return request.is_secure
+def cookie_serializer() -> URLSafeTimedSerializer:
+    """Return the serializer of the cookie. The newest master key signs, every key verifies."""
+    return _serializer("cookie")
 
 
 def remember(**login: str) -> None:

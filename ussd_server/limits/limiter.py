@@ -10,22 +10,22 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, lru_cache
 
 from limits import RateLimitItem
 
-from ussd_server.limits.decisions import (
+from ussd_server.limits.sliding_window import (
     MICROSECONDS,
     Frames,
     Proof,
     RateLimitDecision,
     Reading,
+    SlidingWindowStorage,
     Windows,
     frames_of,
     tightest,
     windows_of,
 )
-from ussd_server.limits.sliding_window import SlidingWindowStorage
 from ussd_server.logs import Logger
 from ussd_server.metrics import count_unshared_limit, note_redis
 from ussd_server.redis.client import REDIS_TROUBLE
@@ -155,7 +155,7 @@ class Limiter:
         """
         windows, name = self._windows[namespace], _account(namespace, identity)
         try:
-            reading = self.circuit.call(lambda: self._storage.acquire(name, windows.shared, 1, consume, proof))
+            reading = self.circuit.call(self._storage.acquire, name, windows.shared, 1, consume, proof)
         except RedisAwayError:
             return None
         return RateLimitDecision(windows.frames, reading) if reading else None
@@ -180,7 +180,7 @@ class Limiter:
         name = _account(namespace, identity)
         self._windows[namespace].accept_times.clear(name)
         try:
-            self.circuit.call(lambda: self._storage.clear(name))
+            self.circuit.call(self._storage.clear, name)
         except RedisAwayError:
             return
 
@@ -192,7 +192,7 @@ class Limiter:
     def _decide(self, namespace: str, identity: str, cost: int = 1, *, consume: bool = True) -> RateLimitDecision:
         windows, name = self._windows[namespace], _account(namespace, identity)
         try:
-            reading = self.circuit.call(lambda: self._storage.acquire(name, windows.shared, cost, consume))
+            reading = self.circuit.call(self._storage.acquire, name, windows.shared, cost, consume)
         except RedisAwayError:
             count_unshared_limit()
             reading = windows.accept_times.acquire(name, windows.local, consume)
@@ -200,6 +200,7 @@ class Limiter:
         return RateLimitDecision(windows.frames, reading)
 
 
+@lru_cache(maxsize=10_000)
 def _account(namespace: str, identity: str) -> str:
     """The name of an identity in Redis, as a digest: strangers choose its length, and it may be an e-mail address."""
     digest = hashlib.blake2b(identity.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

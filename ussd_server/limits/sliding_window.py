@@ -1,11 +1,15 @@
-"""Exact sliding windows: a `limits` strategy that checks any number of windows against one list of accept times."""
+"""Exact sliding windows: a `limits` strategy that checks any number of windows against one list of accept times.
+
+A rate limit decision says whether a call is accepted, and shows the state of its windows.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Sequence
-from typing import Any, cast
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Any, NamedTuple, cast
 
 from limits import RateLimitItem
 from limits.storage import Storage
@@ -14,9 +18,93 @@ from limits.util import WindowStats
 from redis import RedisCluster
 from redis.exceptions import NoScriptError
 
-from ussd_server.limits.decisions import MICROSECONDS, Proof, Reading, Windows, frames_of, windows_of
 from ussd_server.redis.client import REDIS_TROUBLE, RedisClient, connect
 from ussd_server.redis.pipeline import RedisPipeline
+
+MICROSECONDS = 1_000_000
+
+# The refusal of a data call, word for word from the wire contract: by its key's limits or by its address's.
+DATA_CALL_REFUSED = "Rate limit exceeded. Maximum 100 requests per minute (1000 per hour) allowed."
+
+# (name, limit, length in seconds) of each window of a policy; the same for all decisions under it.
+Frames = tuple[tuple[str, int, int], ...]
+
+# (limit, length in microseconds) of each window of an identity.
+Windows = Sequence[tuple[int, int]]
+
+# Accepted (1 or 0), microseconds until a refused call fits, the clock, and for each window the remaining calls and the
+# microseconds until its oldest call leaves it.
+Reading = Sequence[int]
+
+
+class Proof(NamedTuple):
+    """Holds while the Redis key has this value in this run of the server (`RedisPipeline.server_run`)."""
+
+    key: str
+    token: str
+    server_run: str
+
+
+class WindowState(NamedTuple):
+    """One window of an identity after a call."""
+
+    name: str  # minute, hour, or a number and one of them: 5-minute
+    limit: int
+    remaining: int  # calls that would still be accepted now
+    reset_seconds: int  # until `remaining` grows by itself; 0 when the window is empty
+
+
+class RateLimitDecision(NamedTuple):
+    """Whether a call is accepted, and the state of its windows after it.
+
+    Seconds are rounded up, so that no caller retries too early.
+    """
+
+    frames: Frames
+    reading: Reading
+    fallback: bool = False  # decided without Redis, by this process's share of the limits
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the call fitted into every window."""
+        return bool(self.reading[0])
+
+    @property
+    def retry_after_seconds(self) -> int:
+        """Seconds until a call of this identity fits, if it makes no other; 0 when accepted."""
+        return _whole_seconds(self.reading[1])
+
+    @property
+    def windows(self) -> tuple[WindowState, ...]:
+        """The windows, in the order of their limits."""
+        left = iter(self.reading[3:])
+        return tuple(
+            [WindowState(name, limit, next(left), _whole_seconds(next(left))) for name, limit, _ in self.frames]
+        )
+
+
+def windows_of(frames: Frames, share: int = 1) -> Windows:
+    """The windows of `frames`, each limit divided among `share` processes and at least one."""
+    return [(max(1, limit // share), seconds * MICROSECONDS) for _, limit, seconds in frames]
+
+
+def frames_of(items: tuple[RateLimitItem, ...]) -> Frames:
+    """The constant part of the windows of a policy."""
+    return tuple((_window_name(item), item.amount, item.get_expiry()) for item in items)
+
+
+def tightest(windows: Iterable[WindowState]) -> WindowState:
+    """The window with the fewest remaining calls; of two that are full, the one that resets later."""
+    return min(windows, key=lambda window: (window.remaining, -window.reset_seconds))
+
+
+def _whole_seconds(microseconds: int) -> int:
+    return -(-microseconds // MICROSECONDS)
+
+
+def _window_name(item: RateLimitItem) -> str:
+    return item.GRANULARITY.name if item.multiples == 1 else f"{item.multiples}-{item.GRANULARITY.name}"
+
 
 # KEYS[1] lists when the calls of one identity were accepted, newest first. One list serves all its windows: a window is
 # full while its `limit`-th newest entry is younger than the window. The Redis server's clock is the only clock.
@@ -149,11 +237,11 @@ class SlidingWindowStorage(Storage):
         With a `proof` that no longer holds, nothing is counted and the reading is empty.
         Raises one of `REDIS_TROUBLE`.
         """
-        keys, run, token = [self.key(name)], None, ""
+        key, run, numbers = self.key(name), None, _numbers(tuple(windows))
+        arguments: tuple[str | int, ...] = (1, key, cost, int(consume), "", *numbers)
         if proof is not None:
-            keys, run, token = [*keys, proof.key], proof.server_run, proof.token
-        arguments: list[str | int] = [len(keys), *keys, cost, int(consume), token]
-        arguments += [number for window in windows for number in window]
+            arguments = (2, key, proof.key, cost, int(consume), proof.token, *numbers)
+            run = proof.server_run
         try:
             reading = self.pipeline.execute("EVALSHA", SCRIPT_SHA, *arguments, within_run=run)
         except NoScriptError:
@@ -207,6 +295,11 @@ class SlidingWindowStorage(Storage):
     def clear(self, key: str) -> None:
         """Delete the accept times of `key`."""
         self.client.delete(self.key(key))
+
+
+@cache
+def _numbers(windows: tuple[tuple[int, int], ...]) -> tuple[int, ...]:
+    return tuple(number for window in windows for number in window)
 
 
 def _clock_time(entry: bytes) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, TypeVar, cast
 
 from hiredis import pack_command
@@ -41,13 +42,13 @@ class Circuit:
         self._prober: threading.Thread | None = None
         self.away = False
 
-    def call(self, work: Callable[[], Reply]) -> Reply:
-        """Return the result of `work`. Raises RedisAwayError if Redis fails, and at once while the circuit is open."""
+    def call(self, work: Callable[..., Reply], *given: Any) -> Reply:
+        """Return what `work` returns. Raises RedisAwayError if Redis fails, and at once while the circuit is open."""
         if self.away:
             self._start_prober()
             raise RedisAwayError
         try:
-            return work()
+            return work(*given)
         except REDIS_TROUBLE as error:
             self._open()
             raise RedisAwayError from error
@@ -92,15 +93,24 @@ _IDENTITIES = (
 )
 
 
+@lru_cache(maxsize=10_000)
+def _packed(words: tuple[str | int, ...]) -> bytes:
+    """A command as it is sent: the calls of a key send the same words again and again."""
+    # redis-py's own packer takes as long as the server.
+    packed: bytes = pack_command(words)  # type: ignore[arg-type]
+    return packed
+
+
 class _Command:
     """One command and its reply. Without `words` it asks for the server run."""
 
-    __slots__ = ("reply", "within_run", "words")
+    __slots__ = ("is_answered", "reply", "within_run", "words")
 
     def __init__(self, words: tuple[str | int, ...], within_run: str | None) -> None:
         self.words = words
         self.within_run = within_run
         self.reply: Any = None
+        self.is_answered = False
 
 
 class RedisPipeline:
@@ -157,39 +167,39 @@ class RedisPipeline:
 
     def _run_all(self, commands: Sequence[_Command]) -> None:
         client: Any = self._client()
-        done = 0
         try:
-            while done < len(commands):
-                is_fresh = self._connect(client)
-                done += self._run_rest(commands[done:], is_fresh)
+            while commands:
+                self._ask(commands, is_fresh=self._connect(client))
+                commands = [each for each in commands if not each.is_answered]
         except BaseException:
             # Replies that were not read must not reach later commands.
             if self._connection is not None:
                 self._connection.disconnect()
             raise
 
-    def _run_rest(self, commands: Sequence[_Command], is_fresh: bool) -> int:
-        """Make one round trip and return how many commands were answered: not all if the connection had been closed."""
-        is_current = [each.within_run in (None, self._server_run) for each in commands]
-        is_sent = [bool(each.words) and current for each, current in zip(commands, is_current, strict=True)]
-        # redis-py's own packer takes as long as the server.
-        packed = [pack_command(each.words) for each, sent in zip(commands, is_sent, strict=True) if sent]  # type: ignore[arg-type]
-        done = 0
+    def _ask(self, commands: Sequence[_Command], *, is_fresh: bool) -> None:
+        """Make one round trip. Some commands stay unanswered when the connection had been closed."""
+        sent = []
+        for each in commands:
+            if each.words and each.within_run in (None, self._server_run):
+                sent.append(each)
+            else:
+                each.reply, each.is_answered = None if each.words else self._server_run, True
+        is_current = len(sent) == sum(bool(each.words) for each in commands)
         try:
-            if packed:
-                self._connection.send_packed_command([b"".join(packed)], check_health=False)
-            for each, sent in zip(commands, is_sent, strict=True):
-                each.reply = self._read_reply() if sent else None if each.words else self._server_run
-                done += 1
+            if sent:
+                packed = b"".join([_packed(each.words) for each in sent])
+                self._connection.send_packed_command([packed], check_health=False)
+            for each in sent:
+                each.reply, each.is_answered = self._read_reply(), True
         except ConnectionLostError:
             # The server closes idle connections, so an old one is replaced. A time-out, another error, is not retried.
             if is_fresh:
                 raise
-            return done
-        if not (all(is_current) or is_fresh):
+            return
+        if not (is_current or is_fresh):
             # A promotion changes the run without closing connections: read it again.
             self._connection.disconnect()
-        return done
 
     def _read_reply(self) -> Any:
         try:

@@ -12,8 +12,8 @@ from typing import Any
 
 import pyotp
 
-from ussd_server.limits.decisions import RateLimitDecision
 from ussd_server.limits.limiter import Limiter
+from ussd_server.limits.sliding_window import RateLimitDecision
 from ussd_server.security.credentials import Vault
 from ussd_server.status import Code, ServiceError
 

@@ -21,7 +21,7 @@ from ussd_server.models.events import Event
 from ussd_server.models.keys import ApiKey, DeletedApiKey
 from ussd_server.models.ussd import UssdSession
 from ussd_server.security.credentials import new_apikey, new_apisecret
-from ussd_server.services.clients import last_uses
+from ussd_server.services.clients import auth
 from ussd_server.services.clients.keys.messages import (
     ApiKeyView,
     CreateApiKey,
@@ -361,7 +361,7 @@ def test_a_last_use_that_cannot_be_written_is_kept_for_the_next_time(
     key = example_client.create_key()
     assert accepted(services, key)
     with monkeypatch.context() as trouble:
-        trouble.setattr(last_uses, "unit_of_work", locked)
+        trouble.setattr(auth, "unit_of_work", locked)
         services.runtime.last_uses.write()
     assert ApiKey.get_by_id(key.id).last_used_at is None
     services.runtime.last_uses.write()

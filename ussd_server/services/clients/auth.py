@@ -4,20 +4,28 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from time import monotonic
 from typing import Any, NamedTuple
 
 from peewee import JOIN
 
+from ussd_server.clock import Clock
 from ussd_server.context import APPROVE, Caller, CallerKind, SignedInPerson
 from ussd_server.database.compiled_queries import CompiledQuery, param
-from ussd_server.limits.decisions import DATA_CALL_REFUSED, RateLimitDecision
+from ussd_server.database.unit_of_work import DATABASE_TROUBLE, release_connection, unit_of_work
 from ussd_server.limits.networks import is_within, network_of
+from ussd_server.limits.sliding_window import DATA_CALL_REFUSED, RateLimitDecision
+from ussd_server.logs import Logger, trace_of
 from ussd_server.models.clients import Client, Login, User, UserFactor
+from ussd_server.models.keys import ApiKey
 from ussd_server.runtime import Runtime
 from ussd_server.security.credentials import may_be_apikey
 from ussd_server.services.clients.key_cache import CachedKey, FoundKey
 from ussd_server.services.clients.keys.messages import SCOPES
 from ussd_server.status import Code, ServiceError
+from ussd_server.threads import RepeatedWork
+
+log = Logger(__name__)
 
 _LONGEST_HEADER = 256
 _REFUSAL = "Invalid API key or secret"
@@ -83,6 +91,69 @@ def _signed_in(*columns: Any) -> CompiledQuery:
 
 _SIGNED_IN = _signed_in()
 _SIGNED_IN_PERSON = _signed_in(User.email, User.language, Client.name, Login.code_accepted_at)
+
+
+_WRITE_SECONDS = 60
+# Rows stay locked until the unit of work ends, and a rotation waits for them.
+_AT_ONCE = 200
+
+_NOTE = CompiledQuery(
+    lambda: ApiKey.update(
+        last_used_at=param(ApiKey.last_used_at), last_used_address=param(ApiKey.last_used_address)
+    ).where(
+        ApiKey.id == param(ApiKey.id),
+        ApiKey.last_used_at.is_null() | (ApiKey.last_used_at <= param(ApiKey.last_used_at, "a_minute_before")),
+    )
+)
+
+
+class LastUses:
+    """Keeps `last_used_at` and its address correct to the minute, with at most one write a minute for each key.
+
+    Noted uses are written every minute, and when the process ends. The request log knows those of the last day to the
+    second.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        # When by the monotonic clock, which is read faster than the service's, and from which address.
+        self._latest: dict[str, tuple[float, str]] = {}
+        self._writer = RepeatedWork("last-uses", _WRITE_SECONDS, self.write, _log_lost_uses)
+        self.close = self._writer.close
+
+    def note(self, key_id: str, address: str) -> None:
+        """Note that a key was used now, and from which address; `write` stores it."""
+        self._latest[key_id] = (monotonic(), address)
+        self._writer.start()
+
+    def write(self) -> None:
+        """Write the noted uses. Uses that cannot be written now are kept for the next time."""
+        noted, self._latest = self._latest, {}
+        if not noted:
+            return
+        try:
+            # Sorted, so that processes that update the same keys at the same time cannot deadlock.
+            due = sorted(noted)
+            for start in range(0, len(due), _AT_ONCE):
+                with unit_of_work():
+                    for key_id in due[start : start + _AT_ONCE]:
+                        used_at, address = noted[key_id]
+                        moment = self._clock.now() - timedelta(seconds=monotonic() - used_at)
+                        _NOTE.run(
+                            id=key_id,
+                            last_used_at=moment,
+                            last_used_address=address,
+                            a_minute_before=moment - timedelta(minutes=1),
+                        )
+        except DATABASE_TROUBLE:
+            log.info("the last uses of keys could not be written")
+            self._latest = noted | self._latest
+        finally:
+            release_connection()
+
+
+def _log_lost_uses(error: Exception) -> None:
+    log.error("last uses of keys were lost by a mistake of ours", error=trace_of(error))
 
 
 class AuthenticatedKey(NamedTuple):
@@ -190,7 +261,7 @@ class AuthService:
         if fault is not None:
             raise _refusal_of_key(key, fault, decision, address)
         if decision.accepted:
-            self._uses.note(key.key_id, self._clock.now(), address)
+            self._uses.note(key.key_id, address)
         caller = key.caller if is_present else replace(key.caller, people=key.previous_people)
         return AuthenticatedKey(caller, decision)
 

@@ -27,8 +27,8 @@ from peewee import JOIN
 from ussd_server.context import Caller, CallerKind
 from ussd_server.database.compiled_queries import CompiledQuery, param
 from ussd_server.database.unit_of_work import unit_of_work
-from ussd_server.limits.decisions import Proof
 from ussd_server.limits.networks import Network, read_network
+from ussd_server.limits.sliding_window import Proof
 from ussd_server.models.clients import Client
 from ussd_server.models.keys import ApiKey, UnseenChanges
 from ussd_server.redis.pipeline import Circuit, RedisAwayError, RedisPipeline
@@ -73,7 +73,7 @@ class Generations:
         """Return the generation, to be read before the rows; None during a change, and when Redis cannot prove it."""
         key = f"{_PREFIX}:{client_id}"
         try:
-            return self._circuit.call(lambda: self._read(key))
+            return self._circuit.call(self._read, key)
         except RedisAwayError:
             return None
 
@@ -102,7 +102,7 @@ class Generations:
 
     def _run(self, script: str, client_id: str, *arguments: str | int) -> bool:
         try:
-            self._circuit.call(lambda: self._pipeline.execute("EVAL", script, 1, f"{_PREFIX}:{client_id}", *arguments))
+            self._circuit.call(self._pipeline.execute, "EVAL", script, 1, f"{_PREFIX}:{client_id}", *arguments)
         except RedisAwayError:
             return False
         return True

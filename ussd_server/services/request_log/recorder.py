@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import threading
 from collections import deque
 from datetime import datetime
@@ -16,11 +15,12 @@ from ussd_server.logs import Logger, trace_of
 from ussd_server.metrics import count_dropped_requests
 from ussd_server.models.keys import ApiRequest, KeyUsage
 from ussd_server.services.request_log.messages import LoggedRequest
+from ussd_server.threads import RepeatedWork
 from ussd_server.values import iso_milliseconds, kampala_day, new_id
 
 log = Logger(__name__)
 
-_WRITE_SECONDS = 0.5
+_WRITE_SECONDS = 1.0
 _MOST_WAITING = 5000
 _MOST_USES = 100_000
 _AT_ONCE = 250
@@ -32,7 +32,7 @@ _Times = tuple[int, datetime, str]
 class RequestRecorder:
     """Keeps requests until they are written. Memory is bounded: what comes beyond it is dropped and counted.
 
-    A killed process loses its last half second. Nothing else depends on what is written.
+    A killed process loses its last second. Nothing else depends on what is written.
     """
 
     def __init__(self) -> None:
@@ -40,9 +40,9 @@ class RequestRecorder:
         # Many threads append, which is atomic; only the writer counts.
         self._uses: deque[tuple[_Use, datetime, str]] = deque()
         self._counted: dict[_Use, _Times] = {}
-        self._closed = threading.Event()
-        self._writer: threading.Thread | None = None
-        self._starting, self._writing = threading.Lock(), threading.Lock()
+        self._writing = threading.Lock()
+        self._writer = RepeatedWork("request-log", _WRITE_SECONDS, self.write, _log_lost_requests)
+        self.close = self._writer.close
 
     def count(self, key_id: str, at: datetime, endpoint: str, status: int, code: str, scope: str, address: str) -> None:
         """Count a call of a key. `scope` is what the endpoint needs."""
@@ -50,7 +50,7 @@ class RequestRecorder:
             count_dropped_requests()
             return
         self._uses.append(((key_id, kampala_day(at), endpoint, status, code, scope), at, address))
-        self._start_writer()
+        self._writer.start()
 
     def note(self, request: LoggedRequest) -> None:
         """Keep a request for the log."""
@@ -58,10 +58,12 @@ class RequestRecorder:
             count_dropped_requests()
             return
         self._waiting.append(request)
-        self._start_writer()
+        self._writer.start()
 
     def write(self) -> None:
         """Write what waits. What cannot be written now is kept, as far as there is room."""
+        if not (self._waiting or self._uses or self._counted):
+            return
         with self._writing:
             while self._uses:
                 use, at, address = self._uses.popleft()
@@ -90,36 +92,14 @@ class RequestRecorder:
             raise
         except Exception as error:
             # Kept, they would hold up all later ones.
-            log.error("requests were lost by a mistake of ours", error=trace_of(error))
+            _log_lost_requests(error)
             count_dropped_requests(len(rows))
         for _ in rows:
             self._waiting.popleft()
 
-    def close(self) -> None:
-        """Write the rest, and end the thread."""
-        atexit.unregister(self.close)
-        self._closed.set()
-        if self._writer is not None and self._writer is not threading.current_thread():
-            self._writer.join()
-        if self._waiting or self._uses or self._counted:
-            self.write()
 
-    def _start_writer(self) -> None:
-        if self._writer is not None:
-            return
-        with self._starting:
-            if self._writer is None:
-                self._writer = threading.Thread(target=self._write_again_and_again, name="request-log", daemon=True)
-                self._writer.start()
-                atexit.register(self.close)
-
-    def _write_again_and_again(self) -> None:
-        while not self._closed.wait(_WRITE_SECONDS):
-            try:
-                if self._waiting or self._uses or self._counted:
-                    self.write()
-            except Exception as error:
-                log.error("requests were lost by a mistake of ours", error=trace_of(error))
+def _log_lost_requests(error: Exception) -> None:
+    log.error("requests were lost by a mistake of ours", error=trace_of(error))
 
 
 def _parts(uses: list[_Use]) -> list[list[_Use]]:

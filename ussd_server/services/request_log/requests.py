@@ -35,7 +35,7 @@ _NO_USE = ("INVALID_CREDENTIALS", "API_KEY_DISABLED", "ADDRESS_NOT_ALLOWED", "RA
 
 
 class RequestLogService(Service):
-    """Reads the request log and the usage of keys. The last half second may be missing."""
+    """Reads the request log and the usage of keys. The last second may be missing."""
 
     def list(self, request: ListRequests, context: RequestContext) -> Page[RequestView]:
         """One page of requests, newest first. INVALID_REQUEST for a cursor of another list."""
@@ -106,7 +106,7 @@ class RequestLogService(Service):
         return tuple(sorted(scope for (scope,) in rows))
 
     def last_accepted(self, key_ids: Sequence[str]) -> dict[str, tuple[datetime, str]]:
-        """When and from which address each key was last accepted, yesterday or today; without the last half second."""
+        """When and from which address each key was last accepted, yesterday or today; without the last second."""
         rows = KeyUsage.select(KeyUsage.key_id, KeyUsage.last_at, KeyUsage.last_address).where(
             KeyUsage.key_id.in_(list(key_ids)), KeyUsage.day >= self._days_ago(1), KeyUsage.code.not_in(_NO_USE)
         )

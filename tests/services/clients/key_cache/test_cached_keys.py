@@ -15,7 +15,7 @@ from tests.support.crowd import at_once
 from tests.support.example_client import OPERATOR, ExampleClient
 from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import release_connection
-from ussd_server.limits.decisions import tightest
+from ussd_server.limits.sliding_window import tightest
 from ussd_server.services.clients.keys.messages import ApiKeyView, ImportApiKey, RotateApiKey, UpdateApiKey
 from ussd_server.status import Code, ServiceError
 
