@@ -27,16 +27,14 @@ from ussd_server.runtime import Service
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import require_name
 from ussd_server.services.reconciliation.imports import lock_imports
+from ussd_server.services.reconciliation.matching import AT_PROVIDERS, LONGEST_PAYMENT
 from ussd_server.services.reconciliation.messages import BridgeStep, CloseDay, ClosedDayView, DayState, Verdict
 from ussd_server.services.reports.messages import bounds_of_day
 from ussd_server.services.transactions.messages import SUCCESSFUL, Origin, TransactionType
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import KAMPALA
 
-# A provider settles a payment within this time; what takes longer is a late change of the day on which it began.
-_LONGEST_PAYMENT = timedelta(hours=1)
 _DAYS_LISTED = 31
-_AT_PROVIDERS = (TransactionType.COLLECTION, TransactionType.DISBURSEMENT, TransactionType.REFUND)
 
 
 class DayService(Service):
@@ -165,7 +163,7 @@ def _ended_within(provider: str, begin: datetime, end: datetime) -> Any:
         & (Transaction.completed_at < end)
         & (Transaction.provider == provider)
         & Transaction.status.in_(SUCCESSFUL)
-        & Transaction.type.in_(_AT_PROVIDERS)
+        & Transaction.type.in_(AT_PROVIDERS)
     )
 
 
@@ -193,7 +191,7 @@ def _late_changes(provider: str, payments: Sequence[Transaction], paid_at: dict[
     found: dict[str, list[int]] = {}
     for row in payments:
         began = paid_at.get(row.id, row.created_at)
-        if row.late or row.completed_at - began > _LONGEST_PAYMENT:
+        if row.late or row.completed_at - began > LONGEST_PAYMENT:
             found.setdefault(_day_of(began).isoformat(), []).append(_signed_cents(row))
     closed = {
         row.day for row in ClosedDay.select().where(ClosedDay.provider == provider, ClosedDay.day.in_(list(found)))

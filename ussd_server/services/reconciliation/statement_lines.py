@@ -16,7 +16,6 @@ from ussd_server.services.reconciliation.cell_values import (
     read_amount,
     read_date,
 )
-from ussd_server.services.reconciliation.date_shift import DateShift
 from ussd_server.spreadsheets.headings import find_columns, heading_key
 from ussd_server.spreadsheets.reader import read_rows
 from ussd_server.spreadsheets.rows import Row, SpreadsheetError
@@ -36,6 +35,10 @@ _LONGEST_TEXT = 100
 _LARGEST_SUM_CENTS = 10**17
 # How spreadsheet programs show a long number in a narrow column, and save it.
 _SHORTENED = re.compile(r"[0-9]+([.,][0-9]+)?[eE]\+[0-9]+")
+# Clocks differ, and dates without seconds are cut to the minute.
+_TOLERANCE = timedelta(minutes=5)
+_STEP = timedelta(minutes=30)
+_NONE = timedelta(0)
 _MONEY = (StatementField.AMOUNT, StatementField.CREDIT, StatementField.DEBIT)
 
 
@@ -68,18 +71,54 @@ class Period:
     last: datetime
 
 
+class DateShift:
+    """How far the dates of matched lines differ from our times of their payments.
+
+    A provider pays between the creation and the completion of a transaction here. `is_off`: at least one line is dated
+    more than five minutes outside; `first` and `last` are the ends of our times of such payments.
+    """
+
+    def __init__(self) -> None:
+        self._least: timedelta | None = None
+        self._most: timedelta | None = None
+        self.is_off = False
+        self.first: datetime | None = None
+        self.last: datetime | None = None
+
+    def note(self, dated: datetime | None, created_at: datetime, completed_at: datetime) -> None:
+        """Compare one line; `dated` is None where the order of day and month is impossible."""
+        if dated is None:
+            return
+        least, most = dated - completed_at, dated - created_at
+        self._least = least if self._least is None else max(least, self._least)
+        self._most = most if self._most is None else min(most, self._most)
+        if least > _TOLERANCE or most < -_TOLERANCE:
+            nearest = completed_at if least > _TOLERANCE else created_at
+            self.is_off = True
+            self.first = nearest if self.first is None else min(nearest, self.first)
+            self.last = nearest if self.last is None else max(nearest, self.last)
+
+    def common(self) -> timedelta | None:
+        """The whole or half hours by which every line is dated too late, negative for too early; None without such."""
+        if not self.is_off or self._least is None or self._most is None:
+            return None
+        least, most = self._least - _TOLERANCE, self._most + _TOLERANCE
+        nearest = round((least + most) / 2 / _STEP) * _STEP
+        return nearest if least <= nearest <= most and nearest != _NONE and not least <= _NONE <= most else None
+
+
 class StatementReader:
-    """Reads one statement, line by line. Every refusal is a SpreadsheetError, possibly after some lines."""
+    """Reads one statement, line by line. Every refusal is a SpreadsheetError, possibly after some lines.
 
-    def __init__(self, known: StatementFormat, currency: str, shifts: tuple[DateShift, DateShift]) -> None:
-        """`currency` is that of the provider; a statement in another one is refused.
+    `shifts` compare the dates of the lines, as they are matched, with our times: with the day first, and with the month
+    first.
+    """
 
-        `shifts` compare the dates of the lines, as they are matched, with our times: with the day first, and with the
-        month first.
-        """
+    def __init__(self, known: StatementFormat, currency: str) -> None:
+        """`currency` is that of the provider; a statement in another one is refused."""
         self._known = known
         self._currency = currency
-        self._shifts = shifts
+        self.shifts = DateShift(), DateShift()
         self._columns: dict[str, int] = {}
         self._ends = _Ends(), _Ends()
         self._resolution = timedelta(0)
@@ -117,7 +156,7 @@ class StatementReader:
 
         Refuses a statement whose dates are all off by the same hours. Call after every line was matched.
         """
-        period, shift = self.period(), self._shifts[self._order()]
+        period, shift = self.period(), self.shifts[self._order()]
         if self._resolution >= _DAY:
             return period
         if common := shift.common():
@@ -139,7 +178,7 @@ class StatementReader:
         day_first, month_first = self._ends
         if day_first.impossible_in or month_first.impossible_in:
             return 1 if day_first.impossible_in else 0
-        return 1 if self._shifts[0].is_off and not self._shifts[1].is_off else 0
+        return 1 if self.shifts[0].is_off and not self.shifts[1].is_off else 0
 
     def _line(self, row: Row) -> ProviderLine | None:
         provider_id, reference = self._text(row, StatementField.ID), self._text(row, StatementField.REFERENCE)

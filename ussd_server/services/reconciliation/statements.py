@@ -6,18 +6,18 @@ import hashlib
 import time
 from collections import Counter
 from collections.abc import Iterator
-from typing import BinaryIO
+from tempfile import SpooledTemporaryFile
+from typing import IO, BinaryIO
 
+import orjson
 from peewee import chunked
 
 from ussd_server.context import RequestContext
 from ussd_server.models.statements import ProviderStatement, StatementState
 from ussd_server.providers.registry import PACKAGES
-from ussd_server.providers.statement_format import StatementFormat, with_additions
+from ussd_server.providers.statement_format import LineStatus, StatementFormat, with_additions
 from ussd_server.runtime import Runtime, Service
 from ussd_server.services.pages import page_of
-from ussd_server.services.reconciliation.date_shift import DateShift
-from ussd_server.services.reconciliation.differences import ResultsFile
 from ussd_server.services.reconciliation.imports import StatementImports, stored_statement
 from ussd_server.services.reconciliation.matching import Match, Matcher
 from ussd_server.services.reconciliation.messages import (
@@ -38,6 +38,7 @@ from ussd_server.wire import Page, view_of_row
 
 _BATCH = 1000
 _CHUNK_BYTES = 1024 * 1024
+_IN_MEMORY_BYTES = 4 * 1024 * 1024
 # More differences, or more than half of the lines, are probably the wrong file.
 _MOST_DIFFERENCES = 1000
 _LONGEST_NAME = 200
@@ -61,11 +62,10 @@ class ProviderStatementService(Service):
         statement format, and with one sentence for a file that cannot be read; nothing is stored then.
         """
         context.require_operator()
-        shifts = DateShift(), DateShift()
-        reader = self.reader_of(request.provider, shifts)
+        reader = self.reader_of(request.provider)
         digest = _digest_of(request.source)
-        matcher = Matcher(request.provider, shifts)
-        found = ResultsFile()
+        matcher = Matcher(request.provider, reader.shifts)
+        found = _ResultsFile()
         counts: Counter[Verdict] = Counter()
         differing_lines = 0
         try:
@@ -142,9 +142,9 @@ class ProviderStatementService(Service):
         context.require_operator()
         return tuple(_FORMATS)
 
-    def reader_of(self, provider: str, shifts: tuple[DateShift, DateShift]) -> StatementReader:
+    def reader_of(self, provider: str) -> StatementReader:
         """A reader for a statement of a provider. INVALID_REQUEST for one whose statements have no known form."""
-        return StatementReader(self._format_of(provider), self._currencies.get(provider, "UGX"), shifts)
+        return StatementReader(self._format_of(provider), self._currencies.get(provider, "UGX"))
 
     def _format_of(self, provider: str) -> StatementFormat:
         known = _FORMATS.get(provider)
@@ -156,6 +156,39 @@ class ProviderStatementService(Service):
             raise ServiceError(Code.INVALID_REQUEST, f"USSD_STATEMENT_HEADINGS: {error}") from None
 
 
+class _ResultsFile:
+    """Results in a temporary file, so that memory does not grow with their number."""
+
+    def __init__(self) -> None:
+        self._file: IO[bytes] = SpooledTemporaryFile(_IN_MEMORY_BYTES)  # noqa: SIM115 - read as long as the result lives
+        self.count = 0
+
+    def __del__(self) -> None:
+        self._file.close()
+
+    def append(self, match: Match) -> None:
+        """Add a result at the end."""
+        self._file.write(orjson.dumps(match) + b"\n")
+        self.count += 1
+
+    def read(self) -> Iterator[Match]:
+        """Yield the results in their order; several readers may read at once."""
+        position = 0
+        while True:
+            self._file.seek(position)
+            line = self._file.readline()
+            if not line:
+                return
+            position = self._file.tell()
+            values = orjson.loads(line)
+            compared, unmoved = values["compared"], values["unmoved"]
+            yield Match(
+                ComparedLine(**(compared | {"verdict": Verdict(compared["verdict"])})),
+                None if unmoved is None else LineStatus(unmoved),
+                values["our_cents"],
+            )
+
+
 def _digest_of(source: BinaryIO) -> str:
     digest = hashlib.sha256()
     while chunk := source.read(_CHUNK_BYTES):
@@ -165,7 +198,7 @@ def _digest_of(source: BinaryIO) -> str:
 
 def _compared(request: ReconcileStatement, reader: StatementReader, matcher: Matcher) -> Iterator[ComparedLine]:
     """Yield the result of every line, and then of every transaction that the statement lacks."""
-    matches = ResultsFile()
+    matches = _ResultsFile()
     for lines in chunked(reader.lines(request.source), _BATCH):
         for match in matcher.compare(lines):
             matches.append(match)
@@ -179,7 +212,7 @@ def _compared(request: ReconcileStatement, reader: StatementReader, matcher: Mat
     yield from matcher.missing(period)
 
 
-def _lines_of(found: ResultsFile) -> Iterator[ComparedLine]:
+def _lines_of(found: _ResultsFile) -> Iterator[ComparedLine]:
     return (match.compared for match in found.read())
 
 
