@@ -18,7 +18,7 @@ from ussd_server.providers.registry import PACKAGES
 from ussd_server.providers.statement_format import LineStatus, StatementFormat, with_additions
 from ussd_server.runtime import Runtime, Service
 from ussd_server.services.pages import page_of
-from ussd_server.services.reconciliation.imports import StatementImports, stored_statement
+from ussd_server.services.reconciliation import imports
 from ussd_server.services.reconciliation.matching import Match, Matcher
 from ussd_server.services.reconciliation.messages import (
     MAY_DIFFER,
@@ -50,7 +50,6 @@ class ProviderStatementService(Service):
 
     def __init__(self, runtime: Runtime) -> None:
         super().__init__(runtime)
-        self._imports = StatementImports(runtime.clock)
         self._headings = runtime.settings.statement_headings
         self._currencies = {name: access.currency for name, access in runtime.settings.providers.items()}
 
@@ -78,7 +77,7 @@ class ProviderStatementService(Service):
         except SpreadsheetError as error:
             raise ServiceError(Code.INVALID_REQUEST, str(error)) from None
         period, now = reader.period(), self._clock.now()
-        known_id = self._imports.stored_id(request.provider, digest)
+        known_id = imports.stored_id(request.provider, digest)
         statement = ProviderStatement(
             id=known_id or new_id(now),
             provider=request.provider,
@@ -102,7 +101,7 @@ class ProviderStatementService(Service):
         is_wanted = not request.is_dry_run and (doubt is None or request.is_confirmed)
         if not is_stored and is_wanted:
             is_stored = True
-            known_id = None if self._imports.store(statement, _lines_of(found), context) else statement.id
+            known_id = None if imports.store(statement, _lines_of(found), context) else statement.id
         return Reconciliation(
             _view(statement),
             is_stored,
@@ -113,11 +112,11 @@ class ProviderStatementService(Service):
 
     def undo(self, request: UndoImport, context: RequestContext) -> ProviderStatementView:
         """Take an import back. Raises NOT_FOUND, and INVALID_REQUEST once the review of a difference has ended."""
-        return _view(self._imports.undo(request, context))
+        return _view(imports.undo(request, context, self._clock.now()))
 
     def clean(self) -> int:
         """Remove some rows of imports that were undone or never ended; return their number, 0 when none is left."""
-        return self._imports.clean()
+        return imports.clean(self._clock.now())
 
     def list(self, request: ListProviderStatements, context: RequestContext) -> Page[ProviderStatementView]:
         """A page of imported statements, newest first. Raises INVALID_REQUEST for a cursor of another list."""
@@ -135,7 +134,7 @@ class ProviderStatementService(Service):
     def show(self, statement_id: str, context: RequestContext) -> ProviderStatementView:
         """One imported statement. Raises NOT_FOUND."""
         context.require_operator()
-        return _view(stored_statement(statement_id))
+        return _view(imports.stored_statement(statement_id))
 
     def providers(self, context: RequestContext) -> tuple[str, ...]:
         """The names of the providers whose statements can be compared."""
