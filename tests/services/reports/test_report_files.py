@@ -15,8 +15,8 @@ from tests.support.money import deposit
 from tests.support.program import Program
 from tests.support.runtimes import other_runtime
 from ussd_server.bootstrap import Services
+from ussd_server.services.reports.daily_reports import ReportFiles
 from ussd_server.services.reports.messages import bounds_of_day
-from ussd_server.services.reports.report_files import ReportFiles
 from ussd_server.values import KAMPALA
 
 
