@@ -60,7 +60,7 @@ def completed(services: Services, *bank_references: str, **cells: str) -> bytes:
 
 
 def record(services: Services, file: bytes) -> tuple[SettlementView, ...]:
-    return services.bank_settlements.record(RecordSettlements(BytesIO(file), "due.csv", BY, SECOND), operator())
+    return services.bank_settlements.record(RecordSettlements(BytesIO(file), BY, SECOND), operator())
 
 
 def available(services: Services, context: RequestContext) -> int:
@@ -198,7 +198,7 @@ def test_a_bank_reference_stands_for_one_payment_of_a_client(services: Services,
 def test_two_different_people_record(services: Services, client: ExampleClient) -> None:
     file = completed(services, "FT1")
     with pytest.raises(ServiceError, match="Two different people"):
-        services.bank_settlements.record(RecordSettlements(BytesIO(file), "due.csv", BY, BY.upper()), operator())
+        services.bank_settlements.record(RecordSettlements(BytesIO(file), BY, BY.upper()), operator())
 
 
 @pytest.mark.parametrize("reference", ["bank/FT1", "in/R1"])

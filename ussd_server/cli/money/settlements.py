@@ -92,7 +92,7 @@ def propose(date: datetime | None, csv_path: Path | None, as_json: bool) -> None
 def record(file: Path, by: str, second: str, as_json: bool) -> None:
     """Record the lines of FILE that have a bank reference, all or none; the same file again changes nothing."""
     with open_services() as services, file.open("rb") as source:
-        request = RecordSettlements(source, file.name, by, second)
+        request = RecordSettlements(source, by, second)
         recorded = services.bank_settlements.record(request, operator_context())
     new = [each for each in recorded if not each.replayed]
     total = written_amount(sum(each.amount_cents for each in new))

@@ -81,7 +81,6 @@ class RecordSettlements:
     """Record the lines of a file that have a bank reference. `by` and `second` name two different operators."""
 
     source: BinaryIO
-    file_name: str
     by: str
     second: str
 

@@ -32,22 +32,11 @@ _BOUNDS = FileBounds(
 
 def written_file(due: Iterable[DueSettlement]) -> Iterator[bytes]:
     """The file of what clients are due, in parts; the last column is left for the bank's references."""
-    return csv_parts(
-        COLUMNS,
-        (
-            (
-                each.client_id,
-                each.client,
-                each.bank,
-                each.number,
-                each.name,
-                shillings_cell(each.amount_cents),
-                "UGX",
-                "",
-            )
-            for each in due
-        ),
+    rows = (
+        (each.client_id, each.client, each.bank, each.number, each.name, shillings_cell(each.amount_cents), "UGX", "")
+        for each in due
     )
+    return csv_parts(COLUMNS, rows)
 
 
 def read_settlements(source: BinaryIO) -> list[SettlementLine]:

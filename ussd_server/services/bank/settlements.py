@@ -99,10 +99,8 @@ class BankSettlementService:
         """Record one settlement, as `record` does."""
         context.require_operator()
         names = require_two_names(by, second)
-        try:
+        with _refusals_of(line):
             created = self._record(line, names, context)
-        except ServiceError as refusal:
-            raise bad_line(line.line, _problem(refusal)) from None
         made, client = created.transaction, Client.get_by_id(line.client_id).name
         return SettlementView(
             made.transaction_id,
@@ -117,9 +115,8 @@ class BankSettlementService:
     def require_recordable(self, line: SettlementLine, context: RequestContext) -> None:
         """INVALID_REQUEST unless the bank account is the confirmed one and the client has so much available."""
         context.require_operator()
-        account: Any = BankAccount.get_or_none(BankAccount.client_id == line.client_id)
-        if problem := _problem_of_account(account, line):
-            raise bad_line(line.line, problem)
+        with _refusals_of(line):
+            _require_account(line)
         if self._balances.get(None, operator_context(line.client_id)).available_cents < line.amount_cents:
             raise bad_line(line.line, _TOO_LITTLE)
 
@@ -149,15 +146,13 @@ class BankSettlementService:
         return due if due >= (row.minimum_cents or 0) else 0
 
     def _record(self, line: SettlementLine, names: Sequence[str], context: RequestContext) -> CreatedTransaction:
-        account: Any = BankAccount.get_or_none(BankAccount.client_id == line.client_id)
         reference = f"{SETTLEMENT}{line.bank_reference}"
         digest = digest_of({"settlement": line.amount_cents, "reference": reference})
         content = {"amount_cents": line.amount_cents}
         identity = RequestIdentity(line.client_id, TransactionType.SETTLEMENT, digest, reference, content=content)
 
         def prepare(identity: RequestIdentity) -> Prepared:
-            if problem := _problem_of_account(account, line):
-                raise ServiceError(Code.INVALID_REQUEST, problem)
+            _require_account(line)
             draft = self._creator.draft(
                 identity,
                 line.amount_cents,
@@ -185,17 +180,24 @@ class BankSettlementService:
         return self._creator.create(identity, prepare, Source.OPERATOR, within)
 
 
-def _problem_of_account(account: Any, line: SettlementLine) -> str | None:
+def _require_account(line: SettlementLine) -> None:
+    """INVALID_REQUEST unless the bank account of a line is the client's confirmed one."""
+    account: Any = BankAccount.get_or_none(BankAccount.client_id == line.client_id)
     if account is None or account.confirmed_at is None:
-        return "client_id: No confirmed bank account."
+        raise ServiceError(Code.INVALID_REQUEST, "client_id: No confirmed bank account.")
     if not is_same_account(line, account.bank, account.number, account.name):
-        return "number: Is not the client's confirmed bank account."
-    return None
+        raise ServiceError(Code.INVALID_REQUEST, "number: Is not the client's confirmed bank account.")
 
 
-def _problem(refusal: ServiceError) -> str:
-    if refusal.code is Code.INSUFFICIENT_BALANCE:
-        return _TOO_LITTLE
-    if refusal.code is Code.IDEMPOTENCY_KEY_REUSED:
-        return "bank_reference: Was recorded with another amount."
-    return refusal.message
+@contextmanager
+def _refusals_of(line: SettlementLine) -> Iterator[None]:
+    """Name the line in what is refused."""
+    try:
+        yield
+    except ServiceError as refusal:
+        problem = refusal.message
+        if refusal.code is Code.INSUFFICIENT_BALANCE:
+            problem = _TOO_LITTLE
+        elif refusal.code is Code.IDEMPOTENCY_KEY_REUSED:
+            problem = "bank_reference: Was recorded with another amount."
+        raise bad_line(line.line, problem) from None

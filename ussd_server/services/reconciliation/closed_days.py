@@ -33,6 +33,7 @@ from ussd_server.services.reports.messages import bounds_of_day
 from ussd_server.services.transactions.messages import SUCCESSFUL, Origin, TransactionType
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import KAMPALA
+from ussd_server.wire import view_of_row
 
 _DAYS_LISTED = 31
 
@@ -237,15 +238,12 @@ def _day_of(moment: datetime) -> date:
 
 
 def _view(row: ClosedDay) -> ClosedDayView:
-    return ClosedDayView(
-        row.day,
-        row.provider,
-        row.ours_cents,
-        row.theirs_cents,
-        row.ours_cents - row.theirs_cents,
-        tuple(BridgeStep(**step) for step in row.bridge),
-        row.closed_by,
-        row.closed_at,
+    return view_of_row(
+        ClosedDayView,
+        row,
+        date=row.day,
+        difference_cents=row.ours_cents - row.theirs_cents,
+        bridge=tuple(BridgeStep(**step) for step in row.bridge),
     )
 
 
