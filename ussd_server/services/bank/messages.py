@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import datetime
 from typing import BinaryIO
 
 LARGEST_FILE_BYTES = 1024 * 1024
@@ -67,13 +67,6 @@ class DueSettlement:
     number: str
     name: str
     amount_cents: int
-
-
-@dataclass(frozen=True, slots=True)
-class ProposeSettlements:
-    """Ask what each client is due at the end of a day in Kampala; None: now."""
-
-    date: date | None = None
 
 
 @dataclass(frozen=True, slots=True)
