@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import zip_longest
 
 from ussd_server.database.schema_differences import schema_differences
 from ussd_server.database.unit_of_work import database_now, dialect, run_query
@@ -141,27 +142,23 @@ def check_ranges(
         mark = f"{next(iter(_PARTS))}:{_FIRST}"
         violations = (*_schema_violations(), *_clock_violations())
         yield CheckedRange(_SCHEMA, 1, violations, mark)
-    names = list(_PARTS)
     name, low = _read_mark(mark)
     now = now or database_now()
     limits = {"latest_lease": now + _LONGEST_LEASE, "latest_due": now + _LONGEST_PAUSE}
     given = {limit: iso_milliseconds(moment) for limit, moment in limits.items()}
-    while True:
-        with dialect().snapshot():
-            # A day may have as many payments as a range of them.
-            high, rows = _bounds(_PARTS[name], low, 1 if name == "past_days" else batch)
-            violations = tuple(_violations(name, low, high, given, vault))
-        is_last_range = high == _LAST
-        is_last_part = name == names[-1]
-        part, low = name, _FIRST if is_last_range else high
-        if is_last_range and not is_last_part:
-            name = names[names.index(name) + 1]
-            if since is not None and name not in _LASTING:
-                low = new_id_floor(since)
-        is_over = is_last_range and is_last_part
-        yield CheckedRange(part, rows, violations, None if is_over else f"{name}:{low}")
-        if is_over:
-            return
+    parts = list(_PARTS)[list(_PARTS).index(name) :]
+    for name, following in zip_longest(parts, parts[1:]):
+        start = _FIRST if since is None or following in _LASTING else new_id_floor(since)
+        high = ""
+        while high != _LAST:
+            with dialect().snapshot():
+                # A day may have as many payments as a range of them.
+                high, rows = _bounds(_PARTS[name], low, 1 if name == "past_days" else batch)
+                violations = tuple(_violations(name, low, high, given, vault))
+            low = high
+            mark = f"{name}:{high}" if high != _LAST else f"{following}:{start}" if following else None
+            yield CheckedRange(name, rows, violations, mark)
+        low = start
 
 
 def _read_mark(mark: str) -> tuple[str, str]:
