@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
-
 import pytest
 
 from tests.conftest import MovableClock
 from tests.services.incoming.till import BY, PAYER, SECOND, Till
-from tests.services.reconciliation.statement_files import MTN, csv_file
+from tests.services.reconciliation.statement_files import open_reviews, reconcile
 from tests.support.books import check_everything
 from tests.support.example_client import ExampleClient
 from tests.support.money import balances, operator, request, work
@@ -29,7 +27,7 @@ from ussd_server.services.incoming.messages import (
 from ussd_server.services.mail import outbox
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.operators.messages import CreateOperator
-from ussd_server.services.reconciliation.messages import DifferenceView, ListDifferences, ReconcileStatement
+from ussd_server.services.reconciliation.messages import DifferenceView
 from ussd_server.services.transactions.messages import CreateRefund
 from ussd_server.status import Code, ServiceError
 
@@ -51,10 +49,8 @@ def return_(services: Services, payment: IncomingView) -> IncomingView:
 def not_ours(services: Services, amount: str = "7,000.00") -> DifferenceView:
     """A difference of MTN's statement: money from a payer that no notice reported."""
     line = ["S1", "", "2026-11-20 08:15:00", "Successful", "Payment", "FRI:256772123456/MSISDN", "FRI:41000001/MM"]
-    file = csv_file([[*line, amount, "UGX", "0", "1,000,000"]], MTN)
-    request = ReconcileStatement("mtn", "mtn.csv", io.BytesIO(file), is_confirmed=True)
-    services.provider_statements.reconcile(request, operator())
-    return services.differences.list(ListDifferences(), operator()).items[0]
+    reconcile(services, [[*line, amount, "UGX", "0", "1,000,000"]], "mtn")
+    return open_reviews(services)[0]
 
 
 def test_codes_with_one_other_letter_are_suggested_those_that_take_the_amount_first(

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import io
 from datetime import datetime, timedelta
 
 import pytest
 
 from tests.conftest import MovableClock
 from tests.services.incoming.till import Till
-from tests.services.reconciliation.statement_files import csv_file, kampala, mtn_row
+from tests.services.reconciliation.statement_files import kampala, mtn_row, reconcile
 from tests.support.example_client import ExampleClient
-from tests.support.money import operator
 from ussd_server.bootstrap import Services
 from ussd_server.models.transactions import Transaction
-from ussd_server.services.reconciliation.messages import ReconcileStatement
 
 
 @pytest.fixture
@@ -30,8 +27,7 @@ def booked(school: ExampleClient, till: Till, paid_at: datetime) -> Transaction:
 
 
 def verdicts(services: Services, *rows: list[str]) -> dict[str, int]:
-    request = ReconcileStatement("mtn", "mtn.csv", io.BytesIO(csv_file(rows)), is_dry_run=True)
-    lines = services.provider_statements.reconcile(request, operator()).statement.lines
+    lines = reconcile(services, rows, "mtn", is_dry_run=True).statement.lines
     return {verdict: count for verdict, count in lines.items() if count}
 
 

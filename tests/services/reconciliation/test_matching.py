@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 from datetime import timedelta
 from typing import Any
@@ -10,18 +9,13 @@ from typing import Any
 import pytest
 
 from tests.conftest import MovableClock
-from tests.services.reconciliation.statement_files import csv_file, kampala, mtn_row
+from tests.services.reconciliation.statement_files import kampala, mtn_row, reconcile
 from tests.support.money import a_client, deposit, operator, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.reconciliation import statements
-from ussd_server.services.reconciliation.messages import (
-    ComparedLine,
-    ListDifferences,
-    ReconcileStatement,
-    Reconciliation,
-)
+from ussd_server.services.reconciliation.messages import ComparedLine, ListDifferences, Reconciliation
 from ussd_server.services.transactions.messages import CreateRefund
 from ussd_server.status import ServiceError
 
@@ -54,8 +48,7 @@ def paid(
 
 def compared(services: Services, rows: list[list[str]]) -> tuple[list[ComparedLine], Reconciliation]:
     lines: list[ComparedLine] = []
-    asked = ReconcileStatement("sandbox", "day.csv", io.BytesIO(csv_file(rows)), lines.append, is_confirmed=True)
-    return lines, services.provider_statements.reconcile(asked, operator())
+    return lines, reconcile(services, rows, on_line=lines.append)
 
 
 def verdicts(services: Services, rows: list[list[str]]) -> list[tuple[str, bool]]:
