@@ -50,8 +50,7 @@ class Retention:
         if self._clock.now() >= self._next_check_at:
             # After a lock conflict, too, the next attempt is an hour later.
             self._next_check_at = self._clock.now() + _NEXT_CHECK
-            self._add_months()
-            self._turn_days()
+            self._turn_partitions(self._clock.now())
         is_done = (Delivery.id < self._floor(self._deliveries_days)) & (Delivery.status != DeliveryStatus.WAITING)
         of_sessions = self._floor(self._sessions_days)
         is_over = (UssdSession.id < of_sessions) & (UssdSession.status != "active")
@@ -66,15 +65,11 @@ class Retention:
             + _remove(ApiRequest, ApiRequest.id < new_id_floor(self._oldest_requests()), limit)
         )
 
-    def _turn_days(self) -> None:
-        now = self._clock.now()
-        keep_days_of_requests(self._oldest_requests().date(), now.date(), (now + _DAYS_AHEAD).date())
-
-    def _add_months(self) -> None:
-        until = self._clock.now() + _MONTHS_AHEAD
+    def _turn_partitions(self, now: datetime) -> None:
         for table, end in ends_of_partitions().items():
-            if end < until:
-                add_partitions(table, until)
+            if end < now + _MONTHS_AHEAD:
+                add_partitions(table, now + _MONTHS_AHEAD)
+        keep_days_of_requests(self._oldest_requests().date(), now.date(), (now + _DAYS_AHEAD).date())
 
     def _oldest_requests(self) -> datetime:
         """The beginning of the oldest day (UTC) of requests that is kept."""
