@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import MovableClock
 from tests.services.reconciliation.statement_files import kampala, mtn_row, open_reviews, reconcile
-from tests.support.money import a_client, deposit, operator, request, work
+from tests.support.money import operator, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext
 from ussd_server.models.transactions import Transaction
@@ -19,13 +19,6 @@ from ussd_server.services.transactions.messages import CreateRefund
 from ussd_server.status import ServiceError
 
 SLOW, SILENT = "+256770000004", "+256770000007"
-
-
-@pytest.fixture
-def call(services: Services) -> RequestContext:
-    call = a_client()
-    deposit(services, call, 50_000)
-    return call
 
 
 def pay(services: Services, call: RequestContext, reference: str, **more: str) -> Callable[[], Transaction]:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import MovableClock
 from tests.services.reconciliation.statement_files import kampala, mtn_row, reconcile
-from tests.support.money import a_client, deposit, operator, request, work
+from tests.support.money import operator, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext
 from ussd_server.models.transactions import Transaction
@@ -21,13 +21,6 @@ from ussd_server.status import ServiceError
 
 SUCCEEDS, FAILS = "+256770000000", "+256770000001"
 HOUR = timedelta(hours=1)
-
-
-@pytest.fixture
-def call(services: Services) -> RequestContext:
-    call = a_client()
-    deposit(services, call, 50_000)
-    return call
 
 
 def paid(

@@ -10,7 +10,7 @@ from tests.conftest import MovableClock
 from tests.services.reconciliation.statement_files import MTN, csv_file, kampala, mtn_row, open_reviews, reconcile
 from tests.spreadsheets.workbooks import raw_workbook, workbook
 from tests.support.books import check_everything
-from tests.support.money import a_client, balances, deposit, operator, request, work
+from tests.support.money import balances, operator, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext
 from ussd_server.models.clients import AuditEvent
@@ -30,13 +30,6 @@ from ussd_server.status import Code, ServiceError
 
 ON_SQLITE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 SILENT, FAILS_THEN_SUCCEEDS = "+256770000007", "+256770000009"
-
-
-@pytest.fixture
-def call(services: Services) -> RequestContext:
-    call = a_client()
-    deposit(services, call, 50_000)
-    return call
 
 
 def pay(services: Services, call: RequestContext, kind: str = "collection", number: str = "+256770000000") -> str:
