@@ -54,7 +54,7 @@ class RecoveryService:
         found: list[LostPayment] = []
         for provider, source in request.statements:
             reader = self._statements.reader_of(provider)
-            matcher = Matcher(provider, reader.shifts)
+            matcher = Matcher(provider, reader.orders)
             lost = []
             try:
                 for lines in chunked(reader.lines(source), _BATCH):

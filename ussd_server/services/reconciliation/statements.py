@@ -63,7 +63,7 @@ class ProviderStatementService(Service):
         context.require_operator()
         reader = self.reader_of(request.provider)
         digest = _digest_of(request.source)
-        matcher = Matcher(request.provider, reader.shifts)
+        matcher = Matcher(request.provider, reader.orders)
         found = _ResultsFile()
         counts: Counter[Verdict] = Counter()
         differing_lines = 0
