@@ -15,7 +15,7 @@ from peewee import chunked
 from ussd_server.context import RequestContext
 from ussd_server.models.statements import ProviderStatement, StatementState
 from ussd_server.providers.registry import PACKAGES
-from ussd_server.providers.statement_format import LineStatus, StatementFormat, with_additions
+from ussd_server.providers.statement_format import LineStatus, with_additions
 from ussd_server.runtime import Runtime, Service
 from ussd_server.services.pages import page_of
 from ussd_server.services.reconciliation import imports
@@ -143,16 +143,14 @@ class ProviderStatementService(Service):
 
     def reader_of(self, provider: str) -> StatementReader:
         """A reader for a statement of a provider. INVALID_REQUEST for one whose statements have no known form."""
-        return StatementReader(self._format_of(provider), self._currencies.get(provider, "UGX"))
-
-    def _format_of(self, provider: str) -> StatementFormat:
         known = _FORMATS.get(provider)
         if known is None:
             raise ServiceError(Code.INVALID_REQUEST, f"Statements of {provider[:40]!r} cannot be reconciled")
         try:
-            return with_additions(known, provider, self._headings)
+            known = with_additions(known, provider, self._headings)
         except (ValueError, OSError) as error:
             raise ServiceError(Code.INVALID_REQUEST, f"USSD_STATEMENT_HEADINGS: {error}") from None
+        return StatementReader(known, self._currencies.get(provider, "UGX"))
 
 
 class _ResultsFile:
