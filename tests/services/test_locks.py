@@ -5,7 +5,6 @@ SQLite has one writer at a time, so PostgreSQL alone is tried.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -14,7 +13,7 @@ import pytest
 
 from tests.conftest import MovableClock
 from tests.services.payouts.desk import PayoutDesk, code_of, row
-from tests.services.reconciliation.statement_files import csv_file, mtn_row
+from tests.services.reconciliation.statement_files import mtn_row, open_reviews, reconcile
 from tests.support.books import check_everything
 from tests.support.competitors import Compete, competing
 from tests.support.desk import FAILURE, SUCCESS
@@ -27,13 +26,7 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.services.payouts.messages import ApprovePayout, PayoutView, ReplacePayout
 from ussd_server.services.payouts.payouts import PayoutService
 from ussd_server.services.reconciliation.imports import lock_imports
-from ussd_server.services.reconciliation.messages import (
-    ConcludeFromStatement,
-    EndDifference,
-    ListDifferences,
-    ReconcileStatement,
-    UndoImport,
-)
+from ussd_server.services.reconciliation.messages import ConcludeFromStatement, EndDifference, UndoImport
 from ussd_server.services.settlement.messages import EndReview
 from ussd_server.services.settlement.outcomes import succeed
 from ussd_server.services.transactions.create import TransactionCreator
@@ -137,10 +130,8 @@ def succeed_while(services: Services, silent: Transaction, happens: Callable[[],
 
 def difference_of(services: Services, silent: Transaction) -> tuple[str, str]:
     """The ids of a statement in which the payment succeeded, and of the difference that it has."""
-    content = io.BytesIO(csv_file([mtn_row(silent, Id="S-1")]))
-    asked = ReconcileStatement("sandbox", "day.csv", content, lambda _: None, is_confirmed=True)
-    statement = services.provider_statements.reconcile(asked, operator()).statement
-    (difference,) = services.differences.list(ListDifferences(), operator()).items
+    statement = reconcile(services, [mtn_row(silent, Id="S-1")]).statement
+    (difference,) = open_reviews(services)
     return statement.statement_id, difference.difference_id
 
 

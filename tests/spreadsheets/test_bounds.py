@@ -40,7 +40,7 @@ def test_more_number_formats_than_any_workbook_has_are_refused() -> None:
 
 def test_a_number_format_is_judged_once_for_all_its_cell_styles(monkeypatch: pytest.MonkeyPatch) -> None:
     judged: list[str] = []
-    monkeypatch.setattr("ussd_server.spreadsheets.date_styles.is_date_format", lambda code: bool(judged.append(code)))
+    monkeypatch.setattr("ussd_server.spreadsheets.xml_parts.is_date_format", lambda code: bool(judged.append(code)))
     content = styled(["yyyy-mm-dd"], cell_styles=1000)
     assert list(read_rows(io.BytesIO(content))) == [Row(1, ("1.5",))]
     assert judged == ["yyyy-mm-dd"]

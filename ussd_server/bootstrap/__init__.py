@@ -58,9 +58,8 @@ from ussd_server.services.reconciliation.closed_days import DayService
 from ussd_server.services.reconciliation.differences import DifferenceService
 from ussd_server.services.reconciliation.recovery import RecoveryService
 from ussd_server.services.reconciliation.statements import ProviderStatementService
-from ussd_server.services.reports.daily_reports import DailyReportService
+from ussd_server.services.reports.daily_reports import DailyReportService, ReportFiles
 from ussd_server.services.reports.recent_payments import RecentPaymentsService
-from ussd_server.services.reports.report_files import ReportFiles
 from ussd_server.services.request_log.requests import RequestLogService
 from ussd_server.services.search.search import SearchService
 from ussd_server.services.sessions.sessions import Sessions

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import zlib
-from array import array
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime, time, timedelta
@@ -19,9 +18,8 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
 
 from openpyxl.utils.datetime import CALENDAR_MAC_1904, CALENDAR_WINDOWS_1900, from_excel
 
-from ussd_server.spreadsheets.date_styles import DateStyles
 from ussd_server.spreadsheets.rows import FileBounds, Row, SpreadsheetError, column_index
-from ussd_server.spreadsheets.xml_parts import DAMAGED, Elements, PartReader, parse
+from ussd_server.spreadsheets.xml_parts import DAMAGED, DateStyles, Elements, PartReader, SharedTexts, parse
 
 _MOST_PARTS = 1000
 _PART_MARK = b"PK\x01\x02"
@@ -29,11 +27,8 @@ _SEARCH_BYTES = 1024 * 1024
 # XFD1048576 is the last cell of a sheet.
 _CELL_ADDRESS = re.compile(r"([A-Z]{1,3})[1-9][0-9]{0,6}", re.ASCII)
 _ROW_NUMBER = re.compile(r"[1-9][0-9]{0,6}", re.ASCII)
-# expat returns a text in pieces, each of at most 8 KB.
-_MOST_PIECES = 10_000
 # The parts that describe the sheets are small; they are read whole.
 _MOST_DESCRIPTION_BYTES = 512 * 1024
-_MOST_SHARED_BYTES = 100 * 1024 * 1024
 
 
 def read_workbook(source: BinaryIO, bounds: FileBounds) -> Iterator[Row]:
@@ -44,7 +39,7 @@ def read_workbook(source: BinaryIO, bounds: FileBounds) -> Iterator[Row]:
             _check_sizes(parts, bounds)
             sheet, base = _first_sheet(parts)
             elements = Elements(bounds.most_elements)
-            styles, shared = DateStyles(elements), _SharedTexts(elements)
+            styles, shared = DateStyles(elements), SharedTexts(elements)
             for name, reader in (("xl/styles.xml", styles), ("xl/sharedStrings.xml", shared)):
                 if name in parts.namelist():
                     with parts.open(name) as part:
@@ -114,49 +109,11 @@ def _first_sheet(parts: ZipFile) -> tuple[str, datetime]:
     raise SpreadsheetError(DAMAGED)
 
 
-class _SharedTexts(PartReader):
-    """The texts that cells refer to by number, in one block of bytes."""
-
-    def __init__(self, elements: Elements) -> None:
-        super().__init__(elements)
-        self._text = bytearray()
-        self._ends = array("Q", [0])
-        self._pieces: list[str] = []
-        self._is_inside = self._is_hint = False
-
-    def text(self, number: int) -> str:
-        """The text of a number. Raises IndexError."""
-        if not 0 <= number < len(self._ends) - 1:
-            raise IndexError(number)
-        return self._text[self._ends[number] : self._ends[number + 1]].decode()
-
-    def _start(self, tag: str, attributes: dict[str, str]) -> None:
-        # Pronunciation hints, which some languages add, are no part of the text.
-        self._is_hint |= tag == "rPh"
-        self._is_inside = tag == "t" and not self._is_hint
-
-    def _characters(self, text: str) -> None:
-        if self._is_inside:
-            self._pieces.append(text)
-            if len(self._pieces) > _MOST_PIECES:
-                raise SpreadsheetError(DAMAGED)
-
-    def _end(self, tag: str) -> None:
-        self._is_inside = False
-        self._is_hint &= tag != "rPh"
-        if tag == "si":
-            self._text += "".join(self._pieces).encode()
-            self._ends.append(len(self._text))
-            self._pieces.clear()
-            if len(self._text) + self._ends.itemsize * len(self._ends) > _MOST_SHARED_BYTES:
-                raise SpreadsheetError("The XLSX file holds too much text; save it as CSV.")
-
-
 class _Rows(PartReader):
     """Collects the rows of a sheet while expat reads it."""
 
     def __init__(
-        self, elements: Elements, shared: _SharedTexts, dates: frozenset[str], base: datetime, bounds: FileBounds
+        self, elements: Elements, shared: SharedTexts, dates: frozenset[str], base: datetime, bounds: FileBounds
     ) -> None:
         super().__init__(elements)
         self._shared, self._dates, self._base, self._bounds = shared, dates, base, bounds

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from datetime import timedelta
+from datetime import date, timedelta
 from io import BytesIO, StringIO
 
 import pytest
@@ -18,7 +18,6 @@ from ussd_server.models.events import Event
 from ussd_server.services.audit.messages import ListAuditEvents
 from ussd_server.services.bank.messages import (
     ConfirmBankAccount,
-    ProposeSettlements,
     RecordSettlements,
     SetSettlementTerms,
     SettlementView,
@@ -42,14 +41,14 @@ def client(services: Services) -> ExampleClient:
     return client
 
 
-def due(services: Services, request: ProposeSettlements | None = None) -> list[tuple[str, int]]:
-    proposed = services.bank_settlements.propose(request or ProposeSettlements(), operator())
+def due(services: Services, day: date | None = None) -> list[tuple[str, int]]:
+    proposed = services.bank_settlements.propose(day, operator())
     return [(each.client, each.amount_cents // 100) for each in proposed]
 
 
 def completed(services: Services, *bank_references: str, **cells: str) -> bytes:
     """The file of what is due, with the bank's references in its first lines and other cells in each."""
-    text = b"".join(services.bank_settlements.file(ProposeSettlements(), operator())).decode()
+    text = b"".join(services.bank_settlements.file(None, operator())).decode()
     rows = list(csv.DictReader(StringIO(text)))
     written = StringIO()
     lines = csv.DictWriter(written, rows[0].keys())
@@ -60,7 +59,7 @@ def completed(services: Services, *bank_references: str, **cells: str) -> bytes:
 
 
 def record(services: Services, file: bytes) -> tuple[SettlementView, ...]:
-    return services.bank_settlements.record(RecordSettlements(BytesIO(file), "due.csv", BY, SECOND), operator())
+    return services.bank_settlements.record(RecordSettlements(BytesIO(file), BY, SECOND), operator())
 
 
 def available(services: Services, context: RequestContext) -> int:
@@ -92,10 +91,10 @@ def test_money_that_came_after_the_day_is_not_due_for_it(
 ) -> None:
     day = clock.now().astimezone(KAMPALA).date()
     with pytest.raises(ServiceError, match="not over"):
-        due(services, ProposeSettlements(day))
+        due(services, day)
     clock.advance(timedelta(days=1).total_seconds())
     deposit(services, client.at_console(), 5000, "of the next day")
-    assert due(services, ProposeSettlements(day)) == [("acme", 100_000)]
+    assert due(services, day) == [("acme", 100_000)]
     assert due(services) == [("acme", 105_000)]
 
 
@@ -198,7 +197,7 @@ def test_a_bank_reference_stands_for_one_payment_of_a_client(services: Services,
 def test_two_different_people_record(services: Services, client: ExampleClient) -> None:
     file = completed(services, "FT1")
     with pytest.raises(ServiceError, match="Two different people"):
-        services.bank_settlements.record(RecordSettlements(BytesIO(file), "due.csv", BY, BY.upper()), operator())
+        services.bank_settlements.record(RecordSettlements(BytesIO(file), BY, BY.upper()), operator())
 
 
 @pytest.mark.parametrize("reference", ["bank/FT1", "in/R1"])

@@ -1,14 +1,17 @@
-"""Held payments: suggested, never assumed; assigned or returned by two operators; made from statements once."""
+"""Held payments: suggested, never assumed; assigned or returned by two operators; made from statements once.
+
+A payment may be booked long after it was paid, which statements must allow for.
+"""
 
 from __future__ import annotations
 
-import io
+from datetime import datetime, timedelta
 
 import pytest
 
 from tests.conftest import MovableClock
 from tests.services.incoming.till import BY, PAYER, SECOND, Till
-from tests.services.reconciliation.statement_files import MTN, csv_file
+from tests.services.reconciliation.statement_files import kampala, mtn_row, open_reviews, reconcile
 from tests.support.books import check_everything
 from tests.support.example_client import ExampleClient
 from tests.support.money import balances, operator, request, work
@@ -29,7 +32,7 @@ from ussd_server.services.incoming.messages import (
 from ussd_server.services.mail import outbox
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.operators.messages import CreateOperator
-from ussd_server.services.reconciliation.messages import DifferenceView, ListDifferences, ReconcileStatement
+from ussd_server.services.reconciliation.messages import DifferenceView
 from ussd_server.services.transactions.messages import CreateRefund
 from ussd_server.status import Code, ServiceError
 
@@ -51,10 +54,8 @@ def return_(services: Services, payment: IncomingView) -> IncomingView:
 def not_ours(services: Services, amount: str = "7,000.00") -> DifferenceView:
     """A difference of MTN's statement: money from a payer that no notice reported."""
     line = ["S1", "", "2026-11-20 08:15:00", "Successful", "Payment", "FRI:256772123456/MSISDN", "FRI:41000001/MM"]
-    file = csv_file([[*line, amount, "UGX", "0", "1,000,000"]], MTN)
-    request = ReconcileStatement("mtn", "mtn.csv", io.BytesIO(file), is_confirmed=True)
-    services.provider_statements.reconcile(request, operator())
-    return services.differences.list(ListDifferences(), operator()).items[0]
+    reconcile(services, [[*line, amount, "UGX", "0", "1,000,000"]], "mtn")
+    return open_reviews(services)[0]
 
 
 def test_codes_with_one_other_letter_are_suggested_those_that_take_the_amount_first(
@@ -180,3 +181,39 @@ def test_operators_get_a_mail_of_the_first_payment_that_is_held_on_a_day_and_see
     assert [(event.amount_cents, event.phone_number, event.actor) for event in trail] == [
         (5000_00, PAYER, "service")
     ] * 4
+
+
+@pytest.fixture
+def paid_at(clock: MovableClock) -> datetime:
+    """Exactly three hours before its notice, which would be a wrong time zone of any other payment."""
+    return clock.now() - timedelta(hours=3)
+
+
+@pytest.fixture
+def booked(school: ExampleClient, till: Till, paid_at: datetime) -> Transaction:
+    row: Transaction = Transaction.get_by_id(till.pay("SCH1042", provider="mtn", at=paid_at).transaction_id)
+    return row
+
+
+def verdicts(services: Services, *rows: list[str]) -> dict[str, int]:
+    lines = reconcile(services, rows, "mtn", is_dry_run=True).statement.lines
+    return {verdict: count for verdict, count in lines.items() if count}
+
+
+def test_a_payment_that_was_reported_late_matches_its_line(
+    services: Services, booked: Transaction, paid_at: datetime
+) -> None:
+    assert verdicts(services, mtn_row(booked, Date=kampala(paid_at))) == {"matched": 1}
+
+
+def test_the_statement_must_have_it_when_it_was_paid_and_not_when_it_was_booked(
+    services: Services, booked: Transaction, paid_at: datetime
+) -> None:
+    def around(at: datetime) -> list[list[str]]:
+        moments = [at - timedelta(minutes=5), at + timedelta(minutes=5)]
+        return [
+            mtn_row(booked, Id=f"other {moment}", Date=kampala(moment), **{"External id": ""}) for moment in moments
+        ]
+
+    assert verdicts(services, *around(paid_at)) == {"not_ours": 2, "not_theirs": 1}
+    assert verdicts(services, *around(booked.created_at)) == {"not_ours": 2}

@@ -17,11 +17,13 @@ from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.models.clients import Client
 from ussd_server.models.events import Event
+from ussd_server.models.sending import Receipt, Sms
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.incoming.booking import IncomingBook
 from ussd_server.services.incoming.messages import CheckPayment, ListIncoming, PutPaymentCode
 from ussd_server.services.incoming.notices import NoticeService
+from ussd_server.services.sms import outbox
 from ussd_server.services.transactions.create import TransactionCreator
 from ussd_server.services.transactions.messages import GetTransaction, TransactionType
 from ussd_server.status import Code, ServiceError
@@ -166,3 +168,14 @@ def test_of_two_payments_at_once_a_code_for_single_use_takes_one(
     answers = at_once([lambda receipt=receipt: till.pay("SCH4", receipt=receipt) for receipt in "ABCD"])  # type: ignore[misc]
     assert sorted(answer.status for answer in answers) == ["booked", "held", "held", "held"]
     assert balances(school.id)["main"] == (5000_00, 0)
+
+
+def test_a_payer_gets_one_receipt_however_often_the_payment_is_reported(
+    services: Services, school: ExampleClient, till: Till, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox, "_is_on", True)
+    Receipt.insert(client_id=school.id, type="collection", texts={"en": "UGX {{amount|ugx}}, {{reference}}"}).execute()
+    paid = [till.pay("SCH1042") for _ in range(2)]
+    (receipt,) = Sms.select()
+    assert (receipt.phone_number, receipt.text) == (PAYER, "UGX 5,000, in/R1")
+    assert receipt.transaction_id == paid[0].transaction_id

@@ -55,22 +55,32 @@ def claim(services: Services) -> list[str]:
     return [claimed.id for claimed in services.settlement.claim(10)]
 
 
-def test_what_a_silent_worker_held_is_claimed_by_another_within_eight_seconds(
-    services: Services, other: Services, clock: MovableClock
-) -> None:
+def held_by(services: Services) -> str:
+    """A payment that a live worker has claimed."""
     payment = a_payment(services)
     services.runtime.heartbeat.beat()
     assert claim(services) == [payment]
+    return payment
+
+
+def take_over(other: Services) -> int:
+    """The number of silent workers whose leases another worker frees after its heartbeat."""
+    other.runtime.heartbeat.beat()
+    return other.runtime.heartbeat.take_over()
+
+
+def test_what_a_silent_worker_held_is_claimed_by_another_within_eight_seconds(
+    services: Services, other: Services, clock: MovableClock
+) -> None:
+    payment = held_by(services)
     delivery = a_delivery(services, services.runtime.leases.new_token(), clock)
     Delivery.update(leased_until=clock.now() + timedelta(seconds=30)).execute()
     for _ in range(3):
         clock.advance(2)
-        other.runtime.heartbeat.beat()
-        other.runtime.heartbeat.take_over()
+        take_over(other)
         assert payment not in claim(other)
     clock.advance(2)
-    other.runtime.heartbeat.beat()
-    assert other.runtime.heartbeat.take_over() == 1
+    assert take_over(other) == 1
     assert payment in claim(other)
     row = Delivery.get_by_id(delivery)
     assert (row.lease_token, row.leased_until) == (None, None)
@@ -81,24 +91,18 @@ def test_what_a_silent_worker_held_is_claimed_by_another_within_eight_seconds(
 def test_a_worker_that_starts_takes_over_at_once(
     services: Services, other: Services, settings: Settings, clock: MovableClock
 ) -> None:
-    payment = a_payment(services)
-    services.runtime.heartbeat.beat()
-    claim(services)
+    payment = held_by(services)
     clock.advance(8)
-    other.runtime.heartbeat.beat()
-    other.runtime.heartbeat.take_over()
+    take_over(other)
     assert claim(other) == [payment]
 
 
 def test_what_a_living_worker_holds_stays_its_own(services: Services, other: Services, clock: MovableClock) -> None:
-    payment = a_payment(services)
-    services.runtime.heartbeat.beat()
-    assert claim(services) == [payment]
+    held_by(services)
     for _ in range(10):
         clock.advance(4)
         services.runtime.heartbeat.beat()
-        other.runtime.heartbeat.beat()
-        assert other.runtime.heartbeat.take_over() == 0
+        assert take_over(other) == 0
     assert claim(other) == []
 
 
@@ -106,12 +110,9 @@ def test_a_worker_that_was_silent_and_lives_can_be_taken_over_from_again(
     services: Services, other: Services, clock: MovableClock
 ) -> None:
     for _ in range(2):
-        payment = a_payment(services)
-        services.runtime.heartbeat.beat()
-        assert claim(services) == [payment]
+        payment = held_by(services)
         clock.advance(8)
-        other.runtime.heartbeat.beat()
-        assert other.runtime.heartbeat.take_over() == 1
+        assert take_over(other) == 1
         (claimed,) = other.settlement.claim(10)
         assert claimed.id == payment
         other.settlement.advance(claimed)
@@ -130,9 +131,7 @@ def test_after_the_database_was_down_no_worker_takes_over_before_its_own_heartbe
 def test_a_worker_that_stops_frees_what_it_could_not_finish(
     services: Services, other: Services, clock: MovableClock
 ) -> None:
-    payment = a_payment(services)
-    services.runtime.heartbeat.beat()
-    claim(services)
+    payment = held_by(services)
     services.runtime.heartbeat.end()
     assert claim(other) == [payment]
 
@@ -140,12 +139,9 @@ def test_a_worker_that_stops_frees_what_it_could_not_finish(
 def test_a_worker_that_was_overtaken_leaves_the_other_workers_lease_alone(
     services: Services, other: Services, clock: MovableClock
 ) -> None:
-    payment = a_payment(services)
-    services.runtime.heartbeat.beat()
-    claim(services)
+    payment = held_by(services)
     clock.advance(8)
-    other.runtime.heartbeat.beat()
-    other.runtime.heartbeat.take_over()
+    take_over(other)
     claim(other)
     services.runtime.heartbeat.end()
     token = Transaction.get_by_id(payment).lease_token

@@ -6,9 +6,18 @@ import csv
 import io
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
+from tests.support.money import operator
+from ussd_server.bootstrap import Services
 from ussd_server.models.transactions import Transaction
-from ussd_server.services.reconciliation.cell_values import KAMPALA
+from ussd_server.services.reconciliation.messages import (
+    DifferenceView,
+    ListDifferences,
+    ReconcileStatement,
+    Reconciliation,
+)
+from ussd_server.values import KAMPALA
 
 MTN = ("Id", "External id", "Date", "Status", "Type", "From", "To", "Amount", "Currency", "Fee", "Balance")
 _TYPES = {"collection": "Payment", "disbursement": "Transfer", "refund": "Reversal"}
@@ -46,3 +55,22 @@ def csv_file(rows: Sequence[Sequence[str]], headings: Sequence[str] = MTN) -> by
     written.writerows([["Account holder: ACME"], [], headings, *rows])
     written.writerow(["Total", "", "", "", "", "", "", "1,234,567.00"])
     return text.getvalue().encode()
+
+
+def reconcile(
+    services: Services,
+    statement: bytes | Sequence[Sequence[str]],
+    provider: str = "sandbox",
+    *,
+    is_confirmed: bool = True,
+    **options: Any,
+) -> Reconciliation:
+    """Compare and import a file, or a file of these lines, whatever it looks like."""
+    file = io.BytesIO(statement if isinstance(statement, bytes) else csv_file(statement))
+    asked = ReconcileStatement(provider, "day.csv", file, is_confirmed=is_confirmed, **options)
+    return services.provider_statements.reconcile(asked, operator())
+
+
+def open_reviews(services: Services) -> tuple[DifferenceView, ...]:
+    """The differences without a decision, the newest first."""
+    return services.differences.list(ListDifferences(limit=10_000), operator()).items

@@ -11,12 +11,11 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.services.reconciliation.statement_files import MTN, csv_file
+from tests.services.reconciliation.statement_files import MTN, csv_file, reconcile
 from tests.spreadsheets.workbooks import raw_workbook, workbook
-from tests.support.money import operator
 from ussd_server.bootstrap import Services
 from ussd_server.cli import main
-from ussd_server.services.reconciliation.messages import ReconcileStatement
+from ussd_server.services.reconciliation.cell_values import read_amount, read_date
 from ussd_server.status import Code, ServiceError
 
 LINE = ["1", "", "2026-11-20 14:03:12", "Successful", "Payment", "FRI:256772123456/MSISDN", "", "5,000", "UGX", "", ""]
@@ -60,10 +59,9 @@ def damaged_book(part: str, edits: list[tuple[float, int, bytes]]) -> bytes:
 
 def compare(services: Services, content: bytes) -> None:
     for provider in ("mtn", "airtel"):
-        asked = ReconcileStatement(provider, "day", io.BytesIO(content), is_confirmed=True)
         refusal = None
         try:
-            result = services.provider_statements.reconcile(asked, operator())
+            result = reconcile(services, content, provider)
         except ServiceError as refused:
             refusal = refused
         if refusal is None:
@@ -138,3 +136,17 @@ def test_the_command_ends_with_2_and_one_sentence_for_a_file_of_bytes(
         ended = CliRunner().invoke(main, ["reconcile", "mtn", str(file)])
         assert (ended.exit_code, ended.output.count("\n")) == (2, 1), ended.output
         assert ended.output.startswith("Error: day.csv: ")
+
+
+@pytest.mark.parametrize(
+    ("read", "before", "after"),
+    [
+        (read_amount, "-", "5"),
+        (read_amount, "5", "UGX"),
+        (read_date, "2026-11-20", "10:00"),
+    ],
+)
+def test_a_long_run_of_spaces_is_not_divided_among_the_parts(read, before, after) -> None:  # type: ignore[no-untyped-def]
+    assert read(f"{before}{' ' * 40}{after}") is not None
+    # A run of 32,000 spaces took half a minute.
+    assert read(f"{before}{' ' * 32_000}{after}") is None

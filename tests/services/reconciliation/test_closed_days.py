@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from datetime import date, timedelta
 
 import pytest
 
 from tests.conftest import MovableClock
 from tests.services.incoming.till import Till
-from tests.services.reconciliation.statement_files import csv_file, mtn_row
+from tests.services.reconciliation.statement_files import mtn_row, open_reviews, reconcile
 from tests.support.money import a_client, operator, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.models.statements import ClosedDay
@@ -22,14 +21,7 @@ from ussd_server.services.incoming.messages import (
     PutPaymentCode,
     SetPrefix,
 )
-from ussd_server.services.reconciliation.messages import (
-    CloseDay,
-    ClosedDayView,
-    EndDifference,
-    ListDifferences,
-    ReconcileStatement,
-    UndoImport,
-)
+from ussd_server.services.reconciliation.messages import CloseDay, ClosedDayView, EndDifference, UndoImport
 from ussd_server.services.settlement.messages import EndReview
 from ussd_server.services.settlement.outcomes import open_review
 from ussd_server.status import ServiceError
@@ -47,9 +39,7 @@ def pay(
 
 
 def store(services: Services, *rows: list[str]) -> str:
-    file = io.BytesIO(csv_file(rows))
-    asked = ReconcileStatement("sandbox", "day.csv", file, is_confirmed=True)
-    return services.provider_statements.reconcile(asked, operator()).statement.statement_id
+    return reconcile(services, rows).statement.statement_id
 
 
 def close(services: Services, day: date, *, is_empty: bool = False) -> ClosedDayView:
@@ -57,7 +47,7 @@ def close(services: Services, day: date, *, is_empty: bool = False) -> ClosedDay
 
 
 def end_reviews(services: Services) -> None:
-    for each in services.differences.list(ListDifferences(), operator()).items:
+    for each in open_reviews(services):
         services.differences.end(EndDifference(each.difference_id, "explained", BY), operator())
 
 
@@ -160,7 +150,7 @@ def test_a_payers_payment_that_is_assigned_later_is_a_late_change_of_the_day_on_
     reported, found = ([f"T{number}", *line[1:]] for number in (1, 2))
     Till(services).pay("SCHI", 5000, "T1", at=clock.now())
     store(services, line, reported, found)
-    for each in services.differences.list(ListDifferences(), operator()).items:
+    for each in open_reviews(services):
         services.held_payments.hold(HoldDifference(each.difference_id, BY), operator())
     clock.advance(86_400)
     assert close(services, day).difference_cents == -1_000_000

@@ -17,8 +17,9 @@ from simulators.server import run
 from simulators.standin import StandIn
 from simulators.statements import ENCODINGS, SEPARATORS, StatementForm, write_statement
 from tests.conftest import MovableClock
+from tests.services.reconciliation.statement_files import reconcile
 from tests.support.books import check_everything
-from tests.support.money import a_client, deposit, operator, request
+from tests.support.money import a_client, deposit, request
 from ussd_server.bootstrap import Services, build_services
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import close_connections
@@ -26,7 +27,7 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.providers.airtel.settings import AirtelAccess
 from ussd_server.providers.messages import Direction
 from ussd_server.providers.mtn.settings import MtnAccess, MtnProduct
-from ussd_server.services.reconciliation.messages import ComparedLine, ReconcileStatement, Reconciliation
+from ussd_server.services.reconciliation.messages import ComparedLine, Reconciliation
 from ussd_server.services.transactions.messages import CreateRefund
 from ussd_server.settings import Settings
 
@@ -101,8 +102,7 @@ class Day:
         return list(self.result(content).differences())
 
     def result(self, content: bytes) -> Reconciliation:
-        asked = ReconcileStatement(self.provider, "day", io.BytesIO(content), is_confirmed=True)
-        return self.services.provider_statements.reconcile(asked, operator())
+        return reconcile(self.services, content, self.provider)
 
 
 @pytest.fixture(params=["mtn", "airtel"])

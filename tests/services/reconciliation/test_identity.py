@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
@@ -10,30 +9,16 @@ from functools import partial
 import pytest
 
 from tests.conftest import MovableClock
-from tests.services.reconciliation.statement_files import csv_file, kampala, mtn_row
-from tests.support.money import a_client, deposit, operator, request, work
+from tests.services.reconciliation.statement_files import kampala, mtn_row, open_reviews, reconcile
+from tests.support.money import operator, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext
 from ussd_server.models.transactions import Transaction
-from ussd_server.services.reconciliation.messages import (
-    ConcludeFromStatement,
-    DifferenceView,
-    ListDifferences,
-    ReconcileStatement,
-    Reconciliation,
-    Verdict,
-)
+from ussd_server.services.reconciliation.messages import ConcludeFromStatement, Verdict
 from ussd_server.services.transactions.messages import CreateRefund
 from ussd_server.status import ServiceError
 
 SLOW, SILENT = "+256770000004", "+256770000007"
-
-
-@pytest.fixture
-def call(services: Services) -> RequestContext:
-    call = a_client()
-    deposit(services, call, 50_000)
-    return call
 
 
 def pay(services: Services, call: RequestContext, reference: str, **more: str) -> Callable[[], Transaction]:
@@ -48,20 +33,11 @@ def paid(services: Services, call: RequestContext, clock: MovableClock, referenc
     return row()
 
 
-def reconcile(services: Services, *lines: list[str], provider: str = "sandbox") -> Reconciliation:
-    asked = ReconcileStatement(provider, "day.csv", io.BytesIO(csv_file(lines)), lambda _: None, is_confirmed=True)
-    return services.provider_statements.reconcile(asked, operator())
-
-
-def open_reviews(services: Services) -> tuple[DifferenceView, ...]:
-    return services.differences.list(ListDifferences(limit=100), operator()).items
-
-
 def test_a_failure_of_theirs_concludes_no_payment(
     services: Services, call: RequestContext, clock: MovableClock
 ) -> None:
     silent = paid(services, call, clock, "silent", number=SILENT)
-    reconcile(services, mtn_row(silent, Id="S-1", Status="Failed"))
+    reconcile(services, [mtn_row(silent, Id="S-1", Status="Failed")])
     (found,) = open_reviews(services)
     assert (found.verdict, found.theirs) == (Verdict.STATUS_DIFFERS, "failed")
     with pytest.raises(ServiceError, match="Only a success"):
@@ -74,7 +50,7 @@ def test_a_failure_of_theirs_concludes_no_payment(
 def test_a_payment_through_another_provider_is_never_matched(
     services: Services, call: RequestContext, clock: MovableClock
 ) -> None:
-    found = reconcile(services, mtn_row(paid(services, call, clock, "sandbox's")), provider="mtn")
+    found = reconcile(services, [mtn_row(paid(services, call, clock, "sandbox's"))], "mtn")
     assert found.statement.lines == {Verdict.NOT_OURS: 1}
 
 
@@ -87,7 +63,7 @@ def test_a_payment_under_way_at_either_end_of_a_long_statement_may_be_in_its_nei
         work(services, clock, 5)
         clock.advance(86_400)
         listed.append(mtn_row(row(), Date=kampala(row().created_at + timedelta(seconds=1))))
-    assert reconcile(services, *listed).statement.lines == {Verdict.MATCHED: 2}
+    assert reconcile(services, listed).statement.lines == {Verdict.MATCHED: 2}
 
 
 def test_reversals_that_name_their_collection_alone_find_the_refunds_of_their_amounts(
@@ -103,7 +79,7 @@ def test_reversals_that_name_their_collection_alone_find_the_refunds_of_their_am
         mtn_row(refunds[cents], Id=f"R-{cents}", **{"External id": collection.provider_reference})
         for cents in reversed(parts)
     ]
-    found = reconcile(services, mtn_row(collection), *lines)
+    found = reconcile(services, [mtn_row(collection), *lines])
     assert found.statement.lines == {Verdict.MATCHED: 1, Verdict.REVERSAL: 2}
     assert list(found.differences()) == []
 
@@ -113,5 +89,5 @@ def test_a_line_that_comes_again_with_another_amount_is_another_difference(
 ) -> None:
     payment = paid(services, call, clock, "payment")
     for amount in ("4,000", "3,000", "4,000"):
-        reconcile(services, mtn_row(payment, Amount=amount, Balance=amount))
+        reconcile(services, [mtn_row(payment, Amount=amount, Balance=amount)])
     assert sorted(each.theirs for each in open_reviews(services)) == [300_000, 400_000]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import sqlite3
 from collections.abc import Sequence
 from datetime import timedelta
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import MovableClock
-from tests.services.reconciliation.statement_files import csv_file, mtn_row
+from tests.services.reconciliation.statement_files import csv_file, mtn_row, open_reviews, reconcile
 from tests.support.money import a_client, operator, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.models.clients import AuditEvent
@@ -25,8 +24,6 @@ from ussd_server.services.reconciliation.messages import (
     EndDifference,
     ListDifferences,
     ListProviderStatements,
-    ReconcileStatement,
-    Reconciliation,
     UndoImport,
 )
 from ussd_server.status import Code, ServiceError
@@ -45,21 +42,16 @@ def foreign(count: int, first: int = 0) -> list[list[str]]:
     return [[f"foreign {number}", *FOREIGN[1:]] for number in range(first, first + count)]
 
 
-def reconcile(services: Services, content: bytes, **options: Any) -> Reconciliation:
-    asked = ReconcileStatement("sandbox", "day.csv", io.BytesIO(content), **options)
-    return services.provider_statements.reconcile(asked, operator())
-
-
 def store(services: Services, content: bytes) -> str:
     """Import a statement, whatever it looks like, and return its id."""
-    result = reconcile(services, content, is_confirmed=True)
+    result = reconcile(services, content)
     assert result.is_stored
     return result.statement.statement_id
 
 
 def reviews(services: Services) -> list[DifferenceView]:
     """The open reviews, the oldest first."""
-    return list(reversed(services.differences.list(ListDifferences(limit=10_000), operator()).items))
+    return list(reversed(open_reviews(services)))
 
 
 def undo(services: Services, statement_id: str) -> None:
@@ -82,9 +74,9 @@ def listed(services: Services) -> list[str]:
 
 def test_a_dry_run_finds_the_same_and_stores_nothing(services: Services) -> None:
     content = csv_file(foreign(3))
-    dry = reconcile(services, content, is_dry_run=True, is_confirmed=True)
+    dry = reconcile(services, content, is_dry_run=True)
     assert (dry.is_stored, dry.is_repeat, rows(), listed(services)) == (False, False, (0, 0), [])
-    stored = reconcile(services, content, is_confirmed=True)
+    stored = reconcile(services, content)
     assert list(stored.differences()) == list(dry.differences())
     assert stored.statement.lines == dry.statement.lines
     again = reconcile(services, content, is_dry_run=True)
@@ -100,9 +92,9 @@ def test_a_statement_that_looks_like_the_wrong_file_is_stored_with_a_confirmatio
         (foreign(1000) + fees, False),
         (foreign(1001) + fees, True),
     ):
-        result = reconcile(services, csv_file(lines), is_dry_run=True)
+        result = reconcile(services, lines, is_dry_run=True)
         assert (result.doubt is not None) is is_doubtful, len(lines)
-    refused = reconcile(services, csv_file(foreign(2) + fees[:1]))
+    refused = reconcile(services, foreign(2) + fees[:1], is_confirmed=False)
     assert refused.doubt == "day.csv looks like the wrong file: 2 differences in 3 lines."
     assert (refused.is_stored, rows(), listed(services), AuditEvent.select().count()) == (False, (0, 0), [], 0)
 
@@ -217,7 +209,7 @@ def test_an_import_that_another_import_of_the_same_file_replaced_ends_in_one_sen
     with pytest.raises(ServiceError, match="imported at the same moment"):
         store(services, content)
     assert reviews(services) == []
-    assert reconcile(services, content, is_confirmed=True).is_repeat is False
+    assert reconcile(services, content).is_repeat is False
 
 
 def test_an_import_is_undone_by_two_people_and_can_come_again(services: Services) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 from datetime import timedelta
 from typing import Any
@@ -10,30 +9,18 @@ from typing import Any
 import pytest
 
 from tests.conftest import MovableClock
-from tests.services.reconciliation.statement_files import csv_file, kampala, mtn_row
-from tests.support.money import a_client, deposit, operator, request, work
+from tests.services.reconciliation.statement_files import kampala, mtn_row, reconcile
+from tests.support.money import operator, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.reconciliation import statements
-from ussd_server.services.reconciliation.messages import (
-    ComparedLine,
-    ListDifferences,
-    ReconcileStatement,
-    Reconciliation,
-)
+from ussd_server.services.reconciliation.messages import ComparedLine, ListDifferences, Reconciliation
 from ussd_server.services.transactions.messages import CreateRefund
 from ussd_server.status import ServiceError
 
 SUCCEEDS, FAILS = "+256770000000", "+256770000001"
 HOUR = timedelta(hours=1)
-
-
-@pytest.fixture
-def call(services: Services) -> RequestContext:
-    call = a_client()
-    deposit(services, call, 50_000)
-    return call
 
 
 def paid(
@@ -54,8 +41,7 @@ def paid(
 
 def compared(services: Services, rows: list[list[str]]) -> tuple[list[ComparedLine], Reconciliation]:
     lines: list[ComparedLine] = []
-    asked = ReconcileStatement("sandbox", "day.csv", io.BytesIO(csv_file(rows)), lines.append, is_confirmed=True)
-    return lines, services.provider_statements.reconcile(asked, operator())
+    return lines, reconcile(services, rows, on_line=lines.append)
 
 
 def verdicts(services: Services, rows: list[list[str]]) -> list[tuple[str, bool]]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import io
 from collections import Counter
 
 import pytest
 
 from tests.conftest import MovableClock
-from tests.services.reconciliation.statement_files import MTN, csv_file, kampala, mtn_row
+from tests.services.reconciliation.statement_files import MTN, csv_file, kampala, mtn_row, open_reviews, reconcile
 from tests.spreadsheets.workbooks import raw_workbook, workbook
 from tests.support.books import check_everything
-from tests.support.money import a_client, balances, deposit, operator, request, work
+from tests.support.money import balances, operator, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext
 from ussd_server.models.clients import AuditEvent
@@ -21,12 +20,9 @@ from ussd_server.services.operators.messages import CreateOperator
 from ussd_server.services.reconciliation.messages import (
     ComparedLine,
     ConcludeFromStatement,
-    DifferenceView,
     EndDifference,
     ListDifferences,
     ListProviderStatements,
-    ReconcileStatement,
-    Reconciliation,
     Verdict,
 )
 from ussd_server.services.transactions.messages import CreateRefund, GetTransaction
@@ -34,13 +30,6 @@ from ussd_server.status import Code, ServiceError
 
 ON_SQLITE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 SILENT, FAILS_THEN_SUCCEEDS = "+256770000007", "+256770000009"
-
-
-@pytest.fixture
-def call(services: Services) -> RequestContext:
-    call = a_client()
-    deposit(services, call, 50_000)
-    return call
 
 
 def pay(services: Services, call: RequestContext, kind: str = "collection", number: str = "+256770000000") -> str:
@@ -52,16 +41,6 @@ def pay(services: Services, call: RequestContext, kind: str = "collection", numb
 def row(transaction_id: str) -> Transaction:
     found: Transaction = Transaction.get_by_id(transaction_id)
     return found
-
-
-def reconcile(services: Services, content: bytes, lines: list[ComparedLine] | None = None) -> Reconciliation:
-    on_line = (lambda _: None) if lines is None else lines.append
-    asked = ReconcileStatement("sandbox", "day.csv", io.BytesIO(content), on_line, is_confirmed=True)
-    return services.provider_statements.reconcile(asked, operator())
-
-
-def open_reviews(services: Services) -> tuple[DifferenceView, ...]:
-    return services.differences.list(ListDifferences(limit=100), operator()).items
 
 
 def day(services: Services, call: RequestContext, clock: MovableClock, count: int) -> list[str]:
@@ -78,7 +57,7 @@ def test_a_statement_that_agrees_has_no_difference(
     services: Services, call: RequestContext, clock: MovableClock
 ) -> None:
     made = day(services, call, clock, 3)
-    result = reconcile(services, csv_file([mtn_row(row(each)) for each in made]))
+    result = reconcile(services, [mtn_row(row(each)) for each in made])
     assert result.statement.lines == {Verdict.MATCHED: 3}
     assert (result.statement.ours_cents, result.statement.theirs_cents) == (500_000, 500_000)
     assert list(result.differences()) == []
@@ -110,7 +89,7 @@ def test_every_kind_of_difference_is_found_and_listed_once(
         rows[7],
     ]
     seen: list[ComparedLine] = []
-    result = reconcile(services, csv_file(lines), seen)
+    result = reconcile(services, lines, on_line=seen.append)
     assert [each.verdict for each in seen] == [
         "matched", "amount_differs", "status_differs", "matched", "matched", "matched", "status_differs", "not_ours",
         "fee", "reversal", "matched", "not_theirs",
@@ -132,7 +111,7 @@ def test_every_kind_of_difference_is_found_and_listed_once(
     assert [each.line for each in reversed(reviews)] == [each.line for each in found]
     assert {each.party for each in reviews if each.line == 11} == {"+256772123456"}
 
-    again = reconcile(services, csv_file(lines))
+    again = reconcile(services, lines)
     assert again.is_repeat
     assert list(again.differences()) == found
     assert again.statement.statement_id == result.statement.statement_id
@@ -151,7 +130,7 @@ def test_a_payment_is_never_matched_by_its_amount(
 ) -> None:
     made = pay(services, call)
     work(services, clock, 2)
-    found = reconcile(services, csv_file([mtn_row(row(made), Id="7", **{"External id": "8"})]))
+    found = reconcile(services, [mtn_row(row(made), Id="7", **{"External id": "8"})])
     assert [each.verdict for each in found.differences()] == ["not_ours", "not_theirs"]
 
 
@@ -160,7 +139,7 @@ def test_a_second_payment_under_our_name_is_not_ours(
 ) -> None:
     made = pay(services, call)
     work(services, clock, 2)
-    found = reconcile(services, csv_file([mtn_row(row(made)), mtn_row(row(made), Id="7")]))
+    found = reconcile(services, [mtn_row(row(made)), mtn_row(row(made), Id="7")])
     (second,) = found.differences()
     assert (second.verdict, second.line, second.transaction_id) == ("not_ours", 5, made)
 
@@ -175,12 +154,12 @@ def test_a_refund_of_ours_is_a_reversal_and_no_difference(
     assert row(made).status == "reversed"
     for name in (row(refund).provider_reference, row(made).provider_reference):
         lines = [mtn_row(row(made)), mtn_row(row(refund), Id=f"id {name}", **{"External id": name})]
-        result = reconcile(services, csv_file(lines))
+        result = reconcile(services, lines)
         assert result.statement.lines == {Verdict.MATCHED: 1, Verdict.REVERSAL: 1}
         assert (result.statement.ours_cents, result.statement.theirs_cents) == (0, 0)
     later = pay(services, call)
     work(services, clock, 2)
-    without = reconcile(services, csv_file([mtn_row(row(made)), mtn_row(row(later))]))
+    without = reconcile(services, [mtn_row(row(made)), mtn_row(row(later))])
     assert [each.verdict for each in without.differences()] == ["not_theirs"]
 
 
@@ -188,7 +167,7 @@ def test_only_what_lies_within_the_period_is_missing(
     services: Services, call: RequestContext, clock: MovableClock
 ) -> None:
     made = day(services, call, clock, 5)
-    found = reconcile(services, csv_file([mtn_row(row(made[1])), mtn_row(row(made[3]))]))
+    found = reconcile(services, [mtn_row(row(made[1])), mtn_row(row(made[3]))])
     assert [each.transaction_id for each in found.differences()] == [made[2]]
 
 
@@ -198,7 +177,7 @@ def test_a_success_of_theirs_is_concluded_by_two_operators(
     silent, failed = pay(services, call, number=SILENT), pay(services, call, number=FAILS_THEN_SUCCEEDS)
     work(services, clock, 2.5)
     assert [row(each).status for each in (silent, failed)] == ["ambiguous", "failed"]
-    reconcile(services, csv_file([mtn_row(row(silent), Id="S-1"), mtn_row(row(failed), Id="F-1")]))
+    reconcile(services, [mtn_row(row(silent), Id="S-1"), mtn_row(row(failed), Id="F-1")])
     differences = services.differences
     for found in open_reviews(services):
         asked = ConcludeFromStatement(found.difference_id, "statement, line 5", "Jane Doe", "jane  doe")
@@ -305,7 +284,7 @@ def test_dates_are_read_in_the_four_usual_forms(services: Services) -> None:
         (("12/11/2026 14:03", "12/13/2026 14:03"), "2026-12-11 14:03:00", "2026-12-13 14:04:00"),
     ]:
         lines = [changed(Id=str(place), Date=date) for place, date in enumerate(dates)]
-        statement = reconcile(services, csv_file(lines)).statement
+        statement = reconcile(services, lines).statement
         assert (kampala(statement.first_at), kampala(statement.last_at)) == (first, last), dates
 
 
@@ -319,8 +298,7 @@ def test_a_workbook_with_merged_headings_cut_names_and_formulas_is_read(services
         [2, "2026-11-20 14:03:13", "Successful", "Reversa", "(5,000)", "UGX", "=HYPERLINK(1)", ""],
         ["Total", "", "", "", "=SUM(E4:E5)"],
     ]
-    asked = ReconcileStatement("mtn", "day.xlsx", io.BytesIO(workbook(rows)))
-    found = list(services.provider_statements.reconcile(asked, operator()).differences())
+    found = list(reconcile(services, workbook(rows), "mtn", is_confirmed=False).differences())
     assert [(each.line, each.verdict, each.theirs, each.party) for each in found] == [
         (4, "not_ours", -500_000, "+256772123456"),
         (5, "reversal", -500_000, ""),

@@ -13,7 +13,6 @@ from ussd_server.context import operator_context
 from ussd_server.services.bank.messages import (
     BankAccountView,
     ConfirmBankAccount,
-    ProposeSettlements,
     RecordSettlements,
     SetSettlementTerms,
 )
@@ -72,11 +71,11 @@ def accounts(as_json: bool) -> None:
 @with_json
 def propose(date: datetime | None, csv_path: Path | None, as_json: bool) -> None:
     """Show what each client is due: what is available, less what stays here, if it is at least the minimum."""
-    request = ProposeSettlements(date and date.date())
+    day = date and date.date()
     with open_services() as services:
-        due = services.bank_settlements.propose(request, operator_context())
+        due = services.bank_settlements.propose(day, operator_context())
         if csv_path is not None:
-            csv_path.write_bytes(b"".join(services.bank_settlements.file(request, operator_context())))
+            csv_path.write_bytes(b"".join(services.bank_settlements.file(day, operator_context())))
     lines = [
         f"{written_amount(each.amount_cents):>20}  {each.client}: {each.bank}, {each.number}, {each.name}"
         for each in due
@@ -92,7 +91,7 @@ def propose(date: datetime | None, csv_path: Path | None, as_json: bool) -> None
 def record(file: Path, by: str, second: str, as_json: bool) -> None:
     """Record the lines of FILE that have a bank reference, all or none; the same file again changes nothing."""
     with open_services() as services, file.open("rb") as source:
-        request = RecordSettlements(source, file.name, by, second)
+        request = RecordSettlements(source, by, second)
         recorded = services.bank_settlements.record(request, operator_context())
     new = [each for each in recorded if not each.replayed]
     total = written_amount(sum(each.amount_cents for each in new))

@@ -18,6 +18,7 @@ from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import notify_people
 from ussd_server.services.operator_names import require_name
 from ussd_server.status import Code, ServiceError
+from ussd_server.wire import view_of_row
 
 _LONGEST_PART = 100
 _MOST_CENTS = 10**15
@@ -116,19 +117,7 @@ def _views(client_id: str | None = None) -> tuple[BankAccountView, ...]:
 
 
 def _view(client: Client, row: BankAccount) -> BankAccountView:
-    return BankAccountView(
-        client_id=client.id,
-        client=client.name,
-        bank=row.bank,
-        number=row.number,
-        name=row.name,
-        stated_at=row.stated_at,
-        confirmed_by=row.confirmed_by,
-        confirmed_at=row.confirmed_at,
-        keep_cents=row.keep_cents,
-        minimum_cents=row.minimum_cents,
-        digest=_digest(row),
-    )
+    return view_of_row(BankAccountView, row, client_id=client.id, client=client.name, digest=_digest(row))
 
 
 def _digest(row: BankAccount) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import datetime
 from typing import BinaryIO
 
 LARGEST_FILE_BYTES = 1024 * 1024
@@ -70,18 +70,10 @@ class DueSettlement:
 
 
 @dataclass(frozen=True, slots=True)
-class ProposeSettlements:
-    """Ask what each client is due at the end of a day in Kampala; None: now."""
-
-    date: date | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class RecordSettlements:
     """Record the lines of a file that have a bank reference. `by` and `second` name two different operators."""
 
     source: BinaryIO
-    file_name: str
     by: str
     second: str
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from enum import StrEnum
+from typing import Any
 
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update
@@ -12,6 +12,7 @@ from ussd_server.models.incoming import IncomingPayment, PaymentCode
 from ussd_server.models.transactions import Transaction
 from ussd_server.runtime import Runtime
 from ussd_server.services.accounts.ledger import PROVIDER_ACCOUNT, legs_of
+from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.incoming.codes import canonical
 from ussd_server.services.incoming.messages import IncomingStatus
 from ussd_server.services.sms.receipts import with_receipt
@@ -19,19 +20,10 @@ from ussd_server.services.transactions.create import Prepared, TransactionCreato
 from ussd_server.services.transactions.messages import CreatedTransaction, Origin, Source, TransactionType
 from ussd_server.services.transactions.names import INCOMING, RequestIdentity, digest_of
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import written_amount
+from ussd_server.values import new_id, written_amount
 
-
-class Misfit(StrEnum):
-    """Why a payment fits nothing; operators and payers read it."""
-
-    UNKNOWN_CODE = "This code is not known"
-    EXPIRED = "This code has expired"
-    USED = "This code was for one payment, which has been made"
-    OTHER_AMOUNT = "This code takes another amount"
-    CLIENT_DISABLED = "Payments to this client are not taken at present"
-    OTHER_NOTICE = "It was reported with two amounts"
-    OWN_RECEIPT = "A payment that was asked for has this receipt"
+OWN_RECEIPT = "A payment that was asked for has this receipt"
+"""Why a payment with the receipt of one of our collections is not booked."""
 
 
 def find_code(typed: str, *, locked: bool = False) -> PaymentCode | None:
@@ -41,17 +33,20 @@ def find_code(typed: str, *, locked: bool = False) -> PaymentCode | None:
     return row
 
 
-def misfit_of(code: PaymentCode | None, amount_cents: int | None, now: datetime) -> Misfit | None:
-    """Why a code does not take a payment of this amount; None if it does. Without an amount: of any."""
+def misfit_of(code: PaymentCode | None, amount_cents: int | None, now: datetime) -> str | None:
+    """Why a code does not take a payment of this amount, for operators and payers; None if it does.
+
+    Without an amount: of any.
+    """
     if code is None:
-        return Misfit.UNKNOWN_CODE
+        return "This code is not known"
     if not Client.get_by_id(code.client_id).is_active:
-        return Misfit.CLIENT_DISABLED
+        return "Payments to this client are not taken at present"
     if code.expires_at is not None and code.expires_at <= now:
-        return Misfit.EXPIRED
+        return "This code has expired"
     if code.single_use and code.used_at is not None:
-        return Misfit.USED
-    return None if amount_cents is None or takes_amount(code, amount_cents) else Misfit.OTHER_AMOUNT
+        return "This code was for one payment, which has been made"
+    return None if amount_cents is None or takes_amount(code, amount_cents) else f"This code takes {_amounts_of(code)}"
 
 
 def takes_amount(code: PaymentCode, amount_cents: int) -> bool:
@@ -73,6 +68,44 @@ def collection_of(row: IncomingPayment) -> Transaction | None:
         .first()
     )
     return found
+
+
+def locked_receipt(provider: str, receipt: str, now: datetime, **columns: Any) -> tuple[IncomingPayment, bool]:
+    """The incoming payment with a receipt, locked, and whether it was made now: held, with these columns."""
+    same = IncomingPayment.select().where(
+        IncomingPayment.provider == provider, IncomingPayment.provider_transaction_id == receipt
+    )
+    row = for_update(same).first()
+    if row is not None:
+        return row, False
+    made = {"id": new_id(now), "provider": provider, "provider_transaction_id": receipt, "status": IncomingStatus.HELD}
+    IncomingPayment.insert(**made, **columns, received_at=now, updated_at=now).on_conflict_ignore().execute()
+    row = for_update(same).get()
+    return row, row.id == made["id"]
+
+
+def write_payment_event(
+    action: str,
+    row: IncomingPayment,
+    context: RequestContext,
+    reason: str | None,
+    client_id: str | None = None,
+    *,
+    is_automatic: bool = False,
+) -> None:
+    """Add what became of an incoming payment to the audit trail, of a client or of operators. Call after its change."""
+    write_audit_event(
+        action,
+        context,
+        row.updated_at,
+        client_id=client_id,
+        object_id=row.transaction_id or row.id,
+        reason=reason,
+        amount_cents=row.amount_cents,
+        phone_number=row.phone_number,
+        decided_by=row.decided_by,
+        is_automatic=is_automatic,
+    )
 
 
 class IncomingBook:
@@ -135,12 +168,9 @@ class IncomingBook:
         return self._creator.create(identity, prepare, source, with_receipt)
 
 
-def written_misfit(misfit: Misfit, code: PaymentCode | None) -> str:
-    """Why a payment fits nothing, with what the code takes."""
-    if misfit is not Misfit.OTHER_AMOUNT or code is None:
-        return misfit
+def _amounts_of(code: PaymentCode) -> str:
     if code.amount_cents is not None:
-        return f"This code takes {written_amount(code.amount_cents)}"
+        return written_amount(code.amount_cents)
     least, most = code.min_amount_cents, code.max_amount_cents
     bounds = [f"at least {written_amount(least)}" if least else "", f"at most {written_amount(most)}" if most else ""]
-    return f"This code takes {' and '.join(filter(None, bounds))}"
+    return " and ".join(filter(None, bounds))

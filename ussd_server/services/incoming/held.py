@@ -9,8 +9,15 @@ from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.incoming import IncomingPayment, PaymentCode, waits_for_operators
 from ussd_server.runtime import Runtime, Service
-from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.incoming.booking import IncomingBook, Misfit, collection_of, find_code, takes_amount
+from ussd_server.services.incoming.booking import (
+    OWN_RECEIPT,
+    IncomingBook,
+    collection_of,
+    find_code,
+    locked_receipt,
+    takes_amount,
+    write_payment_event,
+)
 from ussd_server.services.incoming.codes import canonical
 from ussd_server.services.incoming.messages import (
     AssignIncoming,
@@ -29,7 +36,7 @@ from ussd_server.services.reconciliation.messages import DifferenceView, EndDiff
 from ussd_server.services.transactions.messages import Source
 from ussd_server.services.transactions.operators import require_two_people
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import is_id, new_id
+from ussd_server.values import is_id
 from ussd_server.wire import Page, view_of_row
 
 _MOST_SUGGESTED = 3
@@ -84,18 +91,9 @@ class HeldPaymentService(Service):
         with unit_of_work():
             row, code = _assignable(request.incoming_id, request.code)
             row.decided_by = ", ".join(names)
-            transaction_id = self._book.book(row, code, Source.OPERATOR, context)
-            write_audit_event(
-                "transaction.assigned",
-                context,
-                row.updated_at,
-                client_id=code.client_id,
-                object_id=transaction_id,
-                reason=f"Receipt {row.provider_transaction_id}, assigned to {code.code}",
-                amount_cents=row.amount_cents,
-                phone_number=row.phone_number,
-                decided_by=row.decided_by,
-            )
+            self._book.book(row, code, Source.OPERATOR, context)
+            reason = f"Receipt {row.provider_transaction_id}, assigned to {code.code}"
+            write_payment_event("transaction.assigned", row, context, reason, code.client_id)
         return _view(row)
 
     def require_assignable(
@@ -119,17 +117,7 @@ class HeldPaymentService(Service):
             row.status, row.reason, row.decided_by = IncomingStatus.RETURNED, request.reason.strip(), ", ".join(names)
             row.updated_at = self._clock.now()
             row.save()
-            write_audit_event(
-                "incoming.returned",
-                context,
-                row.updated_at,
-                client_id=None,
-                object_id=row.id,
-                reason=row.reason,
-                amount_cents=row.amount_cents,
-                phone_number=row.phone_number,
-                decided_by=row.decided_by,
-            )
+            write_payment_event("incoming.returned", row, context, row.reason)
         return _view(row)
 
     def require_held(self, incoming_id: str, context: RequestContext) -> IncomingView:
@@ -148,23 +136,15 @@ class HeldPaymentService(Service):
         with unit_of_work():
             difference = self._differences.show(request.difference_id, context)
             receipt, amount_cents = _credit_of(difference)
-            same = (IncomingPayment.provider == difference.provider) & (
-                IncomingPayment.provider_transaction_id == receipt
+            row, _ = locked_receipt(
+                difference.provider,
+                receipt,
+                now,
+                amount_cents=amount_cents,
+                phone_number=phone_number_in(difference.party or ""),
+                held_because=f"The provider did not report it; it is a line of {difference.file_name}"[:200],
+                difference_id=difference.difference_id,
             )
-            if not IncomingPayment.select().where(same).exists():
-                IncomingPayment.insert(
-                    id=new_id(now),
-                    provider=difference.provider,
-                    provider_transaction_id=receipt,
-                    amount_cents=amount_cents,
-                    phone_number=phone_number_in(difference.party or ""),
-                    status=IncomingStatus.HELD,
-                    held_because=f"The provider did not report it; it is a line of {difference.file_name}"[:200],
-                    difference_id=difference.difference_id,
-                    received_at=now,
-                    updated_at=now,
-                ).on_conflict_ignore().execute()
-            row = IncomingPayment.get(same)
             self._differences.end(EndDifference(difference.difference_id, f"Incoming payment {row.id}", by), context)
         return _view(row)
 
@@ -192,7 +172,7 @@ def _held(incoming_id: str) -> IncomingPayment:
     if row.status != IncomingStatus.HELD:
         raise ServiceError(Code.INVALID_REQUEST, f"The payment is {row.status}, no longer held")
     if (ours := collection_of(row)) is not None:
-        raise ServiceError(Code.INVALID_REQUEST, f"{Misfit.OWN_RECEIPT}: transaction {ours.id}")
+        raise ServiceError(Code.INVALID_REQUEST, f"{OWN_RECEIPT}: transaction {ours.id}")
     return row
 
 

@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from ussd_server.context import RequestContext
-from ussd_server.database.unit_of_work import for_update, unit_of_work
+from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.clients import Client
 from ussd_server.models.incoming import IncomingPayment
 from ussd_server.outbound.signature import is_signed
 from ussd_server.runtime import Runtime, Service
-from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.incoming.booking import (
+    OWN_RECEIPT,
     IncomingBook,
-    Misfit,
     collection_of,
     find_code,
+    locked_receipt,
     misfit_of,
-    written_misfit,
+    write_payment_event,
 )
 from ussd_server.services.incoming.messages import (
     CheckPayment,
@@ -32,7 +32,7 @@ from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import notify_operators
 from ussd_server.services.transactions.messages import SUCCESSFUL, Source
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import kampala_day, new_id, written_amount
+from ussd_server.values import kampala_day, written_amount
 
 
 class NoticeService(Service):
@@ -69,7 +69,7 @@ class NoticeService(Service):
         code = find_code(request.code)
         misfit = misfit_of(code, request.amount_cents, self._clock.now())
         if code is None or misfit is not None:
-            return PaymentCheck(False, None, f"{written_misfit(misfit or Misfit.UNKNOWN_CODE, code)}.")
+            return PaymentCheck(False, None, f"{misfit}.")
         return PaymentCheck(True, Client.get_by_id(code.client_id).name, code.description)
 
     def notify(self, request: NotifyPayment, context: RequestContext) -> NotifiedPayment:
@@ -79,7 +79,9 @@ class NoticeService(Service):
         """
         now = self._clock.now()
         with unit_of_work():
-            row, is_new = _locked(request, now)
+            row, is_new = locked_receipt(
+                request.provider, request.provider_transaction_id, now, amount_cents=request.amount_cents
+            )
             if row.status == IncomingStatus.HELD:
                 self._decide(row, request, context, now)
                 if is_new and row.status == IncomingStatus.HELD:
@@ -91,13 +93,13 @@ class NoticeService(Service):
         """Book the payment if it fits, else say why it is held."""
         ours = collection_of(row)
         if row.amount_cents != request.amount_cents:
-            why: str = Misfit.OTHER_NOTICE
+            row.held_because = "It was reported with two amounts"
         elif ours is not None and ours.status in SUCCESSFUL and ours.amount_cents == row.amount_cents:
             # The provider reports also what was asked for here.
             self._book.mark_booked(row, ours.id)
             return
         elif ours is not None:
-            why = Misfit.OWN_RECEIPT
+            row.held_because = OWN_RECEIPT
         else:
             row.code, row.phone_number, row.name = request.code, request.phone_number, request.name
             row.paid_at = request.at
@@ -106,48 +108,14 @@ class NoticeService(Service):
             if code is not None and misfit is None:
                 self._book.book(row, code, Source.CALLBACK, context)
                 return
-            why = written_misfit(misfit or Misfit.UNKNOWN_CODE, code)
-        row.held_because = why
+            row.held_because = misfit
         row.updated_at = now
         row.save()
 
 
-def _locked(request: NotifyPayment, now: datetime) -> tuple[IncomingPayment, bool]:
-    """The row of a receipt, locked, and whether it was made now."""
-    same = IncomingPayment.select().where(
-        IncomingPayment.provider == request.provider,
-        IncomingPayment.provider_transaction_id == request.provider_transaction_id,
-    )
-    row = for_update(same).first()
-    if row is not None:
-        return row, False
-    made_id = new_id(now)
-    IncomingPayment.insert(
-        id=made_id,
-        provider=request.provider,
-        provider_transaction_id=request.provider_transaction_id,
-        amount_cents=request.amount_cents,
-        status=IncomingStatus.HELD,
-        received_at=now,
-        updated_at=now,
-    ).on_conflict_ignore().execute()
-    row = for_update(same).get()
-    return row, row.id == made_id
-
-
 def _report_held(row: IncomingPayment, context: RequestContext, now: datetime) -> None:
     """Add a held payment to the operators' audit trail, and write them a mail, one a day."""
-    write_audit_event(
-        "incoming.held",
-        context,
-        now,
-        client_id=None,
-        object_id=row.id,
-        reason=row.held_because,
-        amount_cents=row.amount_cents,
-        phone_number=row.phone_number,
-        is_automatic=True,
-    )
+    write_payment_event("incoming.held", row, context, row.held_because, is_automatic=True)
     about = {"provider": row.provider, "amount": written_amount(row.amount_cents), "reason": row.held_because}
     about["page"] = "/console/operator/incoming"
     notify_operators(MailKind.INCOMING_HELD, about, now, occasion=f"incoming-held/{kampala_day(now)}")

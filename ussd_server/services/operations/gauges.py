@@ -35,7 +35,6 @@ _RECENTLY = timedelta(minutes=15)
 _DAY = timedelta(days=1)
 _MOST_PLACES = 200
 _AGES = ((60, "1m"), (600, "10m"), (3600, "1h"), (86_400, "1d"))
-_MOST_COUNTED = 10_000
 
 
 class Gauges(Service):
@@ -106,8 +105,8 @@ def _unfinished(now: datetime) -> Iterator[Measure]:
         )
     oldest = max((seconds for _, seconds, _ in rows), default=0.0)
     yield Measure("ussd_transactions_oldest_unfinished_seconds", "The age of the oldest of them.", oldest)
-    first_due = Transaction.select(fn.MIN(Transaction.due_at)).where(Transaction.due_at.is_null(False)).scalar()
-    yield Measure("ussd_transactions_overdue_seconds", "How late the worker is with them.", _since(first_due, now))
+    overdue = _overdue(Transaction, Transaction.due_at.is_null(False), now)
+    yield Measure("ussd_transactions_overdue_seconds", "How late the worker is with them.", overdue)
 
 
 def _recent(now: datetime) -> Iterator[Measure]:
@@ -130,12 +129,10 @@ def _recent(now: datetime) -> Iterator[Measure]:
 def _review(now: datetime) -> Iterator[Measure]:
     """Transactions that need an operator."""
     waits = Transaction.review_opened_at.is_null(False) & Transaction.review_closed_at.is_null()
-    yield Measure(
-        "ussd_transactions_in_review", "Transactions that need an operator.", _count(Transaction.select(), waits)
-    )
+    yield Measure("ussd_transactions_in_review", "Transactions that need an operator.", _count(Transaction, waits))
     longest = Transaction.select(fn.MIN(Transaction.review_opened_at)).where(waits).scalar()
     yield Measure("ussd_transactions_longest_review_seconds", "How long the first of them waits.", _since(longest, now))
-    held = _count(IncomingPayment.select(), waits_for_operators())
+    held = _count(IncomingPayment, waits_for_operators())
     yield Measure("ussd_incoming_held", "Payments that came by themselves and wait for operators.", held)
 
 
@@ -147,47 +144,36 @@ def _outbox(now: datetime) -> Iterator[Measure]:
     lag = _since(Event.select(Event.created_at).where(Event.id == first_id).scalar(), now)
     yield Measure("ussd_events_lag_seconds", "How old the first of them is.", lag)
     due = Delivery.due_at.is_null(False) & Delivery.lease_token.is_null()
-    yield Measure("ussd_deliveries_queued", "Queues of deliveries that are not empty.", _count(Delivery.select(), due))
-    first_due = Delivery.select(fn.MIN(Delivery.due_at)).where(due).scalar()
-    yield Measure("ussd_deliveries_overdue_seconds", "How late the worker is with them.", _since(first_due, now))
+    yield Measure("ussd_deliveries_queued", "Queues of deliveries that are not empty.", _count(Delivery, due))
+    overdue = _overdue(Delivery, due, now)
+    yield Measure("ussd_deliveries_overdue_seconds", "How late the worker is with them.", overdue)
 
 
 def _mails(now: datetime) -> Iterator[Measure]:
     """Mails that wait, how late the worker is with them, and those of the last day."""
-    waiting = _count(Mail.select(), Mail.status == MailStatus.WAITING)
+    waiting = _count(Mail, Mail.status == MailStatus.WAITING)
     yield Measure("ussd_mails_waiting", "Mails that are not sent yet.", waiting)
     due = Mail.due_at.is_null(False) & Mail.lease_token.is_null()
-    yield Measure(
-        "ussd_mails_overdue_seconds",
-        "How late the worker is with them.",
-        _since(Mail.select(fn.MIN(Mail.due_at)).where(due).scalar(), now),
-    )
+    yield Measure("ussd_mails_overdue_seconds", "How late the worker is with them.", _overdue(Mail, due, now))
     for status in (MailStatus.SENT, MailStatus.FAILED):
-        of_day = (Mail.status == status) & (Mail.id >= new_id_floor(now - _DAY))
-        yield Measure(
-            "ussd_mails_of_day",
-            "Mails of the last day, sent or given up.",
-            _count(Mail.select(), of_day),
-            {"status": status},
-        )
+        count = _count(Mail, (Mail.status == status) & (Mail.id >= new_id_floor(now - _DAY)))
+        yield Measure("ussd_mails_of_day", "Mails of the last day, sent or given up.", count, {"status": status})
 
 
 def _messages(now: datetime) -> Iterator[Measure]:
     """Messages that wait, how old the first of them is, and those that the sender refused lately."""
     queued = Sms.due_at.is_null(False)
-    yield Measure("ussd_messages_queued", "Messages that are not sent yet.", _count(Sms.select(), queued))
+    yield Measure("ussd_messages_queued", "Messages that are not sent yet.", _count(Sms, queued))
     first = Sms.select(Sms.created_at).where(queued).order_by(Sms.id).limit(1).scalar()
     yield Measure("ussd_messages_oldest_seconds", "How old the first of them is.", _since(first, now))
     refused = (Sms.failure_code == SmsFailure.SENDER_REFUSED) & (Sms.id >= new_id_floor(now - _RECENTLY))
     meaning = "Messages of the last 15 minutes that the sender refused."
-    yield Measure("ussd_messages_refused_recent", meaning, _count(Sms.select(), refused))
+    yield Measure("ussd_messages_refused_recent", meaning, _count(Sms, refused))
 
 
 def _sessions(now: datetime) -> Iterator[Measure]:
     """Sessions of the last quarter of an hour, by the node where they are or ended."""
-    yield Measure(
-        "ussd_sessions_active", "Sessions under way.", _count(UssdSession.select(), UssdSession.status == "active")
-    )
+    yield Measure("ussd_sessions_active", "Sessions under way.", _count(UssdSession, UssdSession.status == "active"))
     recent = (
         UssdSession.select(
             UssdSession.service_code, UssdSession.node, UssdSession.status, UssdSession.end_reason, UssdSession.turn
@@ -211,9 +197,14 @@ def _sessions(now: datetime) -> Iterator[Measure]:
         )
 
 
-def _count(rows: Any, which: Any) -> int:
-    counted: int = rows.where(which).limit(MOST).count()
+def _count(table: Any, which: Any) -> int:
+    counted: int = table.select().where(which).limit(MOST).count()
     return counted
+
+
+def _overdue(table: Any, which: Any, now: datetime) -> float:
+    """How many seconds ago the first of the rows was due."""
+    return _since(table.select(fn.MIN(table.due_at)).where(which).scalar(), now)
 
 
 def _age(seconds: float) -> str:
@@ -252,7 +243,7 @@ def measures_of_server() -> Iterator[Measure]:
 def measures_of_check(now: datetime) -> Iterator[Measure]:
     """Yield the age and result of the last check of all books, none before the first, and the open differences."""
     open_differences = StatementDifference.ended_at.is_null() & is_in_stored_statement()
-    found = StatementDifference.select().where(open_differences).limit(_MOST_COUNTED).count()
+    found = _count(StatementDifference, open_differences)
     yield Measure("ussd_differences_open", "Differences from statements of providers without a decision.", found)
     last = last_examinations().check
     if last is not None:

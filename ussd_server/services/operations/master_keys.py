@@ -26,8 +26,17 @@ class MasterKeyService(Service):
 
     def __init__(self, runtime: Runtime, history: HistoryDigests) -> None:
         super().__init__(runtime)
-        self._payouts = PayoutDigests(runtime.vault)
-        self._history = history
+        payouts = PayoutDigests(runtime.vault)
+        # Every table with secrets or digests, what renews those of a row, and what says whether they are the newest.
+        self._tables: tuple[tuple[Any, Callable[[Any], dict[str, Any]], Callable[[Any], bool]], ...] = (
+            (ApiKey, self._rekeyed, self._is_current),
+            (Channel, self._rekeyed_channel, self._is_current_channel),
+            (Webhook, self._rekeyed_webhook, self._is_current_webhook),
+            (Operator, self._rekeyed_factor, self._is_current_factor),
+            (UserFactor, self._rekeyed_factor, self._is_current_factor),
+            (Payout, payouts.renewed, payouts.are_current),
+            (HistoryDigest, history.renewed, history.is_current),
+        )
 
     def add(self, context: RequestContext) -> None:
         """Add a key to every ring. New secrets use it; older keys still decrypt what they encrypted."""
@@ -40,15 +49,7 @@ class MasterKeyService(Service):
         Requests continue during the rotation, because both the old and the new key are in the ring.
         """
         context.require_operator()
-        return (
-            _in_batches(ApiKey, batch, self._rekeyed)
-            + _in_batches(Channel, batch, self._rekeyed_channel)
-            + _in_batches(Webhook, batch, self._rekeyed_webhook)
-            + _in_batches(Operator, batch, self._rekeyed_factor)
-            + _in_batches(UserFactor, batch, self._rekeyed_factor)
-            + _in_batches(Payout, batch, self._payouts.renewed)
-            + _in_batches(HistoryDigest, batch, self._history.renewed)
-        )
+        return sum(_in_batches(table, batch, renewed) for table, renewed, _ in self._tables)
 
     def retire(self, context: RequestContext) -> None:
         """Drop all keys but the newest. Raises INVALID_REQUEST while a stored secret still needs an older one.
@@ -58,15 +59,7 @@ class MasterKeyService(Service):
         context.require_operator()
         # Read the ring before the secrets are checked, because a key may be added during the check.
         newest = self._keyring.newest_ids()
-        if not (
-            all(map(self._is_current, ApiKey.select()))
-            and all(map(self._is_current_channel, Channel.select()))
-            and all(map(self._is_current_webhook, Webhook.select()))
-            and all(map(self._is_current_factor, Operator.select()))
-            and all(map(self._is_current_factor, UserFactor.select()))
-            and all(map(self._payouts.are_current, Payout.select()))
-            and all(map(self._history.is_current, HistoryDigest.select()))
-        ):
+        if not all(is_current(row) for table, _, is_current in self._tables for row in table.select()):
             raise ServiceError(
                 Code.INVALID_REQUEST, "Some secrets still need an older key; run `ussd-server secrets rekey` first"
             )

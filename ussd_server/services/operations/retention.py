@@ -50,56 +50,26 @@ class Retention:
         if self._clock.now() >= self._next_check_at:
             # After a lock conflict, too, the next attempt is an hour later.
             self._next_check_at = self._clock.now() + _NEXT_CHECK
-            self._add_months()
-            self._turn_days()
+            self._turn_partitions(self._clock.now())
+        is_done = (Delivery.id < self._floor(self._deliveries_days)) & (Delivery.status != DeliveryStatus.WAITING)
+        of_sessions = self._floor(self._sessions_days)
+        is_over = (UssdSession.id < of_sessions) & (UssdSession.status != "active")
+        KeyUsage.delete().where(KeyUsage.day < kampala_day(self._clock.now() - timedelta(days=_USAGE_DAYS))).execute()
         return (
-            self._clean_deliveries(limit)
-            + self._clean_sessions(limit)
-            + self._clean_messages(limit)
-            + self._clean_mails(limit)
-            + self._clean_requests(limit)
+            _remove(Delivery, is_done, limit)
+            + remove_sessions(_ids(UssdSession, is_over, limit))
+            # Also messages and mails that were never sent because the setting of their sender was removed.
+            + _remove(Sms, Sms.id < of_sessions, limit)
+            + _remove(Mail, Mail.id < self._floor(_MAIL_DAYS), limit)
+            # On PostgreSQL whole days of requests are dropped, so this finds what never got a partition.
+            + _remove(ApiRequest, ApiRequest.id < new_id_floor(self._oldest_requests()), limit)
         )
 
-    def _turn_days(self) -> None:
-        now = self._clock.now()
-        keep_days_of_requests(self._oldest_requests().date(), now.date(), (now + _DAYS_AHEAD).date())
-
-    def _add_months(self) -> None:
-        until = self._clock.now() + _MONTHS_AHEAD
+    def _turn_partitions(self, now: datetime) -> None:
         for table, end in ends_of_partitions().items():
-            if end < until:
-                add_partitions(table, until)
-
-    def _clean_deliveries(self, limit: int) -> int:
-        is_old = Delivery.id < self._floor(self._deliveries_days)
-        ids = _ids(Delivery, is_old & (Delivery.status != DeliveryStatus.WAITING), limit)
-        removed: int = Delivery.delete().where(Delivery.id.in_(ids)).execute() if ids else 0
-        return removed
-
-    def _clean_sessions(self, limit: int) -> int:
-        is_old = UssdSession.id < self._floor(self._sessions_days)
-        ids = _ids(UssdSession, is_old & (UssdSession.status != "active"), limit)
-        return remove_sessions(ids)
-
-    def _clean_messages(self, limit: int) -> int:
-        """Remove messages after the days of sessions, also those that were never sent as the sender was removed."""
-        ids = _ids(Sms, Sms.id < self._floor(self._sessions_days), limit)
-        removed: int = Sms.delete().where(Sms.id.in_(ids)).execute() if ids else 0
-        return removed
-
-    def _clean_mails(self, limit: int) -> int:
-        """Remove mails after 30 days, also mails that were never sent because the mail server setting was removed."""
-        ids = _ids(Mail, Mail.id < self._floor(_MAIL_DAYS), limit)
-        removed: int = Mail.delete().where(Mail.id.in_(ids)).execute() if ids else 0
-        return removed
-
-    def _clean_requests(self, limit: int) -> int:
-        """Remove whole days. On PostgreSQL their partitions are dropped, so this finds what never got one."""
-        ids = _ids(ApiRequest, ApiRequest.id < new_id_floor(self._oldest_requests()), limit)
-        removed: int = ApiRequest.delete().where(ApiRequest.id.in_(ids)).execute() if ids else 0
-        oldest_day = kampala_day(self._clock.now() - timedelta(days=_USAGE_DAYS))
-        KeyUsage.delete().where(KeyUsage.day < oldest_day).execute()
-        return removed
+            if end < now + _MONTHS_AHEAD:
+                add_partitions(table, now + _MONTHS_AHEAD)
+        keep_days_of_requests(self._oldest_requests().date(), now.date(), (now + _DAYS_AHEAD).date())
 
     def _oldest_requests(self) -> datetime:
         """The beginning of the oldest day (UTC) of requests that is kept."""
@@ -108,6 +78,12 @@ class Retention:
 
     def _floor(self, days: int) -> str:
         return new_id_floor(self._clock.now() - timedelta(days=days))
+
+
+def _remove(table: Any, which: Any, limit: int) -> int:
+    ids = _ids(table, which, limit)
+    removed: int = table.delete().where(table.id.in_(ids)).execute() if ids else 0
+    return removed
 
 
 def _ids(table: Any, which: Any, limit: int) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from peewee import JOIN, IntegrityError
@@ -27,16 +27,15 @@ from ussd_server.runtime import Service
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import require_name
 from ussd_server.services.reconciliation.imports import lock_imports
+from ussd_server.services.reconciliation.matching import AT_PROVIDERS, LONGEST_PAYMENT
 from ussd_server.services.reconciliation.messages import BridgeStep, CloseDay, ClosedDayView, DayState, Verdict
 from ussd_server.services.reports.messages import bounds_of_day
 from ussd_server.services.transactions.messages import SUCCESSFUL, Origin, TransactionType
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import KAMPALA
+from ussd_server.values import KAMPALA, kampala_day
+from ussd_server.wire import view_of_row
 
-# A provider settles a payment within this time; what takes longer is a late change of the day on which it began.
-_LONGEST_PAYMENT = timedelta(hours=1)
 _DAYS_LISTED = 31
-_AT_PROVIDERS = (TransactionType.COLLECTION, TransactionType.DISBURSEMENT, TransactionType.REFUND)
 
 
 class DayService(Service):
@@ -91,9 +90,9 @@ class DayService(Service):
         context.require_operator()
         today = self._clock.now().astimezone(KAMPALA).date()
         oldest = Client.select(Client.created_at).order_by(Client.created_at).first()
-        first = _day_of(oldest.created_at) if oldest else today
-        past = (today - timedelta(days=back) for back in range(1, _DAYS_LISTED + 1))
-        days = [each.isoformat() for each in past if each >= first]
+        first = kampala_day(oldest.created_at) if oldest else today.isoformat()
+        past = ((today - timedelta(days=back)).isoformat() for back in range(1, _DAYS_LISTED + 1))
+        days = [each for each in past if each >= first]
         closed = {(row.provider, row.day): _view(row) for row in ClosedDay.select().where(ClosedDay.day.in_(days))}
         names = sorted({*(each.name for each in self._providers), *(provider for provider, _ in closed)})
         return tuple(DayState(day, name, closed.get((name, day))) for day in days for name in names)
@@ -113,7 +112,7 @@ def _figures(request: CloseDay, begin: datetime, end: datetime) -> dict[str, Any
     differences = _differences_of(statement)
     if count := sum(each.ended_at is None for each in differences):
         raise _refusal(f"{count} of its differences {'is' if count == 1 else 'are'} open; end their reviews first")
-    payments = _payments_of(provider, begin, end)
+    payments = list(Transaction.select().where(_ended_within(provider, begin, end)))
     ours = sum(map(_signed_cents, payments))
     late = _late_changes(provider, payments, _paid_at(provider, begin, end))
     bridge = _bridge(ours - statement.theirs_cents, statement, differences, late)
@@ -153,19 +152,15 @@ def _differences_of(statement: ProviderStatement) -> Sequence[Any]:
     return list(rows)
 
 
-def _payments_of(provider: str, begin: datetime, end: datetime) -> Sequence[Transaction]:
-    """What succeeded at a provider on a day, by its end here."""
-    return list(Transaction.select().where(_ended_within(provider, begin, end)))
-
-
 def _ended_within(provider: str, begin: datetime, end: datetime) -> Any:
+    """The condition on what succeeded at a provider on a day, by its end here."""
     return (
         Transaction.client_id.in_(Client.select(Client.id))
         & (Transaction.completed_at >= begin)
         & (Transaction.completed_at < end)
         & (Transaction.provider == provider)
         & Transaction.status.in_(SUCCESSFUL)
-        & Transaction.type.in_(_AT_PROVIDERS)
+        & Transaction.type.in_(AT_PROVIDERS)
     )
 
 
@@ -193,8 +188,8 @@ def _late_changes(provider: str, payments: Sequence[Transaction], paid_at: dict[
     found: dict[str, list[int]] = {}
     for row in payments:
         began = paid_at.get(row.id, row.created_at)
-        if row.late or row.completed_at - began > _LONGEST_PAYMENT:
-            found.setdefault(_day_of(began).isoformat(), []).append(_signed_cents(row))
+        if row.late or row.completed_at - began > LONGEST_PAYMENT:
+            found.setdefault(kampala_day(began), []).append(_signed_cents(row))
     closed = {
         row.day for row in ClosedDay.select().where(ClosedDay.provider == provider, ClosedDay.day.in_(list(found)))
     }
@@ -234,20 +229,13 @@ def _signed_cents(row: Transaction) -> int:
     return cents if row.type == TransactionType.COLLECTION else -cents
 
 
-def _day_of(moment: datetime) -> date:
-    return moment.astimezone(KAMPALA).date()
-
-
 def _view(row: ClosedDay) -> ClosedDayView:
-    return ClosedDayView(
-        row.day,
-        row.provider,
-        row.ours_cents,
-        row.theirs_cents,
-        row.ours_cents - row.theirs_cents,
-        tuple(BridgeStep(**step) for step in row.bridge),
-        row.closed_by,
-        row.closed_at,
+    return view_of_row(
+        ClosedDayView,
+        row,
+        date=row.day,
+        difference_cents=row.ours_cents - row.theirs_cents,
+        bridge=tuple(BridgeStep(**step) for step in row.bridge),
     )
 
 

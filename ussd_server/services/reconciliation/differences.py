@@ -1,12 +1,8 @@
-"""Differences of statements: lists them, ends their reviews, and writes them into a file."""
+"""Differences of statements: lists them and ends their reviews."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from tempfile import SpooledTemporaryFile
-from typing import IO, Any
-
-import orjson
+from typing import Any
 
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import unit_of_work
@@ -22,9 +18,7 @@ from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import require_name
 from ussd_server.services.pages import page_of
 from ussd_server.services.reconciliation.imports import lock_imports, stored_statement
-from ussd_server.services.reconciliation.matching import Match
 from ussd_server.services.reconciliation.messages import (
-    ComparedLine,
     ConcludeFromStatement,
     DifferenceView,
     EndDifference,
@@ -40,7 +34,6 @@ from ussd_server.values import is_id
 from ussd_server.wire import Page, view_of_row
 
 _MOST_COUNTED = 10_000
-_IN_MEMORY_BYTES = 4 * 1024 * 1024
 
 
 class DifferenceService(Service):
@@ -178,36 +171,3 @@ def _views(rows: list[Any]) -> tuple[DifferenceView, ...]:
     return tuple(
         view_of_row(DifferenceView, row, difference_id=row.id, file_name=names[row.statement_id]) for row in rows
     )
-
-
-class ResultsFile:
-    """Results in a temporary file, so that memory does not grow with their number."""
-
-    def __init__(self) -> None:
-        self._file: IO[bytes] = SpooledTemporaryFile(_IN_MEMORY_BYTES)  # noqa: SIM115 - read as long as the result lives
-        self.count = 0
-
-    def __del__(self) -> None:
-        self._file.close()
-
-    def append(self, match: Match) -> None:
-        """Add a result at the end."""
-        self._file.write(orjson.dumps(match) + b"\n")
-        self.count += 1
-
-    def read(self) -> Iterator[Match]:
-        """Yield the results in their order; several readers may read at once."""
-        position = 0
-        while True:
-            self._file.seek(position)
-            line = self._file.readline()
-            if not line:
-                return
-            position = self._file.tell()
-            values = orjson.loads(line)
-            compared, unmoved = values["compared"], values["unmoved"]
-            yield Match(
-                ComparedLine(**(compared | {"verdict": Verdict(compared["verdict"])})),
-                None if unmoved is None else LineStatus(unmoved),
-                values["our_cents"],
-            )

@@ -1,4 +1,7 @@
-"""Imports of statements: stores their differences in short transactions, and takes an import back."""
+"""Imports of statements: stores their differences in short transactions, and takes an import back.
+
+An import is visible only after its last step. An import whose process died is replaced when its file is imported again.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,12 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import orjson
 from peewee import chunked
 
-from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import advisory_lock, dialect, unit_of_work
 from ussd_server.models.statements import (
@@ -44,113 +46,100 @@ def lock_imports() -> None:
     advisory_lock(_LOCK)
 
 
-class StatementImports:
-    """Stores and undoes imports, and removes the rows of imports that were undone or never ended.
+def stored_id(provider: str, digest: str) -> str | None:
+    """The id of the stored statement with this file; None for a new file."""
+    known = ProviderStatement.get_or_none(ProviderStatement.provider == provider, ProviderStatement.digest == digest)
+    return known.id if known is not None and known.state == StatementState.STORED else None
 
-    An import is visible only after its last step. An import whose process died is replaced when its file is imported
-    again.
-    """
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-
-    def stored_id(self, provider: str, digest: str) -> str | None:
-        """The id of the stored statement with this file; None for a new file."""
-        known = ProviderStatement.get_or_none(
-            ProviderStatement.provider == provider, ProviderStatement.digest == digest
-        )
-        return known.id if known is not None and known.state == StatementState.STORED else None
-
-    def store(self, statement: ProviderStatement, differences: Iterator[ComparedLine], context: RequestContext) -> bool:
-        """Store a new statement; return False, with the stored one's id, when another process stored the file first."""
-        if not self._begin(statement):
-            return False
-        rows = _rows(differences, statement)
-        for batch in chunked(rows, _ROWS):
-            with _short_unit_of_work():
-                _require_importing(statement)
-                insert_differences(batch)
-        with unit_of_work():
-            lock_imports()
+def store(statement: ProviderStatement, differences: Iterator[ComparedLine], context: RequestContext) -> bool:
+    """Store a new statement; return False, with the stored one's id, when another process stored the file first."""
+    if not _begin(statement):
+        return False
+    rows = _rows(differences, statement)
+    for batch in chunked(rows, _ROWS):
+        with _short_unit_of_work():
             _require_importing(statement)
-            _set_state(statement, StatementState.STORED)
-            write_audit_event(
-                "statement.imported", context, statement.imported_at, client_id=None, object_id=statement.id
+            insert_differences(batch)
+    with unit_of_work():
+        lock_imports()
+        _require_importing(statement)
+        _set_state(statement, StatementState.STORED)
+        write_audit_event("statement.imported", context, statement.imported_at, client_id=None, object_id=statement.id)
+    return True
+
+
+def undo(request: UndoImport, context: RequestContext, now: datetime) -> ProviderStatement:
+    """Undo an import: removes its statement, and the differences that no other statement has.
+
+    Raises NOT_FOUND, and INVALID_REQUEST when the review of a difference has ended since the import, by a reason
+    or by concluding its payment, and unless two different people are named.
+    """
+    context.require_operator()
+    names = require_two_people(request.by, request.second, request.reason)
+    with unit_of_work():
+        lock_imports()
+        statement = stored_statement(request.statement_id)
+        ended = (
+            StatementDifference.select()
+            .join(DifferenceInStatement, on=(DifferenceInStatement.difference_id == StatementDifference.id))
+            .where(
+                DifferenceInStatement.statement_id == statement.id,
+                StatementDifference.ended_at >= statement.imported_at,
             )
-        return True
-
-    def undo(self, request: UndoImport, context: RequestContext) -> ProviderStatement:
-        """Undo an import: removes its statement, and the differences that no other statement has.
-
-        Raises NOT_FOUND, and INVALID_REQUEST when the review of a difference has ended since the import, by a reason
-        or by concluding its payment, and unless two different people are named.
-        """
-        context.require_operator()
-        names = require_two_people(request.by, request.second, request.reason)
-        now = self._clock.now()
-        with unit_of_work():
-            lock_imports()
-            statement = stored_statement(request.statement_id)
-            ended = (
-                StatementDifference.select()
-                .join(DifferenceInStatement, on=(DifferenceInStatement.difference_id == StatementDifference.id))
-                .where(
-                    DifferenceInStatement.statement_id == statement.id,
-                    StatementDifference.ended_at >= statement.imported_at,
-                )
-            )
-            if count := ended.count():
-                raise ServiceError(
-                    Code.INVALID_REQUEST,
-                    f"The import stays: the reviews of {count:,} of its differences have ended"
-                    if count > 1
-                    else "The import stays: the review of one of its differences has ended",
-                )
-            closed = ClosedDay.get_or_none(ClosedDay.statement_id == statement.id)
-            if closed is not None:
-                raise ServiceError(Code.INVALID_REQUEST, f"The import stays: {closed.day} was closed with it")
-            _remove(statement)
-            write_audit_event(
-                "statement.undone",
-                context,
-                now,
-                client_id=None,
-                object_id=statement.id,
-                reason=request.reason.strip(),
-                decided_by=", ".join(names),
-            )
-        return statement
-
-    def clean(self) -> int:
-        """Remove some rows of imports that were undone or lost their process; return their number, 0 at the end."""
-        lost_before = self._clock.now() - _LONGEST_IMPORT
-        for statement in ProviderStatement.select().where(ProviderStatement.state != StatementState.STORED):
-            is_importing = statement.state == StatementState.IMPORTING
-            if statement.imported_at >= lost_before if is_importing else not _places_of(statement.id).exists():
-                continue
-            with _short_unit_of_work():
-                if is_importing:
-                    _require_importing(statement)
-                    _remove(statement)
-                if removed := _remove_some(statement.id):
-                    return removed
-        return 0
-
-    def _begin(self, statement: ProviderStatement) -> bool:
-        is_same_file = (ProviderStatement.provider == statement.provider) & (
-            ProviderStatement.digest == statement.digest
         )
-        with unit_of_work():
-            lock_imports()
-            known = ProviderStatement.get_or_none(is_same_file)
-            if known is not None and known.state == StatementState.STORED:
-                statement.id = known.id
-                return False
-            if known is not None:
-                _remove(known)
-            statement.state = StatementState.IMPORTING
-            statement.save(force_insert=True)
-        return True
+        if count := ended.count():
+            raise ServiceError(
+                Code.INVALID_REQUEST,
+                f"The import stays: the reviews of {count:,} of its differences have ended"
+                if count > 1
+                else "The import stays: the review of one of its differences has ended",
+            )
+        closed = ClosedDay.get_or_none(ClosedDay.statement_id == statement.id)
+        if closed is not None:
+            raise ServiceError(Code.INVALID_REQUEST, f"The import stays: {closed.day} was closed with it")
+        _remove(statement)
+        write_audit_event(
+            "statement.undone",
+            context,
+            now,
+            client_id=None,
+            object_id=statement.id,
+            reason=request.reason.strip(),
+            decided_by=", ".join(names),
+        )
+    return statement
+
+
+def clean(now: datetime) -> int:
+    """Remove some rows of imports that were undone or lost their process; return their number, 0 at the end."""
+    lost_before = now - _LONGEST_IMPORT
+    for statement in ProviderStatement.select().where(ProviderStatement.state != StatementState.STORED):
+        is_importing = statement.state == StatementState.IMPORTING
+        if statement.imported_at >= lost_before if is_importing else not _places_of(statement.id).exists():
+            continue
+        with _short_unit_of_work():
+            if is_importing:
+                _require_importing(statement)
+                _remove(statement)
+            if removed := _remove_some(statement.id):
+                return removed
+    return 0
+
+
+def _begin(statement: ProviderStatement) -> bool:
+    is_same_file = (ProviderStatement.provider == statement.provider) & (ProviderStatement.digest == statement.digest)
+    with unit_of_work():
+        lock_imports()
+        known = ProviderStatement.get_or_none(is_same_file)
+        if known is not None and known.state == StatementState.STORED:
+            statement.id = known.id
+            return False
+        if known is not None:
+            _remove(known)
+        statement.state = StatementState.IMPORTING
+        statement.save(force_insert=True)
+    return True
 
 
 def stored_statement(statement_id: str) -> ProviderStatement:

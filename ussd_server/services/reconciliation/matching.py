@@ -1,21 +1,63 @@
-"""Matches lines of a statement with our transactions, and compares each pair."""
+"""Matches lines of a statement with our transactions, compares each pair, and names what the statement lacks."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 
+from ussd_server.models.incoming import IncomingPayment
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.statement_format import LineStatus, LineType
-from ussd_server.services.reconciliation.date_shift import DateShift
 from ussd_server.services.reconciliation.messages import ComparedLine, Verdict
-from ussd_server.services.reconciliation.our_payments import COLUMNS, OurPayment, payments_within
-from ussd_server.services.reconciliation.statement_lines import Period, ProviderLine
-from ussd_server.services.transactions.messages import Origin, TransactionType
-from ussd_server.values import is_id
+from ussd_server.services.reconciliation.statement_lines import DateOrder, Period, ProviderLine
+from ussd_server.services.transactions.messages import SUCCESSFUL, UNFINISHED, Origin, TransactionType
+from ussd_server.values import is_id, new_id_floor
+
+AT_PROVIDERS = (TransactionType.COLLECTION, TransactionType.DISBURSEMENT, TransactionType.REFUND)
+LONGEST_PAYMENT = timedelta(hours=1)
+"""A provider settles a payment within this time, even if we learn of it later."""
 
 _DIRECTIONS = {LineType.IN: 1, LineType.OUT: -1}
+_PAGE = 5000
+_SHARE_OF_PERIOD = 100
+
+
+class OurPayment(NamedTuple):
+    """What is compared of a transaction."""
+
+    id: str
+    type: str
+    status: str
+    amount_cents: int
+    provider_reference: str | None
+    provider_transaction_id: str | None
+    refund_of: str | None
+    completed_at: datetime | None
+    created_at: datetime
+    origin: str
+
+    @property
+    def direction(self) -> int:
+        """1 for money to us, -1 for money from us."""
+        return 1 if self.type == TransactionType.COLLECTION else -1
+
+    @property
+    def signed_cents(self) -> int:
+        """The amount, positive for money to us."""
+        return self.direction * self.amount_cents
+
+    @property
+    def standing(self) -> LineStatus:
+        """The status in the words of a statement."""
+        if self.status in SUCCESSFUL:
+            return LineStatus.SUCCEEDED
+        return LineStatus.PENDING if self.status in UNFINISHED else LineStatus.FAILED
+
+
+_COLUMNS = tuple(getattr(Transaction, name) for name in OurPayment._fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +81,10 @@ class Matcher:
     by a success before a failure: a second success is not ours. Memory grows by some 100 bytes for each matched line.
     """
 
-    def __init__(self, provider: str, shifts: tuple[DateShift, DateShift]) -> None:
-        """`shifts` receive the dates of matched lines, with the day first and with the month first."""
+    def __init__(self, provider: str, orders: tuple[DateOrder, DateOrder]) -> None:
+        """`orders` receive the dates of matched lines, with the day first and with the month first."""
         self._provider = provider
-        self._shifts = shifts
+        self._orders = orders
         self._matched: set[bytes] = set()
         self._failed: set[bytes] = set()
         self.ours_cents = 0
@@ -50,9 +92,9 @@ class Matcher:
 
     def compare(self, lines: Sequence[ProviderLine]) -> list[Match]:
         """The results of some lines, in their order; queries the database a few times for all of them."""
-        by_id, by_reference = self._find(lines)
-        refunds = self._refunds_of(lines, by_id, by_reference)
-        return [self._compare(line, by_id, by_reference, refunds) for line in lines]
+        named = self._named_by(lines)
+        refunds = self._refunds_of(lines, named)
+        return [self._compare(line, ours, refunds) for line, ours in zip(lines, named, strict=True)]
 
     def decide(self, match: Match) -> ComparedLine:
         """The final result of a line; call once for each, in their order, after every line was compared."""
@@ -68,54 +110,52 @@ class Matcher:
 
     def missing(self, period: Period) -> Iterator[ComparedLine]:
         """The results for what succeeded here within the period and has no line."""
-        for ours in payments_within(self._provider, period):
+        for ours in _payments_within(self._provider, period):
             if _key(ours.id) not in self._matched:
                 self.ours_cents += ours.signed_cents
                 yield _result(None, Verdict.NOT_THEIRS, ours, ours.signed_cents, None, is_difference=True)
 
-    def _find(self, lines: Sequence[ProviderLine]) -> tuple[dict[str, list[OurPayment]], dict[str, OurPayment]]:
-        """Our transactions by the provider's ids and by our references, of which an id of ours is one too."""
+    def _named_by(self, lines: Sequence[ProviderLine]) -> list[list[OurPayment]]:
+        """Our transactions that each line names, by the provider's id and by our reference (or our id)."""
         ids = {line.provider_id for line in lines if line.provider_id}
         references = {line.reference.lower() for line in lines if is_id(line.reference.lower())}
-        by_id: dict[str, list[OurPayment]] = {}
+        by_id: dict[str, list[OurPayment]] = defaultdict(list)
         for ours in self._select(Transaction.provider_transaction_id, ids):
-            by_id.setdefault(ours.provider_transaction_id or "", []).append(ours)
+            by_id[ours.provider_transaction_id or ""].append(ours)
         by_reference = {ours.id: ours for ours in self._select(Transaction.id, references)}
         by_reference |= {
             ours.provider_reference or "": ours for ours in self._select(Transaction.provider_reference, references)
         }
-        return by_id, by_reference
+        return [
+            [*by_id.get(line.provider_id, ()), *filter(None, [by_reference.get(line.reference.lower())])]
+            for line in lines
+        ]
 
     def _refunds_of(
-        self, lines: Sequence[ProviderLine], by_id: dict[str, list[OurPayment]], by_reference: dict[str, OurPayment]
+        self, lines: Sequence[ProviderLine], named: Sequence[Sequence[OurPayment]]
     ) -> dict[str, list[OurPayment]]:
         """Our refunds of the collections that reversals name, by the collection."""
         collections = {
             ours.id
-            for line in lines
+            for line, payments in zip(lines, named, strict=True)
             if line.type is LineType.REVERSAL
-            for ours in (*by_id.get(line.provider_id, ()), by_reference.get(line.reference.lower()))
-            if ours is not None and ours.type == TransactionType.COLLECTION
+            for ours in payments
+            if ours.type == TransactionType.COLLECTION
         }
-        refunds: dict[str, list[OurPayment]] = {}
+        refunds: dict[str, list[OurPayment]] = defaultdict(list)
         for ours in self._select(Transaction.refund_of, collections):
-            refunds.setdefault(ours.refund_of or "", []).append(ours)
+            refunds[ours.refund_of or ""].append(ours)
         return refunds
 
     def _select(self, column: Any, values: Collection[str]) -> list[OurPayment]:
         if not values:
             return []
-        rows: Any = Transaction.select(*COLUMNS).where(column.in_(list(values)), Transaction.provider == self._provider)
+        rows: Any = Transaction.select(*_COLUMNS).where(
+            column.in_(list(values)), Transaction.provider == self._provider
+        )
         return [OurPayment(*row) for row in rows.tuples().iterator()]
 
-    def _compare(
-        self,
-        line: ProviderLine,
-        by_id: dict[str, list[OurPayment]],
-        by_reference: dict[str, OurPayment],
-        refunds: dict[str, list[OurPayment]],
-    ) -> Match:
-        named = [*by_id.get(line.provider_id, ()), *filter(None, [by_reference.get(line.reference.lower())])]
+    def _compare(self, line: ProviderLine, named: list[OurPayment], refunds: dict[str, list[OurPayment]]) -> Match:
         if line.type is LineType.FEE:
             theirs_cents = (line.direction or -1) * line.amount_cents
             return Match(_result(line, Verdict.FEE, named[0] if named else None, None, theirs_cents))
@@ -168,8 +208,8 @@ class Matcher:
         # Payers pay before we learn of it, so that the dates of their payments prove nothing.
         is_timed = agreed is Verdict.MATCHED and ours.origin != Origin.PAYER
         if ours.standing is LineStatus.SUCCEEDED and ours.completed_at is not None and is_timed:
-            for shift, dated in zip(self._shifts, line.moments, strict=True):
-                shift.note(dated, ours.created_at, ours.completed_at)
+            for order, dated in zip(self._orders, line.moments, strict=True):
+                order.compare(dated, ours.created_at, ours.completed_at)
         return Match(result)
 
     def _count_theirs(self, line: ProviderLine, direction: int) -> int:
@@ -177,6 +217,52 @@ class Matcher:
         if line.status is LineStatus.SUCCEEDED:
             self.theirs_cents += cents
         return cents
+
+
+def _payments_within(provider: str, period: Period) -> Iterator[OurPayment]:
+    """What succeeded here and the statement of a period must have, in pages."""
+    has_moved = (Transaction.provider == provider) & Transaction.status.in_(SUCCESSFUL)
+    requested = Transaction.select(*_COLUMNS).where(
+        has_moved,
+        Transaction.type.in_(AT_PROVIDERS),
+        Transaction.origin != Origin.PAYER,
+        Transaction.id < new_id_floor(period.last),
+    )
+    for ours in _in_pages(requested, period):
+        if _lies_within(ours, period):
+            yield ours
+    # Payers pay before we learn of it, and it may be booked days later.
+    came = (
+        Transaction.select(*_COLUMNS)
+        .join(IncomingPayment, on=(IncomingPayment.transaction_id == Transaction.id))
+        .where(has_moved, Transaction.origin == Origin.PAYER, IncomingPayment.provider == provider)
+        .where(IncomingPayment.paid_at >= period.first, IncomingPayment.paid_at <= period.last)
+    )
+    yield from _in_pages(came, period)
+
+
+def _in_pages(rows: Any, period: Period) -> Iterator[OurPayment]:
+    after = new_id_floor(period.first - LONGEST_PAYMENT)
+    while True:
+        following = rows.where(Transaction.id > after).order_by(Transaction.id).limit(_PAGE)
+        page = [OurPayment(*row) for row in following.tuples().iterator()]
+        yield from page
+        if len(page) < _PAGE:
+            return
+        after = page[-1].id
+
+
+def _lies_within(ours: OurPayment, period: Period) -> bool:
+    """Whether the statement must have this transaction.
+
+    The provider dated it between its creation here and its completion. A transaction that was under way at an end of
+    the period may be in the neighbouring statement. It counts only if that time is long compared to the period.
+    """
+    first, last = ours.created_at, min(ours.completed_at or ours.created_at, ours.created_at + LONGEST_PAYMENT)
+    if last < period.first or first > period.last:
+        return False
+    is_inside = first >= period.first and last <= period.last
+    return is_inside or (last - first) * _SHARE_OF_PERIOD > period.last - period.first
 
 
 def _direction_of(line: ProviderLine, second: OurPayment | None) -> int:

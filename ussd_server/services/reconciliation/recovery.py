@@ -16,7 +16,6 @@ from ussd_server.services.accounts.ledger import PROVIDER_ACCOUNT, legs_of
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import require_two_names
 from ussd_server.services.reconciliation.cell_values import phone_number_in
-from ussd_server.services.reconciliation.date_shift import DateShift
 from ussd_server.services.reconciliation.matching import Matcher
 from ussd_server.services.reconciliation.messages import (
     BookLost,
@@ -54,8 +53,8 @@ class RecoveryService:
         context.require_operator()
         found: list[LostPayment] = []
         for provider, source in request.statements:
-            shifts = DateShift(), DateShift()
-            reader, matcher = self._statements.reader_of(provider, shifts), Matcher(provider, shifts)
+            reader = self._statements.reader_of(provider)
+            matcher = Matcher(provider, reader.orders)
             lost = []
             try:
                 for lines in chunked(reader.lines(source), _BATCH):

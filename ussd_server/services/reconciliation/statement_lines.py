@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import BinaryIO, NoReturn
 
 from ussd_server.providers.statement_format import LineStatus, LineType, StatementField, StatementFormat
@@ -16,7 +16,6 @@ from ussd_server.services.reconciliation.cell_values import (
     read_amount,
     read_date,
 )
-from ussd_server.services.reconciliation.date_shift import DateShift
 from ussd_server.spreadsheets.headings import find_columns, heading_key
 from ussd_server.spreadsheets.reader import read_rows
 from ussd_server.spreadsheets.rows import Row, SpreadsheetError
@@ -36,6 +35,11 @@ _LONGEST_TEXT = 100
 _LARGEST_SUM_CENTS = 10**17
 # How spreadsheet programs show a long number in a narrow column, and save it.
 _SHORTENED = re.compile(r"[0-9]+([.,][0-9]+)?[eE]\+[0-9]+")
+# Clocks differ, and dates without seconds are cut to the minute.
+_TOLERANCE = timedelta(minutes=5)
+_STEP = timedelta(minutes=30)
+_NONE = timedelta(0)
+_EARLIEST, _LATEST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 _MONEY = (StatementField.AMOUNT, StatementField.CREDIT, StatementField.DEBIT)
 
 
@@ -68,20 +72,60 @@ class Period:
     last: datetime
 
 
+class DateOrder:
+    """One of the two orders of day and month: the dates of all lines, and how they differ from our times.
+
+    `first` and `last` are the ends of the lines; `impossible_in` is a row that excludes the order. A provider pays
+    between the creation and the completion of a transaction here. `is_off`: at least one line is dated more than five
+    minutes outside; `our_first` and `our_last` are the ends of our times of such payments.
+    """
+
+    def __init__(self) -> None:
+        self.first, self.last = _LATEST, _EARLIEST
+        self.impossible_in = 0
+        self.is_off = False
+        self.our_first, self.our_last = _LATEST, _EARLIEST
+        self._least, self._most = timedelta.min, timedelta.max
+
+    def note(self, line: int, dated: datetime | None) -> None:
+        """Take the date of a line, None where the order is impossible."""
+        if dated is None:
+            self.impossible_in = self.impossible_in or line
+        else:
+            self.first, self.last = min(self.first, dated), max(self.last, dated)
+
+    def compare(self, dated: datetime | None, created_at: datetime, completed_at: datetime) -> None:
+        """Compare the date of a matched line with our times of its payment."""
+        if dated is None:
+            return
+        least, most = dated - completed_at, dated - created_at
+        self._least, self._most = max(least, self._least), min(most, self._most)
+        if least > _TOLERANCE or most < -_TOLERANCE:
+            nearest = completed_at if least > _TOLERANCE else created_at
+            self.is_off = True
+            self.our_first, self.our_last = min(nearest, self.our_first), max(nearest, self.our_last)
+
+    def common_shift(self) -> timedelta | None:
+        """The whole or half hours by which every line is dated too late, negative for too early; None without such."""
+        if not self.is_off:
+            return None
+        least, most = self._least - _TOLERANCE, self._most + _TOLERANCE
+        nearest = round((least + most) / 2 / _STEP) * _STEP
+        return nearest if least <= nearest <= most and nearest != _NONE and not least <= _NONE <= most else None
+
+
 class StatementReader:
-    """Reads one statement, line by line. Every refusal is a SpreadsheetError, possibly after some lines."""
+    """Reads one statement, line by line. Every refusal is a SpreadsheetError, possibly after some lines.
 
-    def __init__(self, known: StatementFormat, currency: str, shifts: tuple[DateShift, DateShift]) -> None:
-        """`currency` is that of the provider; a statement in another one is refused.
+    `orders` are given the dates of the lines as they are matched: with the day first, and with the month first.
+    """
 
-        `shifts` compare the dates of the lines, as they are matched, with our times: with the day first, and with the
-        month first.
-        """
+    def __init__(self, known: StatementFormat, currency: str) -> None:
+        """`currency` is that of the provider; a statement in another one is refused."""
         self._known = known
         self._currency = currency
-        self._shifts = shifts
+        self.orders = DateOrder(), DateOrder()
         self._columns: dict[str, int] = {}
-        self._ends = _Ends(), _Ends()
         self._resolution = timedelta(0)
         self._sum_cents = 0
         self.count = 0
@@ -102,31 +146,29 @@ class StatementReader:
 
     def period(self) -> Period:
         """The period from the first line to the last; the day comes first unless something proves otherwise."""
-        ends = self._ends[self._order()]
-        assert ends.first is not None
-        assert ends.last is not None
-        if ends.last - ends.first > _LONGEST_PERIOD:
+        dates = self.orders[self._order()]
+        if dates.last - dates.first > _LONGEST_PERIOD:
             raise SpreadsheetError(
                 f"The dates of the statement lie more than {_LONGEST_PERIOD.days} days apart; perhaps one is wrong."
             )
         # A date without seconds stands for the whole minute.
-        return Period(ends.first, ends.last + self._resolution)
+        return Period(dates.first, dates.last + self._resolution)
 
     def proven_period(self) -> Period:
         """The period, extended by our times of payments that the statement dates elsewhere, so that it hides nothing.
 
         Refuses a statement whose dates are all off by the same hours. Call after every line was matched.
         """
-        period, shift = self.period(), self._shifts[self._order()]
+        period, dates = self.period(), self.orders[self._order()]
         if self._resolution >= _DAY:
             return period
-        if common := shift.common():
+        if common := dates.common_shift():
             hours, way = abs(common) / _HOUR, "later" if common > timedelta(0) else "earlier"
             raise SpreadsheetError(
                 f"The dates of the statement are {hours:g} hour{'' if hours == 1 else 's'} {way} than our times of the "
                 "payments that match; name the time zone of its dates in USSD_STATEMENT_HEADINGS."
             )
-        return Period(min(period.first, shift.first or period.first), max(period.last, shift.last or period.last))
+        return Period(min(period.first, dates.our_first), max(period.last, dates.our_last))
 
     def moment_of(self, line: ProviderLine) -> datetime:
         """The date of a line (UTC), in the order of all dates. Call after the last line was read."""
@@ -136,10 +178,10 @@ class StatementReader:
 
     def _order(self) -> int:
         """0 when the day comes first in a date, 1 when the month does."""
-        day_first, month_first = self._ends
+        day_first, month_first = self.orders
         if day_first.impossible_in or month_first.impossible_in:
             return 1 if day_first.impossible_in else 0
-        return 1 if self._shifts[0].is_off and not self._shifts[1].is_off else 0
+        return 1 if day_first.is_off and not month_first.is_off else 0
 
     def _line(self, row: Row) -> ProviderLine | None:
         provider_id, reference = self._text(row, StatementField.ID), self._text(row, StatementField.REFERENCE)
@@ -232,28 +274,11 @@ class StatementReader:
 
     def _note_date(self, row: Row, date: SlashedDate) -> None:
         self._resolution = max(self._resolution, date.resolution)
-        for ends, moment in zip(self._ends, (date.day_first, date.month_first), strict=True):
-            ends.note(row.line, moment)
-        if all(ends.impossible_in for ends in self._ends):
-            other = min(ends.impossible_in for ends in self._ends)
+        for order, moment in zip(self.orders, (date.day_first, date.month_first), strict=True):
+            order.note(row.line, moment)
+        if all(order.impossible_in for order in self.orders):
+            other = min(order.impossible_in for order in self.orders)
             self._refuse(row, StatementField.DATE, f"day and month stand in another order than in row {other}.")
 
     def _refuse(self, row: Row, field: StatementField, sentence: str) -> NoReturn:
         raise SpreadsheetError(sentence, line=row.line, column=self._columns.get(field))
-
-
-class _Ends:
-    """The first and last moment in one order of day and month; `impossible_in` is a row that excludes the order."""
-
-    def __init__(self) -> None:
-        self.first: datetime | None = None
-        self.last: datetime | None = None
-        self.impossible_in = 0
-
-    def note(self, line: int, moment: datetime | None) -> None:
-        if moment is None:
-            self.impossible_in = self.impossible_in or line
-        elif self.first is None or self.last is None:
-            self.first = self.last = moment
-        else:
-            self.first, self.last = min(self.first, moment), max(self.last, moment)

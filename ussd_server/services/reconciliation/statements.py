@@ -6,19 +6,19 @@ import hashlib
 import time
 from collections import Counter
 from collections.abc import Iterator
-from typing import BinaryIO
+from tempfile import SpooledTemporaryFile
+from typing import IO, BinaryIO
 
+import orjson
 from peewee import chunked
 
 from ussd_server.context import RequestContext
 from ussd_server.models.statements import ProviderStatement, StatementState
 from ussd_server.providers.registry import PACKAGES
-from ussd_server.providers.statement_format import StatementFormat, with_additions
+from ussd_server.providers.statement_format import LineStatus, with_additions
 from ussd_server.runtime import Runtime, Service
 from ussd_server.services.pages import page_of
-from ussd_server.services.reconciliation.date_shift import DateShift
-from ussd_server.services.reconciliation.differences import ResultsFile
-from ussd_server.services.reconciliation.imports import StatementImports, stored_statement
+from ussd_server.services.reconciliation import imports
 from ussd_server.services.reconciliation.matching import Match, Matcher
 from ussd_server.services.reconciliation.messages import (
     MAY_DIFFER,
@@ -38,6 +38,7 @@ from ussd_server.wire import Page, view_of_row
 
 _BATCH = 1000
 _CHUNK_BYTES = 1024 * 1024
+_IN_MEMORY_BYTES = 4 * 1024 * 1024
 # More differences, or more than half of the lines, are probably the wrong file.
 _MOST_DIFFERENCES = 1000
 _LONGEST_NAME = 200
@@ -49,7 +50,6 @@ class ProviderStatementService(Service):
 
     def __init__(self, runtime: Runtime) -> None:
         super().__init__(runtime)
-        self._imports = StatementImports(runtime.clock)
         self._headings = runtime.settings.statement_headings
         self._currencies = {name: access.currency for name, access in runtime.settings.providers.items()}
 
@@ -61,11 +61,10 @@ class ProviderStatementService(Service):
         statement format, and with one sentence for a file that cannot be read; nothing is stored then.
         """
         context.require_operator()
-        shifts = DateShift(), DateShift()
-        reader = self.reader_of(request.provider, shifts)
+        reader = self.reader_of(request.provider)
         digest = _digest_of(request.source)
-        matcher = Matcher(request.provider, shifts)
-        found = ResultsFile()
+        matcher = Matcher(request.provider, reader.orders)
+        found = _ResultsFile()
         counts: Counter[Verdict] = Counter()
         differing_lines = 0
         try:
@@ -78,7 +77,7 @@ class ProviderStatementService(Service):
         except SpreadsheetError as error:
             raise ServiceError(Code.INVALID_REQUEST, str(error)) from None
         period, now = reader.period(), self._clock.now()
-        known_id = self._imports.stored_id(request.provider, digest)
+        known_id = imports.stored_id(request.provider, digest)
         statement = ProviderStatement(
             id=known_id or new_id(now),
             provider=request.provider,
@@ -102,7 +101,7 @@ class ProviderStatementService(Service):
         is_wanted = not request.is_dry_run and (doubt is None or request.is_confirmed)
         if not is_stored and is_wanted:
             is_stored = True
-            known_id = None if self._imports.store(statement, _lines_of(found), context) else statement.id
+            known_id = None if imports.store(statement, _lines_of(found), context) else statement.id
         return Reconciliation(
             _view(statement),
             is_stored,
@@ -113,11 +112,11 @@ class ProviderStatementService(Service):
 
     def undo(self, request: UndoImport, context: RequestContext) -> ProviderStatementView:
         """Take an import back. Raises NOT_FOUND, and INVALID_REQUEST once the review of a difference has ended."""
-        return _view(self._imports.undo(request, context))
+        return _view(imports.undo(request, context, self._clock.now()))
 
     def clean(self) -> int:
         """Remove some rows of imports that were undone or never ended; return their number, 0 when none is left."""
-        return self._imports.clean()
+        return imports.clean(self._clock.now())
 
     def list(self, request: ListProviderStatements, context: RequestContext) -> Page[ProviderStatementView]:
         """A page of imported statements, newest first. Raises INVALID_REQUEST for a cursor of another list."""
@@ -135,25 +134,56 @@ class ProviderStatementService(Service):
     def show(self, statement_id: str, context: RequestContext) -> ProviderStatementView:
         """One imported statement. Raises NOT_FOUND."""
         context.require_operator()
-        return _view(stored_statement(statement_id))
+        return _view(imports.stored_statement(statement_id))
 
     def providers(self, context: RequestContext) -> tuple[str, ...]:
         """The names of the providers whose statements can be compared."""
         context.require_operator()
         return tuple(_FORMATS)
 
-    def reader_of(self, provider: str, shifts: tuple[DateShift, DateShift]) -> StatementReader:
+    def reader_of(self, provider: str) -> StatementReader:
         """A reader for a statement of a provider. INVALID_REQUEST for one whose statements have no known form."""
-        return StatementReader(self._format_of(provider), self._currencies.get(provider, "UGX"), shifts)
-
-    def _format_of(self, provider: str) -> StatementFormat:
         known = _FORMATS.get(provider)
         if known is None:
             raise ServiceError(Code.INVALID_REQUEST, f"Statements of {provider[:40]!r} cannot be reconciled")
         try:
-            return with_additions(known, provider, self._headings)
+            known = with_additions(known, provider, self._headings)
         except (ValueError, OSError) as error:
             raise ServiceError(Code.INVALID_REQUEST, f"USSD_STATEMENT_HEADINGS: {error}") from None
+        return StatementReader(known, self._currencies.get(provider, "UGX"))
+
+
+class _ResultsFile:
+    """Results in a temporary file, so that memory does not grow with their number."""
+
+    def __init__(self) -> None:
+        self._file: IO[bytes] = SpooledTemporaryFile(_IN_MEMORY_BYTES)  # noqa: SIM115 - read as long as the result lives
+        self.count = 0
+
+    def __del__(self) -> None:
+        self._file.close()
+
+    def append(self, match: Match) -> None:
+        """Add a result at the end."""
+        self._file.write(orjson.dumps(match) + b"\n")
+        self.count += 1
+
+    def read(self) -> Iterator[Match]:
+        """Yield the results in their order; several readers may read at once."""
+        position = 0
+        while True:
+            self._file.seek(position)
+            line = self._file.readline()
+            if not line:
+                return
+            position = self._file.tell()
+            values = orjson.loads(line)
+            compared, unmoved = values["compared"], values["unmoved"]
+            yield Match(
+                ComparedLine(**(compared | {"verdict": Verdict(compared["verdict"])})),
+                None if unmoved is None else LineStatus(unmoved),
+                values["our_cents"],
+            )
 
 
 def _digest_of(source: BinaryIO) -> str:
@@ -165,7 +195,7 @@ def _digest_of(source: BinaryIO) -> str:
 
 def _compared(request: ReconcileStatement, reader: StatementReader, matcher: Matcher) -> Iterator[ComparedLine]:
     """Yield the result of every line, and then of every transaction that the statement lacks."""
-    matches = ResultsFile()
+    matches = _ResultsFile()
     for lines in chunked(reader.lines(request.source), _BATCH):
         for match in matcher.compare(lines):
             matches.append(match)
@@ -179,7 +209,7 @@ def _compared(request: ReconcileStatement, reader: StatementReader, matcher: Mat
     yield from matcher.missing(period)
 
 
-def _lines_of(found: ResultsFile) -> Iterator[ComparedLine]:
+def _lines_of(found: _ResultsFile) -> Iterator[ComparedLine]:
     return (match.compared for match in found.read())
 
 

@@ -1,13 +1,19 @@
-"""Daily reports: the payments that became final on a day in Kampala, by type, provider and status."""
+"""Daily reports: the payments that became final on a day in Kampala, by type, provider and status; and their files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
 from datetime import date, timedelta
+from pathlib import Path
 
-from ussd_server.context import RequestContext
+from ussd_server.context import RequestContext, operator_context
 from ussd_server.database.unit_of_work import dialect, run_query
+from ussd_server.models.clients import Client
 from ussd_server.runtime import Runtime
+from ussd_server.services.accounts.messages import GetStatement
+from ussd_server.services.accounts.statements import StatementService
 from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.reports.messages import DailyReport, GetDailyReport, ReportRow, bounds_of_day
 from ussd_server.services.transactions.messages import TransactionStatus
@@ -18,6 +24,8 @@ from ussd_server.values import KAMPALA, iso_milliseconds
 # So long after the day, its units of work are certainly committed.
 _SETTLES_WITHIN = timedelta(hours=1)
 _MOST_KEPT = 1000
+# Files of days that passed while no worker ran are written later.
+_DAYS_BACK = 7
 _COLUMNS = ("type", "provider", "status", "count", "amount", "fees", "median_seconds")
 
 
@@ -57,6 +65,46 @@ class DailyReportService:
         return csv_parts(_COLUMNS, map(_cells, self.get(request, context).rows))
 
 
+class ReportFiles:
+    """Writes `FOLDER/2026-11-20/`: `daily.csv` of all clients, and `daily.csv` and `statement.csv` in one folder each.
+
+    The folder of a day appears whole, under its name, when all of its files are written. Several workers may write the
+    same day: the first one to finish wins, and their files are equal.
+    """
+
+    def __init__(self, runtime: Runtime, reports: DailyReportService, statements: StatementService) -> None:
+        """Without the setting USSD_REPORTS_DIR nothing is written."""
+        self._folder = runtime.settings.reports_dir
+        self._reports = reports
+        self._statements = statements
+        self._clock = runtime.clock
+
+    def write(self) -> tuple[date, ...]:
+        """Write the files of the past days that have none, and return these days. Raises OSError."""
+        if self._folder is None:
+            return ()
+        last = (self._clock.now() - _SETTLES_WITHIN).astimezone(KAMPALA).date() - timedelta(days=1)
+        days = [last - timedelta(days=back) for back in reversed(range(_DAYS_BACK))]
+        missing = [day for day in days if not (self._folder / day.isoformat()).exists()]
+        return tuple(day for day in missing if self._write_day(self._folder, day))
+
+    def _write_day(self, folder: Path, day: date) -> bool:
+        folder.mkdir(parents=True, exist_ok=True)
+        draft = Path(tempfile.mkdtemp(prefix=f".{day.isoformat()}-", dir=folder))
+        try:
+            _write(draft / "daily.csv", self._reports.csv(GetDailyReport(day), operator_context()))
+            for client in list(Client.select(Client.id).order_by(Client.id)):
+                context = operator_context(client.id)
+                begin, end = bounds_of_day(day)
+                statement = self._statements.csv(GetStatement(from_at=begin, to_at=end), context)
+                _write(draft / client.id / "statement.csv", statement.parts)
+                _write(draft / client.id / "daily.csv", self._reports.csv(GetDailyReport(day), context))
+            draft.chmod(0o750)
+            return _publish(draft, folder / day.isoformat())
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+
+
 def _cells(row: ReportRow) -> tuple[object, ...]:
     amount, fees = shillings_cell(row.amount_cents), shillings_cell(row.fees_cents)
     return row.type, row.provider, row.status, row.count, amount, fees, row.median_seconds
@@ -74,6 +122,23 @@ def _report(client_id: str | None, day: date) -> DailyReport:
     total = sum(row.count for row in rows)
     failed = sum(row.count for row in rows if row.status == TransactionStatus.FAILED)
     return DailyReport(day.isoformat(), rows, round((total - failed) / total, 4) if total else None)
+
+
+def _publish(draft: Path, folder: Path) -> bool:
+    """Give a finished folder its name. Returns False when another worker was first."""
+    try:
+        draft.rename(folder)
+    except OSError:
+        if folder.exists():
+            return False
+        raise
+    return True
+
+
+def _write(path: Path, parts: Iterable[bytes]) -> None:
+    path.parent.mkdir(exist_ok=True)
+    with path.open("wb") as file:
+        file.writelines(parts)
 
 
 # The report shows states at the end of the day. A success after a failure, or a reversal after a success, that came

@@ -19,7 +19,6 @@ from ussd_server.services.bank.messages import (
     LARGEST_FILE_BYTES,
     ConfirmBankAccount,
     DueSettlement,
-    ProposeSettlements,
     StateBankAccount,
 )
 from ussd_server.services.operators.messages import Propose
@@ -64,7 +63,7 @@ def list_settlements(context: RequestContext) -> Response:
 def download_due_settlements(context: RequestContext) -> Response:
     """What clients are due, as a file for the bank."""
     day = _day()
-    return send_csv(services().bank_settlements.file(ProposeSettlements(day), context), "settlements-due", day or "now")
+    return send_csv(services().bank_settlements.file(day, context), "settlements-due", day or "now")
 
 
 @console.page("POST", "/operator/settlements/<client_id>/confirm", who="operator")
@@ -113,7 +112,7 @@ def _account_page(context: RequestContext, error: ServiceError | None = None) ->
 def _settlements_page(context: RequestContext, error: ServiceError | None = None) -> Response:
     day, due = _day(), list[DueSettlement]()
     try:
-        due += services().bank_settlements.propose(ProposeSettlements(day), context)
+        due += services().bank_settlements.propose(day, context)
     except ServiceError as refusal:
         error = error or refusal
     table = DataTable(

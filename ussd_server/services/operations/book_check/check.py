@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import partial
-from typing import Any
+from itertools import zip_longest
 
 from ussd_server.database.schema_differences import schema_differences
 from ussd_server.database.unit_of_work import database_now, dialect, run_query
 from ussd_server.models.operations import read_service_clock
 from ussd_server.security.credentials import Vault
-from ussd_server.services.operations.book_check.approvals import approval_faults
 from ussd_server.services.operations.book_check.history import history_faults
 from ussd_server.services.operations.book_check.history_digests import past_faults
-from ussd_server.services.operations.book_check.incoming import INCOMING_RULES, PAID_BY_PAYERS
 from ussd_server.services.operations.book_check.money import (
     ACCOUNT_RULES,
     CLIENT_RULES,
+    INCOMING_RULES,
     KEY_RULES,
     NAME_RULES,
     TRANSACTION_RULES,
 )
-from ussd_server.services.operations.book_check.payouts import IN_NO_PAYOUT, PAYOUT_RULES, TRANSACTION_RULE
-from ussd_server.services.operations.book_check.reviews import review_faults
-from ussd_server.services.payouts.digests import PayoutDigests
+from ussd_server.services.operations.book_check.payouts import PAYOUT_RULES, approval_faults
 from ussd_server.values import is_id, iso_milliseconds, new_id_floor
 
 _FIRST = "00000000-0000-0000-0000-000000000000"
@@ -34,7 +30,7 @@ _LAST = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 _LONGEST_LEASE = timedelta(minutes=10)
 _LONGEST_PAUSE = timedelta(days=2)
 _FURTHEST_AHEAD = timedelta(days=1)
-# How many transactions are compared with their histories and events at a time, because all of these are in memory.
+# How many rows are compared at a time, because all that is written about them is in memory.
 _COMPARED_TOGETHER = 500
 
 _EVENT_RULES = {
@@ -67,29 +63,32 @@ class MarkError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A table to check in the order of a column, the word for one row, and the rules for its rows."""
+    """A table to check in the order of a column, the word for one row, and the rules for its rows.
+
+    `rules` are queries for violations. `compare` yields the id and the broken rule of each violation within (low, high]
+    that no query finds; digests are verified with the vault.
+    """
 
     noun: str
     table: str
-    column: str
-    rules: dict[str, str]
+    column: str = "id"
+    rules: Mapping[str, str] = field(default_factory=dict)
+    compare: Callable[[str, str, Vault | None], Iterator[tuple[str, str]]] | None = None
 
 
 _SCHEMA = "schema"
 _CLOCK = "clock"
 _PARTS = {
-    "clients": _Part("Client", "clients", "id", CLIENT_RULES),
-    "accounts": _Part("Account", "ledger_accounts", "id", ACCOUNT_RULES),
-    "transactions": _Part(
-        "Transaction", "transactions", "id", TRANSACTION_RULES | PAID_BY_PAYERS | {IN_NO_PAYOUT: TRANSACTION_RULE}
-    ),
-    "incoming_payments": _Part("Incoming payment", "incoming_payments", "id", INCOMING_RULES),
-    "keys": _Part("API key", "key_spending", "key_id", KEY_RULES),
-    "payouts": _Part("Payout", "payouts", "id", PAYOUT_RULES),
-    "events": _Part("Object", "events", "object_id", _EVENT_RULES),
-    "deliveries": _Part("Delivery", "deliveries", "id", _DELIVERY_RULES),
-    "past_days": _Part("The past of", "history_digests", "id", {}),
-    "sessions": _Part("Session", "ussd_sessions", "id", _SESSION_RULES),
+    "clients": _Part("Client", "clients", rules=CLIENT_RULES),
+    "accounts": _Part("Account", "ledger_accounts", rules=ACCOUNT_RULES),
+    "transactions": _Part("Transaction", "transactions", rules=TRANSACTION_RULES, compare=history_faults),
+    "incoming_payments": _Part("Incoming payment", "incoming_payments", rules=INCOMING_RULES),
+    "keys": _Part("API key", "key_spending", "key_id", rules=KEY_RULES),
+    "payouts": _Part("Payout", "payouts", rules=PAYOUT_RULES, compare=approval_faults),
+    "events": _Part("Object", "events", "object_id", rules=_EVENT_RULES),
+    "deliveries": _Part("Delivery", "deliveries", rules=_DELIVERY_RULES),
+    "past_days": _Part("The past of", "history_digests", compare=past_faults),
+    "sessions": _Part("Session", "ussd_sessions", rules=_SESSION_RULES),
 }
 # All of these are checked each time, with all their movements: a fortieth of the work, and the proof of the money.
 _LASTING = frozenset({"clients", "accounts", "keys"})
@@ -143,27 +142,23 @@ def check_ranges(
         mark = f"{next(iter(_PARTS))}:{_FIRST}"
         violations = (*_schema_violations(), *_clock_violations())
         yield CheckedRange(_SCHEMA, 1, violations, mark)
-    names = list(_PARTS)
     name, low = _read_mark(mark)
     now = now or database_now()
     limits = {"latest_lease": now + _LONGEST_LEASE, "latest_due": now + _LONGEST_PAUSE}
     given = {limit: iso_milliseconds(moment) for limit, moment in limits.items()}
-    while True:
-        with dialect().snapshot():
-            # A day may have as many payments as a range of them.
-            high, rows = _bounds(_PARTS[name], low, 1 if name == "past_days" else batch)
-            violations = tuple(_violations(name, low, high, given, vault))
-        is_last_range = high == _LAST
-        is_last_part = name == names[-1]
-        part, low = name, _FIRST if is_last_range else high
-        if is_last_range and not is_last_part:
-            name = names[names.index(name) + 1]
-            if since is not None and name not in _LASTING:
-                low = new_id_floor(since)
-        is_over = is_last_range and is_last_part
-        yield CheckedRange(part, rows, violations, None if is_over else f"{name}:{low}")
-        if is_over:
-            return
+    parts = list(_PARTS)[list(_PARTS).index(name) :]
+    for name, following in zip_longest(parts, parts[1:]):
+        start = _FIRST if since is None or following in _LASTING else new_id_floor(since)
+        high = ""
+        while high != _LAST:
+            with dialect().snapshot():
+                # A day may have as many payments as a range of them.
+                high, rows = _bounds(_PARTS[name], low, 1 if name == "past_days" else batch)
+                violations = tuple(_violations(name, low, high, given, vault))
+            low = high
+            mark = f"{name}:{high}" if high != _LAST else f"{following}:{start}" if following else None
+            yield CheckedRange(name, rows, violations, mark)
+        low = start
 
 
 def _read_mark(mark: str) -> tuple[str, str]:
@@ -198,45 +193,26 @@ def _clock_violations() -> Iterator[Violation]:
 def _bounds(part: _Part, low: str, batch: int, highest: str = _LAST) -> tuple[str, int]:
     """The end of the range that begins after `low` and has `batch` rows, and how many it really has."""
     following = f"FROM {part.table} WHERE {part.column} > :low AND {part.column} <= :highest"
-    found = _run(
-        f"SELECT {part.column} {following} ORDER BY {part.column} LIMIT 1 OFFSET :skipped",
-        low=low,
-        highest=highest,
-        skipped=batch - 1,
-    )
-    high = str(found[0][0]) if found else highest
-    ((rows,),) = _run(f"SELECT count(*) {following}", low=low, highest=high)
+    last = f"SELECT {part.column} {following} ORDER BY {part.column} LIMIT 1 OFFSET :skipped"
+    found = run_query(last, low=low, highest=highest, skipped=batch - 1).fetchone()
+    high = str(found[0]) if found else highest
+    (rows,) = run_query(f"SELECT count(*) {following}", low=low, highest=high).fetchone()
     return high, int(rows)
 
 
 def _violations(name: str, low: str, high: str, given: dict[str, str], vault: Vault | None) -> Iterator[Violation]:
-    bounds = {"low": low, "high": high, "low_text": low, "high_text": high}
-    yield from _found(name, _PARTS[name].rules, bounds | given)
-    compared: dict[str, Callable[[str, str], Iterator[tuple[str, str]]]] = {
-        "transactions": _transaction_faults,
-        "payouts": partial(approval_faults, digests=PayoutDigests(vault) if vault else None, run=_run),
-        "past_days": partial(past_faults, vault=vault),
-    }
-    while name in compared and low != high:
-        end, _ = _bounds(_PARTS[name], low, _COMPARED_TOGETHER, high)
-        for found, rule in compared[name](low, end):
+    part = _PARTS[name]
+    yield from _found(name, part.rules, {"low": low, "high": high, "low_text": low, "high_text": high} | given)
+    while part.compare is not None and low != high:
+        end, _ = _bounds(part, low, _COMPARED_TOGETHER, high)
+        for found, rule in part.compare(low, end, vault):
             yield Violation(name, found, rule)
         low = end
 
 
-def _transaction_faults(low: str, high: str) -> Iterator[tuple[str, str]]:
-    yield from history_faults(low, high, _run)
-    yield from review_faults(low, high, _run)
-
-
 def _found(name: str, rules: Mapping[str, str], given: Mapping[str, str]) -> Iterator[Violation]:
     for rule, query in rules.items():
-        for found in dict.fromkeys(str(row[0]) for row in _run(query, **given)):
+        query = query.replace("{made_us}", dialect().microseconds("moved.created_at"))
+        query = query.replace("{kampala_day}", dialect().kampala_day("created_at"))
+        for found in dict.fromkeys(str(row[0]) for row in run_query(query, **given)):
             yield Violation(name, found, rule)
-
-
-def _run(query: str, **given: str | int) -> list[tuple[Any, ...]]:
-    """The rows of a query with parameters named `:name`."""
-    query = query.replace("{made_us}", dialect().microseconds("moved.created_at"))
-    query = query.replace("{kampala_day}", dialect().kampala_day("created_at"))
-    return list(run_query(query, **given))

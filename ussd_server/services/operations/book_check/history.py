@@ -1,4 +1,4 @@
-"""The rules of status histories and events: each transaction is compared with every step and event about it.
+"""The rules of status histories, events and reviews: each transaction is compared with all that is written about it.
 
 Rows may have been edited by hand, so a value may have a wrong type.
 """
@@ -6,17 +6,20 @@ Rows may have been edited by hand, so a value may have a wrong type.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import orjson
 
-from ussd_server.database.unit_of_work import dialect
+from ussd_server.database.unit_of_work import dialect, run_query
 from ussd_server.providers.failures import FAILURES
+from ussd_server.security.credentials import Vault
+from ussd_server.services.settlement.outcomes import REVIEW_RETRACTED
 from ussd_server.services.transactions.messages import UNFINISHED
 from ussd_server.services.webhooks.messages import EVENT_TYPES
-from ussd_server.values import shillings
+from ussd_server.values import new_id_floor, shillings
 
 MISSING = "is not there, and its status history or its events are"
 BROKEN_HISTORY = "has a status history with a gap, an impossible step or another end than its status"
@@ -24,8 +27,9 @@ EVENTS_MISSING = "does not have one event for each step of its status history"
 CONTRADICTED = "has an event that contradicts its status history"
 FORGED = "has an event that shows something else than the transaction"
 UNREPORTED_REVIEW = "has a review without an event of it, or such an event and no review"
+UNDECIDED = "has a review that was closed without a decision or an outcome"
 
-HISTORY_RULES = (MISSING, BROKEN_HISTORY, EVENTS_MISSING, CONTRADICTED, FORGED, UNREPORTED_REVIEW)
+HISTORY_RULES = (MISSING, BROKEN_HISTORY, EVENTS_MISSING, CONTRADICTED, FORGED, UNREPORTED_REVIEW, UNDECIDED)
 
 _NEEDS_REVIEW = "transaction.needs_review"
 # Only known other types are left out, so an event whose type was changed counts as missing.
@@ -74,18 +78,18 @@ class _EventRow(NamedTuple):
     payload: str
 
 
-def history_faults(low: str, high: str, run: Callable[..., list[tuple[Any, ...]]]) -> Iterator[tuple[str, str]]:
+def history_faults(low: str, high: str, _: Vault | None = None) -> Iterator[tuple[str, str]]:
     """Yield the id and the broken rule of every transaction within (low, high] whose history or events contradict it.
 
-    `run` runs a query with named bounds. The range is in memory: some 6 kB for each transaction.
+    Also of every one whose review nothing closed. The range is in memory: some 6 kB for each transaction.
     """
-    bounds = {"low": low, "high": high, "low_text": low, "high_text": high}
+    bounds = {"low": low, "high": high}
     columns = ("id", *_FIXED, *_MOVING)
-    rows = {row[0]: dict(zip(columns, row, strict=True)) for row in run(_ROWS.format(as_text(columns)), **bounds)}
+    rows = {row[0]: dict(zip(columns, row, strict=True)) for row in run_query(_ROWS.format(as_text(columns)), **bounds)}
     steps, events = defaultdict(list), defaultdict(list)
-    for step in map(_Step._make, run(_STEPS.format(as_text(("transaction_id", *_Step._fields[1:]))), **bounds)):
+    for step in map(_Step._make, run_query(_STEPS.format(as_text(("transaction_id", *_Step._fields[1:]))), **bounds)):
         steps[step.owner].append(step)
-    found = run(_EVENTS.format(as_text(("object_id", *_EventRow._fields[1:])), _OTHER_TYPES), **bounds)
+    found = run_query(_EVENTS.format(as_text(("object_id", *_EventRow._fields[1:])), _OTHER_TYPES), **bounds)
     for event in map(_EventRow._make, found):
         events[event.owner].append(event)
     for owner in sorted(rows.keys() | steps.keys() | events.keys()):
@@ -93,13 +97,14 @@ def history_faults(low: str, high: str, run: Callable[..., list[tuple[Any, ...]]
             yield from ((owner, rule) for rule in _broken(rows[owner], steps[owner], events[owner]))
         else:
             yield owner, MISSING
+    yield from _undecided(low, high)
 
 
 _ROWS = "SELECT {} FROM transactions WHERE id > :low AND id <= :high"
 _STEPS = """SELECT {} FROM transaction_events
     WHERE transaction_id > :low AND transaction_id <= :high ORDER BY transaction_id, sequence"""
 _EVENTS = """SELECT {} FROM events
-    WHERE object_id > :low_text AND object_id <= :high_text AND type NOT IN ({})
+    WHERE object_id > :low AND object_id <= :high AND type NOT IN ({})
     ORDER BY object_id, sequence, id"""
 
 
@@ -218,3 +223,40 @@ def _failure_code(payload: dict[str, Any]) -> str | None:
     failure = payload.get("failure")
     code = failure.get("code") if isinstance(failure, dict) else None
     return code if isinstance(code, str) else None
+
+
+_OF_REVIEW = ("id", "client_id", "status", "review_reason", "review_note", "review_opened_at", "review_closed_at")
+_CLOSED = "SELECT {} FROM transactions WHERE id > :low AND id <= :high AND review_closed_at IS NOT NULL ORDER BY id"
+_OUTCOME = "SELECT 1 FROM transaction_events WHERE transaction_id = :low AND created_at = :closed_at"
+# The ids of audit events begin with their milliseconds, so the index of a client finds those of one moment.
+_DECISION = """SELECT 1 FROM audit_events WHERE client_id = :client_id AND id >= :low AND id < :high
+    AND object_id = :object_id AND action IN ('transaction.reviewed', 'transaction.settled')"""
+
+
+def _undecided(low: str, high: str) -> Iterator[tuple[str, str]]:
+    """Yield the transactions whose review was closed by no decision and no outcome.
+
+    A second failure reported by the provider closes a review too, and is recorded nowhere else.
+    """
+    closed = list(run_query(_CLOSED.format(as_text(_OF_REVIEW)), low=low, high=high))
+    for row_id, client_id, status, reason, note, opened_at, closed_at in closed:
+        is_denied = status == "failed" and reason == REVIEW_RETRACTED
+        if opened_at is None or not (
+            is_denied
+            or _exists(_OUTCOME, low=row_id, closed_at=closed_at)
+            or (note is not None and _has_decision(row_id, client_id, closed_at))
+        ):
+            yield row_id, UNDECIDED
+
+
+def _has_decision(row_id: str, client_id: str, closed_at: str) -> bool:
+    try:
+        moment = datetime.fromisoformat(closed_at)
+    except ValueError:
+        return False
+    first, end = (new_id_floor(moment + timedelta(milliseconds=ms)) for ms in (0, 1))
+    return _exists(_DECISION, low=first, high=end, client_id=client_id, object_id=row_id)
+
+
+def _exists(query: str, **given: str) -> bool:
+    return run_query(query, **given).fetchone() is not None
