@@ -31,8 +31,7 @@ from ussd_server.services.incoming.codes import PaymentCodeService
 from ussd_server.services.incoming.held import HeldPaymentService
 from ussd_server.services.incoming.notices import NoticeService
 from ussd_server.services.mail.choices import MailService
-from ussd_server.services.mail.outbox import use_mail
-from ussd_server.services.mail.reminders import MailReminders
+from ussd_server.services.mail.outbox import MailReminders, use_mail
 from ussd_server.services.mail.sending import MailSender
 from ussd_server.services.menus.diagrams import DiagramService
 from ussd_server.services.menus.menus import MenuService
@@ -67,11 +66,9 @@ from ussd_server.services.sessions.sessions import Sessions
 from ussd_server.services.settlement.provider_callbacks import CallbackService
 from ussd_server.services.settlement.review import ReviewService
 from ussd_server.services.settlement.settlement import Settlement
-from ussd_server.services.sms.outbox import use_sms
+from ussd_server.services.sms.outbox import SmsService, use_sms
 from ussd_server.services.sms.receipts import ReceiptService
-from ussd_server.services.sms.reports import SmsReportService
-from ussd_server.services.sms.sending import SmsSending
-from ussd_server.services.sms.sms import SmsService
+from ussd_server.services.sms.sending import SmsReportService, SmsSending
 from ussd_server.services.subscribers.history import SubscriberHistoryService
 from ussd_server.services.subscribers.personal_data import PersonalDataService
 from ussd_server.services.transactions.create import TransactionCreator
