@@ -1,9 +1,9 @@
-"""Providers in the API (contract 10)."""
+"""Look-ups in the API: subscribers of providers, and search (contract 10 and 16)."""
 
 from __future__ import annotations
 
 from schemas.envelopes import Query
-from schemas.fields import PhoneNumber
+from schemas.fields import PhoneNumber, Text
 from schemas.shared import PAGE_CURSOR, PAGE_LIMIT
 
 
@@ -18,3 +18,17 @@ class GetHistoryQuery(Query):
 
     limit = PAGE_LIMIT
     cursor = PAGE_CURSOR
+
+
+class SearchQuery(Query):
+    """The whole value to search for."""
+
+    q = Text(
+        shortest=3,
+        longest=64,
+        required=True,
+        metadata={
+            "description": "The whole value: an id, a reference, a provider's receipt or a phone number, "
+            "whose `+` may come raw."
+        },
+    )
