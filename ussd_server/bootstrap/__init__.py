@@ -17,10 +17,9 @@ from ussd_server.services.bank.settlements import BankSettlementService
 from ussd_server.services.clients.api_keys import ApiKeyService
 from ussd_server.services.clients.auth import AuthService
 from ussd_server.services.clients.clients import ClientService
-from ussd_server.services.clients.keys.imports import ApiKeyImports
+from ussd_server.services.clients.keys.explanations import KeyExplanationService
 from ussd_server.services.clients.keys.notices import KeyAddressNotices, KeyExpiryNotices
-from ussd_server.services.clients.keys.reader import ApiKeyReader, KeyExplanationService
-from ussd_server.services.clients.keys.records import ApiKeyRecordService
+from ussd_server.services.clients.keys.reader import ApiKeyReader
 from ussd_server.services.clients.logins import LoginService
 from ussd_server.services.clients.moves import ClientMoves
 from ussd_server.services.clients.password_links import ForgottenPasswordService, PasswordLinkService
@@ -102,11 +101,9 @@ class Services:
         # Who may call.
         self.auth = AuthService(runtime)
         self.clients = ClientService(runtime)
-        self.api_keys = ApiKeyService(runtime)
-        self.api_key_imports = ApiKeyImports(runtime)
         self.request_log = RequestLogService(runtime)
         self.key_reader = ApiKeyReader(runtime, self.request_log)
-        self.key_records = ApiKeyRecordService(runtime, self.key_reader, self.request_log)
+        self.api_keys = ApiKeyService(runtime, self.key_reader)
         self.key_expiry_notices = KeyExpiryNotices(runtime)
         self.key_address_notices = KeyAddressNotices(runtime)
         self.key_explanations = KeyExplanationService(runtime)

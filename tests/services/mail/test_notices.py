@@ -174,7 +174,7 @@ def test_an_expiry_that_is_changed_is_reported_again_and_two_workers_report_it_o
     for _ in range(2):
         assert refusals(at_once([services.key_expiry_notices.write] * 4, threads=4)) == []
         changed = UpdateApiKey(key.id, expires_at=clock.now() + timedelta(days=5))
-        services.key_records.update(changed, client.call())
+        services.api_keys.update(changed, client.call())
     assert [event.payload["name"] for event in Event.select().where(Event.type == "api_key.expiring")] == ["Till 4"] * 2
     assert len(recipients(MailKind.KEY_EXPIRES)) == 2 * len({row.recipient for row in Mail.select()})
 

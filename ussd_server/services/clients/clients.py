@@ -9,13 +9,13 @@ from datetime import timedelta
 from peewee import IntegrityError
 
 from ussd_server.context import RequestContext
+from ussd_server.database.compiled_queries import lock_row
 from ussd_server.database.unit_of_work import dialect, unit_of_work
 from ussd_server.models.clients import AuditEvent, Client, User
 from ussd_server.runtime import Service
 from ussd_server.security import passwords
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.auth import PERMISSIONS
-from ussd_server.services.clients.keys.values import lock_client
 from ussd_server.services.clients.logins import end_links_shown_to, end_logins_of_client, end_logins_of_user, moved_on
 from ussd_server.services.clients.messages import ClientView, CreateClient, CreateUser, ServiceIdentifier, UserView
 from ussd_server.services.pages import of_period, page_of
@@ -186,7 +186,7 @@ class ClientService(Service):
         context.require_operator()
         now = self._clock.now()
         with unit_of_work():
-            lock_client(_find_user(email).client_id)
+            lock_row(Client, _find_user(email).client_id)
             row = _find_user(email)
             row.is_active, row.updated_at = is_active, moved_on(row, now)
             row.save(only=[User.is_active, User.updated_at])

@@ -13,6 +13,7 @@ from datetime import datetime
 from peewee import IntegrityError
 
 from ussd_server.context import RequestContext
+from ussd_server.database.compiled_queries import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.clients import Client, Login, User
 from ussd_server.models.keys import ApiKey
@@ -21,7 +22,6 @@ from ussd_server.security import passwords
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.auth import PAGE_PERMISSIONS, PERMISSIONS
 from ussd_server.services.clients.clients import checked_email
-from ussd_server.services.clients.keys.values import lock_client
 from ussd_server.services.clients.logins import end_links_shown_to, end_logins_of_user, moved_on
 from ussd_server.services.clients.messages import (
     ChangeRole,
@@ -171,7 +171,7 @@ class TeamService(Service):
         """A unit of work that locks the team of the caller's client. Yields its time."""
         context.require("team:write", _REFUSAL)
         with unit_of_work():
-            lock_client(context.client_id)
+            lock_row(Client, context.client_id)
             role = present_role(context)
             if "team:write" not in PAGE_PERMISSIONS.get(role, ()):
                 raise ServiceError(Code.INSUFFICIENT_SCOPE, _REFUSAL)
