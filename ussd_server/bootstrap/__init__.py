@@ -42,9 +42,8 @@ from ussd_server.services.operations.master_keys import MasterKeyService
 from ussd_server.services.operations.retention import Retention
 from ussd_server.services.operations.system import HealthService, SystemService
 from ussd_server.services.operations.timekeeper import Timekeeper
+from ussd_server.services.operators.accounts import OperatorLoginService, OperatorService
 from ussd_server.services.operators.actions import two_person_actions
-from ussd_server.services.operators.logins import OperatorLoginService
-from ussd_server.services.operators.operators import OperatorService
 from ussd_server.services.operators.proposals import ProposalService
 from ussd_server.services.payouts.payouts import PayoutService
 from ussd_server.services.payouts.sending import PayoutSender

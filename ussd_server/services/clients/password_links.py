@@ -13,10 +13,10 @@ from ussd_server.models.clients import User
 from ussd_server.runtime import Service
 from ussd_server.security.tokens import PasswordLinkClaims, Tokens
 from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.clients.clients import checked_email, hash_checked_password
-from ussd_server.services.clients.logins import end_logins_of_user, is_client_active, moved_on
+from ussd_server.services.clients.people import end_logins_of_user, is_client_active, moved_on
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import queue_mail
+from ussd_server.services.sign_in import checked_email, hash_checked_password
 from ussd_server.status import Code, ServiceError
 
 LINK_LIFE = timedelta(days=3)
