@@ -43,7 +43,7 @@ from ussd_server.services.operations.retention import Retention
 from ussd_server.services.operations.system import HealthService, SystemService
 from ussd_server.services.operations.timekeeper import Timekeeper
 from ussd_server.services.operators.accounts import OperatorLoginService, OperatorService
-from ussd_server.services.operators.actions import two_person_actions
+from ussd_server.services.operators.actions import TwoPersonActions
 from ussd_server.services.operators.proposals import ProposalService
 from ussd_server.services.payouts.payouts import PayoutService
 from ussd_server.services.payouts.sending import PayoutSender
@@ -179,18 +179,16 @@ class Services:
         # Operators, and what keeps the service running.
         self.operators = OperatorService(runtime)
         self.operator_logins = OperatorLoginService(runtime)
-        self.proposals = ProposalService(
-            runtime,
-            two_person_actions(
-                self.reviews,
-                self.refunds,
-                self.differences,
-                self.provider_statements,
-                self.bank_settlements,
-                self.balances,
-                self.held_payments,
-            ),
+        actions_of_two = TwoPersonActions(
+            self.reviews,
+            self.refunds,
+            self.differences,
+            self.provider_statements,
+            self.bank_settlements,
+            self.balances,
+            self.held_payments,
         )
+        self.proposals = ProposalService(runtime, actions_of_two.by_name())
         self.history_digests = HistoryDigests(runtime)
         self.master_keys = MasterKeyService(runtime, self.history_digests)
         self.health = HealthService(runtime)

@@ -51,7 +51,7 @@ class OperatorSignIn:
 class Propose:
     """Propose a decision to another operator.
 
-    `action` is a key of `two_person_actions`; `reason` has 1 to 200 characters.
+    `action` is a name of `TwoPersonActions`; `reason` has 1 to 200 characters.
     """
 
     action: str
