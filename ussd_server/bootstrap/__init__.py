@@ -18,7 +18,7 @@ from ussd_server.services.clients.api_keys import ApiKeyService
 from ussd_server.services.clients.auth import AuthService
 from ussd_server.services.clients.clients import ClientService
 from ussd_server.services.clients.keys.explanations import KeyExplanationService
-from ussd_server.services.clients.keys.notices import KeyAddressNotices, KeyExpiryNotices
+from ussd_server.services.clients.keys.notices import KeyNotices
 from ussd_server.services.clients.keys.reader import ApiKeyReader
 from ussd_server.services.clients.logins import LoginService
 from ussd_server.services.clients.moves import ClientMoves
@@ -103,8 +103,7 @@ class Services:
         self.request_log = RequestLogService(runtime)
         self.key_reader = ApiKeyReader(runtime, self.request_log)
         self.api_keys = ApiKeyService(runtime, self.key_reader)
-        self.key_expiry_notices = KeyExpiryNotices(runtime)
-        self.key_address_notices = KeyAddressNotices(runtime)
+        self.key_notices = KeyNotices(runtime)
         self.key_explanations = KeyExplanationService(runtime)
         self.team = TeamService(runtime)
         self.logins = LoginService(runtime)
