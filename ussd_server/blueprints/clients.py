@@ -35,7 +35,7 @@ from ussd_server.services.clients.keys.messages import (
     RotatedApiKeyView,
     UpdateApiKey,
 )
-from ussd_server.services.clients.messages import LogIn, LoginView, LogOut, RefreshLogin, ServiceIdentifier
+from ussd_server.services.clients.messages import LogIn, LoginView, ServiceIdentifier
 from ussd_server.services.request_log.messages import (
     GetKeyUsage,
     KeyUsageView,
@@ -69,15 +69,15 @@ def log_in(request: LogIn, context: RequestContext) -> LoginView:
 @logins.call(
     "POST", "/api/clients/token/refresh", takes=RefreshLoginBody, refuses=_UNLESS_KNOWN, message="Token refreshed"
 )
-def refresh_login(request: RefreshLogin, context: RequestContext) -> LoginView:
+def refresh_login(refresh_token: str, context: RequestContext) -> LoginView:
     """Trade a refresh token for new tokens; it works once."""
-    return services().logins.refresh(request, context)
+    return services().logins.refresh(refresh_token, context)
 
 
 @clients.call("POST", "/api/clients/logout", takes=LogOutBody, message="Logged out")
-def log_out(request: LogOut, context: RequestContext) -> None:
+def log_out(everywhere: bool, context: RequestContext) -> None:
     """End this login, or every login of the same person."""
-    services().logins.end(request, context)
+    services().logins.end(everywhere, context)
 
 
 @clients.call("GET", "/api/clients/service-identifier", needs="service_identifier:read", message="Service identifier")

@@ -22,7 +22,7 @@ from ussd_server.services.clients.keys.notices import KeyNotices
 from ussd_server.services.clients.keys.reader import ApiKeyReader
 from ussd_server.services.clients.logins import LoginService
 from ussd_server.services.clients.moves import ClientMoves
-from ussd_server.services.clients.password_links import ForgottenPasswordService, PasswordLinkService
+from ussd_server.services.clients.password_links import PasswordLinkService
 from ussd_server.services.clients.second_factors import SecondFactorService
 from ussd_server.services.clients.team import TeamService
 from ussd_server.services.incoming.booking import IncomingBook
@@ -109,7 +109,6 @@ class Services:
         self.logins = LoginService(runtime)
         self.second_factors = SecondFactorService(runtime)
         self.password_links = PasswordLinkService(runtime)
-        self.forgotten_passwords = ForgottenPasswordService(runtime)
 
         # Providers and accounts.
         self.provider_states = ProviderStateService(runtime)

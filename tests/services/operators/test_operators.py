@@ -13,7 +13,6 @@ from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext, operator_context
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.operators import Operator
-from ussd_server.services.clients.messages import LogOut
 from ussd_server.services.operators.messages import (
     ConfirmProposal,
     CreateOperator,
@@ -110,7 +109,7 @@ def test_a_disabled_operator_and_a_new_factor_end_all_logins(services: Services,
     accounts.set_active("ann@ops.example", True, operator_context())
     clock.advance(30)
     last = logins.begin(OperatorSignIn("ann@ops.example", PASSWORD, code_of(fresh, clock)), HERE)
-    logins.end(LogOut(everywhere=True), replace(HERE, caller=logins.authenticate(last, HERE).caller))
+    logins.end(True, replace(HERE, caller=logins.authenticate(last, HERE).caller))
     assert refusal(logins.authenticate, last, HERE)[0] is Code.INVALID_CREDENTIALS
 
 

@@ -12,7 +12,7 @@ from ussd_server.runtime import Runtime, Service
 from ussd_server.security.tokens import ACCESS_SECONDS, REFRESH_SECONDS, AccessClaims, RefreshClaims
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.auth import PERMISSIONS
-from ussd_server.services.clients.messages import LogIn, LoginView, LogOut, RefreshLogin
+from ussd_server.services.clients.messages import LogIn, LoginView
 from ussd_server.services.clients.people import is_client_active, lacks_required_factor
 from ussd_server.services.sign_in import FactorStore, Guesses, end_logins, sign_in, still_the_same
 from ussd_server.status import Code, ServiceError
@@ -71,13 +71,13 @@ class LoginService(Service):
         user, login = sign_in(User, request.email, request.password, guesses, begin, note_failure)
         return login, user.role
 
-    def refresh(self, request: RefreshLogin, context: RequestContext) -> LoginView:
+    def refresh(self, refresh_token: str, context: RequestContext) -> LoginView:
         """Continue a login: uses up the refresh token and returns a new one.
 
         INVALID_CREDENTIALS (401) "Invalid refresh token" for every cause. A token that was used before ends its login,
         because it must have been stolen: two programs hold it.
         """
-        claims = self._tokens.read_refresh(request.refresh_token)
+        claims = self._tokens.read_refresh(refresh_token)
         login = None if claims is None else self._continue(claims, context)
         if login is None:
             raise ServiceError(Code.INVALID_CREDENTIALS, "Invalid refresh token")
@@ -87,14 +87,14 @@ class LoginService(Service):
         """The secrets that sign the cookies and forms of the console, oldest first."""
         return self._tokens.console_keys()
 
-    def end(self, request: LogOut, context: RequestContext) -> None:
+    def end(self, everywhere: bool, context: RequestContext) -> None:
         """End this login, or every login of the person who calls."""
         now = self._clock.now()
         with unit_of_work():
             of_person, this_one = Login.user_id == context.caller.user_id, Login.id == context.caller.login_id
-            end_logins(Login, of_person if request.everywhere else this_one, "logged_out", now)
+            end_logins(Login, of_person if everywhere else this_one, "logged_out", now)
             write_audit_event(
-                "login.all_ended" if request.everywhere else "login.ended",
+                "login.all_ended" if everywhere else "login.ended",
                 context,
                 now,
                 client_id=context.client_id,

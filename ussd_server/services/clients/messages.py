@@ -71,20 +71,6 @@ class LogIn:
 
 
 @dataclass(frozen=True, slots=True)
-class RefreshLogin:
-    """Continue a login."""
-
-    refresh_token: str = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class LogOut:
-    """End this login, or every login of the same user."""
-
-    everywhere: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class LoginView:
     """What a login gives."""
 

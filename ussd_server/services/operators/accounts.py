@@ -14,7 +14,6 @@ from ussd_server.limits.networks import is_within
 from ussd_server.models.operators import Operator, OperatorLogin, RecoveryCode
 from ussd_server.runtime import Runtime, Service
 from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.clients.messages import LogOut
 from ussd_server.services.mail.outbox import mail_factor_removed
 from ussd_server.services.operators.messages import CreateOperator, OperatorSignIn, OperatorView, SecondFactor
 from ussd_server.services.sign_in import (
@@ -157,14 +156,14 @@ class OperatorLoginService(Service):
         caller = Caller(CallerKind.OPERATOR, grants=None, user_id=found.id, login_id=login_id, operator=found.email)
         return SignedInPerson(caller, found.email, "operator", "Operators", language=found.language)
 
-    def end(self, request: LogOut, context: RequestContext) -> None:
+    def end(self, everywhere: bool, context: RequestContext) -> None:
         """End this login, or every login of the operator."""
         context.require_operator()
         now = self._clock.now()
         with unit_of_work():
             of_operator = OperatorLogin.operator_id == context.caller.user_id
             this_one = OperatorLogin.id == context.caller.login_id
-            end_logins(OperatorLogin, of_operator if request.everywhere else this_one, "logged_out", now)
+            end_logins(OperatorLogin, of_operator if everywhere else this_one, "logged_out", now)
             write_audit_event("operator.signed_out", context, now, client_id=None, object_id=context.caller.login_id)
 
     def _require_admitted(self, context: RequestContext) -> None:
