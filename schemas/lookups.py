@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from schemas.envelopes import Query
-from schemas.fields import PhoneNumber, Text
-from schemas.shared import PAGE_CURSOR, PAGE_LIMIT
+from schemas.fields import Text
+from schemas.shared import PAGE_CURSOR, PAGE_LIMIT, REQUIRED_SUBSCRIBER
 
 
 class GetSubscriberQuery(Query):
     """The phone number whose subscriber is asked for."""
 
-    phone_number = PhoneNumber(required=True, metadata={"description": "The subscriber: `+256` and nine digits."})
+    phone_number = REQUIRED_SUBSCRIBER
 
 
 class GetHistoryQuery(Query):
