@@ -60,9 +60,9 @@ class ServiceIdentifier:
 
 @dataclass(frozen=True, slots=True)
 class LogIn:
-    """Sign a user in; the case of the e-mail address does not matter.
+    """Sign a client's person or an operator in; the case of the e-mail address does not matter.
 
-    `code` is a TOTP code or a recovery code, which a person with a second factor needs.
+    `code` is a TOTP code or a recovery code, which an operator and a person with a second factor need.
     """
 
     email: str

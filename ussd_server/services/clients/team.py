@@ -37,7 +37,7 @@ from ussd_server.services.clients.people import (
     set_person_active,
 )
 from ussd_server.services.mail.messages import MailKind
-from ussd_server.services.mail.outbox import is_mail_on, queue_mail_to_person, refuse_too_many_mails
+from ussd_server.services.mail.outbox import is_mail_on, queue_mail, refuse_too_many_mails
 from ussd_server.services.pages import page_of
 from ussd_server.services.people import counted_as_one, people_behind, present_role
 from ussd_server.services.sign_in import checked_email
@@ -186,7 +186,7 @@ class TeamService(Service):
             "digest": digest_of(row, None),
             "expires_at": int(expires_at.timestamp()),
         }
-        queue_mail_to_person(row, kind, about, now)
+        queue_mail(kind, row.email, about, now, client_id=row.client_id, person_id=row.id)
         return PasswordLink(_view(row), None, expires_at)
 
 

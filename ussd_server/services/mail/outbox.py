@@ -85,11 +85,6 @@ def queue_mail(
     ).on_conflict_ignore().execute()
 
 
-def queue_mail_to_person(user: User, kind: MailKind, parameters: Mapping[str, Any], now: datetime) -> None:
-    """Write a mail about a person's own access to this person of a client. Call in the unit of work of the change."""
-    queue_mail(kind, user.email, parameters, now, client_id=user.client_id, person_id=user.id)
-
-
 def mail_factor_removed(person: User | Operator, by: str, now: datetime) -> None:
     """Write to a person whose second factor `by` removed or replaced. Call in the unit of work of the change."""
     client = Client.get_by_id(person.client_id) if isinstance(person, User) else None

@@ -14,8 +14,9 @@ from ussd_server.limits.networks import is_within
 from ussd_server.models.operators import Operator, OperatorLogin, RecoveryCode
 from ussd_server.runtime import Runtime, Service
 from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.clients.messages import LogIn
 from ussd_server.services.mail.outbox import mail_factor_removed
-from ussd_server.services.operators.messages import CreateOperator, OperatorSignIn, OperatorView, SecondFactor
+from ussd_server.services.operators.messages import CreateOperator, OperatorView, SecondFactor
 from ussd_server.services.sign_in import (
     FactorStore,
     Guesses,
@@ -119,7 +120,7 @@ class OperatorLoginService(Service):
         """Whether operators may come from this address (`USSD_OPERATOR_ADDRESSES`)."""
         return is_within(address, self._networks)
 
-    def begin(self, request: OperatorSignIn, context: RequestContext) -> str:
+    def begin(self, request: LogIn, context: RequestContext) -> str:
         """Sign an operator in. Returns the id of the login, which ends by itself after LOGIN_SECONDS.
 
         INVALID_CREDENTIALS (401) in the same words for every cause; a code is accepted once. RATE_LIMIT_EXCEEDED (429)
@@ -130,10 +131,9 @@ class OperatorLoginService(Service):
         guesses = Guesses(self._limiter, context.address, f"operator {request.email.lower()}")
         return sign_in(
             Operator,
-            request.email,
-            request.password,
+            request,
             guesses,
-            lambda operator: self._open(operator, request.code, guesses, context),
+            lambda operator: self._open(operator, request.code or "", guesses, context),
             lambda operator: self._note_failure(operator, context),
         )[1]
 

@@ -39,15 +39,6 @@ class SecondFactor:
 
 
 @dataclass(frozen=True, slots=True)
-class OperatorSignIn:
-    """Sign an operator in. `code` is the present TOTP code, or a recovery code."""
-
-    email: str
-    password: str = field(repr=False)
-    code: str = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
 class Propose:
     """Propose a decision to another operator.
 

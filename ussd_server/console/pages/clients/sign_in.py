@@ -12,7 +12,6 @@ from ussd_server.console.blueprint import NO_PAGE, TOO_OLD, console
 from ussd_server.console.session import kept_form, remember
 from ussd_server.context import CallerKind, RequestContext
 from ussd_server.services.clients.messages import LogIn
-from ussd_server.services.operators.messages import OperatorSignIn
 from ussd_server.status import Code, ServiceError
 
 # A path of the console: no other host, no second slash, no backslash.
@@ -51,7 +50,7 @@ def sign_operator_in(context: RequestContext) -> Any:
     """Check password and code, and go on where the operator wanted to go."""
     _require_operators_address(context)
     form, logins = request.form, services().operator_logins
-    wanted = OperatorSignIn(form.get("email", "").strip(), form.get("password", ""), form.get("code", ""))
+    wanted = LogIn(form.get("email", "").strip(), form.get("password", ""), form.get("code", ""))
     try:
         login_id = logins.begin(wanted, context)
     except ServiceError as error:
