@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from schemas.envelopes import Body, Query
 from schemas.fields import Amount, AnySum, Flag, PhoneNumber, Text, Timestamp
-from schemas.shared import PAGE_CURSOR, PAGE_LIMIT
+from schemas.shared import ACCOUNT_PATTERN, PAGE_CURSOR, PAGE_LIMIT
 
 _LONGEST_TYPED = 160
 _TYPED = Text(
@@ -18,7 +18,7 @@ class PutPaymentCodeBody(Body):
     description = Text(required=True, longest=100, metadata={"description": "What is paid with it; payers read it."})
     account = Text(
         longest=13,
-        pattern=r"main|\+256[0-9]{9}",
+        pattern=ACCOUNT_PATTERN,
         metadata={"description": "The account that is credited: `main` (default), or a subscriber's phone number."},
     )
     amount_cents = Amount(

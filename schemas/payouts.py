@@ -8,7 +8,7 @@ from marshmallow import ValidationError, fields, validate
 
 from schemas.envelopes import Body, Query
 from schemas.fields import FeeSum, Text, Timestamp
-from schemas.shared import PAGE_CURSOR, PAGE_LIMIT, PERIOD_BEGIN, PERIOD_END
+from schemas.shared import PAGE_CURSOR, PAGE_LIMIT, PERIOD_BEGIN, PERIOD_END, REFERENCE
 
 _MOST_ITEMS = 5000
 _FIELDS = ("phone_number", "amount", "reference", "description", "name")
@@ -98,10 +98,7 @@ class ListPayoutsQuery(Query):
     """The filters of a list of payouts, newest first."""
 
     status = fields.String(validate=validate.OneOf(_STATUSES), metadata={"description": "The status."})
-    reference = Text(
-        longest=64,
-        metadata={"description": "The client's own reference, unique for ever. Repeating a request with it is safe."},
-    )
+    reference = Text(longest=64, metadata=REFERENCE)
     from_at = PERIOD_BEGIN
     to_at = PERIOD_END
     limit = PAGE_LIMIT

@@ -6,7 +6,15 @@ from marshmallow import fields, validate
 
 from schemas.envelopes import Body, Query
 from schemas.fields import Amount, Day, JsonObject, PhoneNumber, ProviderName, Text, Timestamp, Whole
-from schemas.shared import PAGE_CURSOR, PAGE_LIMIT, PERIOD_BEGIN, PERIOD_END
+from schemas.shared import (
+    ACCOUNT_PATTERN,
+    PAGE_CURSOR,
+    PAGE_LIMIT,
+    PERIOD_BEGIN,
+    PERIOD_END,
+    REFERENCE,
+    SUBSCRIBER,
+)
 
 _LONGEST_REFERENCE = 64
 # A row of a payout: the payout's reference, a slash, and the row's.
@@ -36,18 +44,14 @@ class CreateTransactionBody(Body):
         metadata={"description": "The type."},
     )
     currency = fields.String(validate=validate.OneOf(("UGX",)), metadata={"description": "`UGX`."})
-    reference = Text(
-        required=True,
-        longest=_LONGEST_REFERENCE,
-        metadata={"description": "The client's own reference, unique for ever. Repeating a request with it is safe."},
-    )
+    reference = Text(required=True, longest=_LONGEST_REFERENCE, metadata=REFERENCE)
     provider = ProviderName(
         allow_none=True,
         metadata={"description": "The name of the provider. Default: chosen by the phone number."},
     )
     account = Text(
         longest=13,
-        pattern=r"main|\+256[0-9]{9}",
+        pattern=ACCOUNT_PATTERN,
         metadata={
             "description": "`main`, or the phone number of a subscriber for whom the client keeps an account here."
         },
@@ -72,11 +76,7 @@ class CreateRefundBody(Body):
         allow_none=True,
         metadata={"description": "Amount to refund in shillings. Default: what has not been refunded yet."},
     )
-    reference = Text(
-        required=True,
-        longest=_LONGEST_REFERENCE,
-        metadata={"description": "The client's own reference, unique for ever. Repeating a request with it is safe."},
-    )
+    reference = Text(required=True, longest=_LONGEST_REFERENCE, metadata=REFERENCE)
     reason = Text(
         longest=200,
         allow_none=True,
@@ -95,11 +95,8 @@ class ListTransactionsQuery(Query):
 
     status = fields.String(validate=validate.OneOf(_STATUSES), metadata={"description": "The status."})
     type = fields.String(validate=validate.OneOf(_TYPES), metadata={"description": "The type."})
-    phone_number = PhoneNumber(metadata={"description": "The subscriber: `+256` and nine digits."})
-    reference = Text(
-        longest=_LONGEST_STORED_REFERENCE,
-        metadata={"description": "The client's own reference, unique for ever. Repeating a request with it is safe."},
-    )
+    phone_number = SUBSCRIBER
+    reference = Text(longest=_LONGEST_STORED_REFERENCE, metadata=REFERENCE)
     provider_transaction_id = Text(
         longest=80, metadata={"description": "The provider's own identifier, once it is known."}
     )
@@ -123,7 +120,7 @@ class GetStatementQuery(Query):
 
     account = Text(
         longest=13,
-        pattern=r"main|\+256[0-9]{9}",
+        pattern=ACCOUNT_PATTERN,
         metadata={"description": "`main` (default), or the phone number of a subscriber with an account here."},
     )
     from_at = Timestamp(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from marshmallow import fields, validate
 
 from schemas.envelopes import Body, Query
-from schemas.fields import PhoneNumber, Text, Whole
-from schemas.shared import PAGE_CURSOR, PAGE_LIMIT, PERIOD_BEGIN, PERIOD_END
+from schemas.fields import Text, Whole
+from schemas.shared import PAGE_CURSOR, PAGE_LIMIT, PERIOD_BEGIN, PERIOD_END, REQUIRED_SUBSCRIBER, SUBSCRIBER
 
 _SERVICE_CODE = r"\*[0-9]+(\*[0-9]+)*#"
 _LONGEST_CODE = 20
@@ -17,7 +17,7 @@ _STATUSES = ("active", "completed", "timed_out", "ended_by_user", "ended_by_clie
 class BeginSessionBody(Body):
     """A request to dial a code. `text` holds further entries, joined by stars."""
 
-    phone_number = PhoneNumber(required=True, metadata={"description": "The subscriber: `+256` and nine digits."})
+    phone_number = REQUIRED_SUBSCRIBER
     service_code = Text(
         required=True,
         longest=_LONGEST_CODE,
@@ -53,7 +53,7 @@ class ListSessionsQuery(Query):
     """The filters of a list of sessions, newest first."""
 
     status = fields.String(validate=validate.OneOf(_STATUSES), metadata={"description": "The status."})
-    phone_number = PhoneNumber(metadata={"description": "The subscriber: `+256` and nine digits."})
+    phone_number = SUBSCRIBER
     service_code = Text(longest=_LONGEST_CODE, metadata={"description": "What the phone dials, such as `*165#`."})
     from_at = PERIOD_BEGIN
     to_at = PERIOD_END

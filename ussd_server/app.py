@@ -18,16 +18,14 @@ from werkzeug.middleware.proxy_fix import ProxyFix
 from ussd_server.api.bodies import MAX_BODY_BYTES, has_body, loggable_body, read_body
 from ussd_server.api.endpoints import EndpointSpec, refusal, template_of
 from ussd_server.api.requests import EXTENSION, CurrentRequest, begin_request, current_request
-from ussd_server.blueprints.callbacks import callbacks
 from ussd_server.blueprints.clients import clients, logins, own_key
+from ussd_server.blueprints.incoming import callbacks, payment_codes
+from ussd_server.blueprints.lookups import providers, search
 from ussd_server.blueprints.menus import menus
 from ussd_server.blueprints.messages import client_settings, messages
 from ussd_server.blueprints.openapi import openapi
 from ussd_server.blueprints.ops import ops
-from ussd_server.blueprints.payment_codes import payment_codes
 from ussd_server.blueprints.payouts import client_payouts, payouts
-from ussd_server.blueprints.providers import providers
-from ussd_server.blueprints.search import search
 from ussd_server.blueprints.transactions import statements, transactions
 from ussd_server.blueprints.ussd import gateways, ussd
 from ussd_server.blueprints.webhooks import webhooks

@@ -81,12 +81,12 @@ class Worker:
             self._repeated("write counts of calls", _CALLS_SECONDS, self._services.call_history.write, stop),
             self._repeated("look at outages", _OUTAGES_SECONDS, self._services.outage_watch.look, stop),
             self._repeated(
-                "write notices of expiry", _REMINDERS_SECONDS, self._services.key_expiry_notices.write, stop
+                "write notices of expiry", _REMINDERS_SECONDS, self._services.key_notices.write_expiring, stop
             ),
             self._repeated(
                 "write notices of refused addresses",
                 _REFUSED_ADDRESSES_SECONDS,
-                self._services.key_address_notices.write,
+                self._services.key_notices.write_refused,
                 stop,
             ),
             self._repeated("write reminders", _REMINDERS_SECONDS, self._services.mail_reminders.write, stop),

@@ -25,7 +25,7 @@ from ussd_server.models.ledger import AccountEntry, Transfer
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.payouts.messages import CreatePayout
 from ussd_server.services.reconciliation.messages import ReconcileStatement
-from ussd_server.services.search import recent
+from ussd_server.services.search import search
 from ussd_server.services.sessions.messages import BeginSession
 
 ROWS = 10_000
@@ -74,7 +74,7 @@ def test_every_list_reads_one_page_by_an_index(
     example_client: ExampleClient,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(recent, "RECENT_PAYMENTS", ROWS // 20)
+    monkeypatch.setattr(search, "RECENT_PAYMENTS", ROWS // 20)
     payout_id, statement_id = _begin(services, clock, example_client)
     owner, ann = visit(), operator("ann")
     pages: list[tuple[ConsoleVisitor, str]] = [

@@ -99,12 +99,12 @@ def _one_of_each(services: Services, clock: MovableClock) -> Iterator[Event]:
     expiring = CreateApiKey(expires_at=clock.now() + timedelta(days=10), name="Till 4")
     key = services.api_keys.create(expiring, call)
     clock.advance(4 * 86_400)
-    services.key_expiry_notices.write()
+    services.key_notices.write_expiring()
     services.runtime.request_recorder.count(
         key.id, clock.now(), "GET /api/balance", 403, "ADDRESS_NOT_ALLOWED", "balance:read", "198.51.100.7"
     )
     services.runtime.request_recorder.write()
-    services.key_address_notices.write()
+    services.key_notices.write_refused()
     services.api_keys.delete(key.id, call)
     with Receiver(lambda _: 410) as receiver:
         webhook = subscribe(services, call, receiver.url)

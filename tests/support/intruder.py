@@ -141,7 +141,7 @@ class Intruder:
 
     def _change(self, context: RequestContext) -> None:
         change = UpdateApiKey(self._some_key().id, scopes=self._random.choice(_SCOPES))
-        self._services.key_records.change(change, context)
+        self._services.api_keys.change(change, context)
 
     def _delete(self, context: RequestContext) -> None:
         # A client has at most 50 keys, and the walk goes on.

@@ -35,7 +35,7 @@ from ussd_server.services.clients.keys.messages import (
     RotatedApiKeyView,
     UpdateApiKey,
 )
-from ussd_server.services.clients.messages import LogIn, LoginView, LogOut, RefreshLogin, ServiceIdentifier
+from ussd_server.services.clients.messages import LogIn, LoginView, ServiceIdentifier
 from ussd_server.services.request_log.messages import (
     GetKeyUsage,
     KeyUsageView,
@@ -57,7 +57,7 @@ clients = ApiBlueprint("clients", authenticate_access_token)
 @own_key.call("GET", "/api/key", message="API key")
 def get_own_key(context: RequestContext) -> OwnKey:
     """Show a key what it may do, and what is left of its limits."""
-    return services().key_records.own(context)
+    return services().key_reader.own(context)
 
 
 @logins.call("POST", "/api/clients/login", takes=LogInBody, refuses=_UNLESS_KNOWN, message="Login successful")
@@ -69,15 +69,15 @@ def log_in(request: LogIn, context: RequestContext) -> LoginView:
 @logins.call(
     "POST", "/api/clients/token/refresh", takes=RefreshLoginBody, refuses=_UNLESS_KNOWN, message="Token refreshed"
 )
-def refresh_login(request: RefreshLogin, context: RequestContext) -> LoginView:
+def refresh_login(refresh_token: str, context: RequestContext) -> LoginView:
     """Trade a refresh token for new tokens; it works once."""
-    return services().logins.refresh(request, context)
+    return services().logins.refresh(refresh_token, context)
 
 
 @clients.call("POST", "/api/clients/logout", takes=LogOutBody, message="Logged out")
-def log_out(request: LogOut, context: RequestContext) -> None:
+def log_out(everywhere: bool, context: RequestContext) -> None:
     """End this login, or every login of the same person."""
-    services().logins.end(request, context)
+    services().logins.end(everywhere, context)
 
 
 @clients.call("GET", "/api/clients/service-identifier", needs="service_identifier:read", message="Service identifier")
@@ -110,7 +110,7 @@ def create_api_key(request: CreateApiKey, context: RequestContext) -> EndpointRe
 @clients.call("GET", "/api/clients/api-keys/<api_key_id>", needs="api_keys:list", message="API Key")
 def get_api_key(api_key_id: str, context: RequestContext) -> ApiKeyRecord:
     """Show one API key, with everything that is known about it."""
-    return services().key_records.get(api_key_id, context)
+    return services().key_reader.get(api_key_id, context)
 
 
 @clients.call(
@@ -123,7 +123,7 @@ def get_api_key(api_key_id: str, context: RequestContext) -> ApiKeyRecord:
 )
 def update_api_key(request: UpdateApiKey, context: RequestContext) -> ApiKeyRecord:
     """Change an API key without a new secret, in every process from the reply on."""
-    return services().key_records.update(request, context)
+    return services().api_keys.update(request, context)
 
 
 @clients.call(

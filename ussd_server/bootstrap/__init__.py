@@ -17,13 +17,12 @@ from ussd_server.services.bank.settlements import BankSettlementService
 from ussd_server.services.clients.api_keys import ApiKeyService
 from ussd_server.services.clients.auth import AuthService
 from ussd_server.services.clients.clients import ClientService
-from ussd_server.services.clients.keys.imports import ApiKeyImports
-from ussd_server.services.clients.keys.notices import KeyAddressNotices, KeyExpiryNotices
-from ussd_server.services.clients.keys.reader import ApiKeyReader, KeyExplanationService
-from ussd_server.services.clients.keys.records import ApiKeyRecordService
+from ussd_server.services.clients.keys.explanations import KeyExplanationService
+from ussd_server.services.clients.keys.notices import KeyNotices
+from ussd_server.services.clients.keys.reader import ApiKeyReader
 from ussd_server.services.clients.logins import LoginService
 from ussd_server.services.clients.moves import ClientMoves
-from ussd_server.services.clients.password_links import ForgottenPasswordService, PasswordLinkService
+from ussd_server.services.clients.password_links import PasswordLinkService
 from ussd_server.services.clients.second_factors import SecondFactorService
 from ussd_server.services.clients.team import TeamService
 from ussd_server.services.incoming.booking import IncomingBook
@@ -31,8 +30,7 @@ from ussd_server.services.incoming.codes import PaymentCodeService
 from ussd_server.services.incoming.held import HeldPaymentService
 from ussd_server.services.incoming.notices import NoticeService
 from ussd_server.services.mail.choices import MailService
-from ussd_server.services.mail.outbox import use_mail
-from ussd_server.services.mail.reminders import MailReminders
+from ussd_server.services.mail.outbox import MailReminders, use_mail
 from ussd_server.services.mail.sending import MailSender
 from ussd_server.services.menus.diagrams import DiagramService
 from ussd_server.services.menus.menus import MenuService
@@ -44,9 +42,8 @@ from ussd_server.services.operations.master_keys import MasterKeyService
 from ussd_server.services.operations.retention import Retention
 from ussd_server.services.operations.system import HealthService, SystemService
 from ussd_server.services.operations.timekeeper import Timekeeper
-from ussd_server.services.operators.actions import two_person_actions
-from ussd_server.services.operators.logins import OperatorLoginService
-from ussd_server.services.operators.operators import OperatorService
+from ussd_server.services.operators.accounts import OperatorLoginService, OperatorService
+from ussd_server.services.operators.actions import TwoPersonActions
 from ussd_server.services.operators.proposals import ProposalService
 from ussd_server.services.payouts.payouts import PayoutService
 from ussd_server.services.payouts.sending import PayoutSender
@@ -66,11 +63,9 @@ from ussd_server.services.sessions.sessions import Sessions
 from ussd_server.services.settlement.provider_callbacks import CallbackService
 from ussd_server.services.settlement.review import ReviewService
 from ussd_server.services.settlement.settlement import Settlement
-from ussd_server.services.sms.outbox import use_sms
+from ussd_server.services.sms.outbox import SmsService, use_sms
 from ussd_server.services.sms.receipts import ReceiptService
-from ussd_server.services.sms.reports import SmsReportService
-from ussd_server.services.sms.sending import SmsSending
-from ussd_server.services.sms.sms import SmsService
+from ussd_server.services.sms.sending import SmsReportService, SmsSending
 from ussd_server.services.subscribers.history import SubscriberHistoryService
 from ussd_server.services.subscribers.personal_data import PersonalDataService
 from ussd_server.services.transactions.create import TransactionCreator
@@ -104,19 +99,15 @@ class Services:
         # Who may call.
         self.auth = AuthService(runtime)
         self.clients = ClientService(runtime)
-        self.api_keys = ApiKeyService(runtime)
-        self.api_key_imports = ApiKeyImports(runtime)
         self.request_log = RequestLogService(runtime)
         self.key_reader = ApiKeyReader(runtime, self.request_log)
-        self.key_records = ApiKeyRecordService(runtime, self.key_reader, self.request_log)
-        self.key_expiry_notices = KeyExpiryNotices(runtime)
-        self.key_address_notices = KeyAddressNotices(runtime)
+        self.api_keys = ApiKeyService(runtime, self.key_reader)
+        self.key_notices = KeyNotices(runtime)
         self.key_explanations = KeyExplanationService(runtime)
         self.team = TeamService(runtime)
         self.logins = LoginService(runtime)
         self.second_factors = SecondFactorService(runtime)
         self.password_links = PasswordLinkService(runtime)
-        self.forgotten_passwords = ForgottenPasswordService(runtime)
 
         # Providers and accounts.
         self.provider_states = ProviderStateService(runtime)
@@ -185,18 +176,16 @@ class Services:
         # Operators, and what keeps the service running.
         self.operators = OperatorService(runtime)
         self.operator_logins = OperatorLoginService(runtime)
-        self.proposals = ProposalService(
-            runtime,
-            two_person_actions(
-                self.reviews,
-                self.refunds,
-                self.differences,
-                self.provider_statements,
-                self.bank_settlements,
-                self.balances,
-                self.held_payments,
-            ),
+        actions_of_two = TwoPersonActions(
+            self.reviews,
+            self.refunds,
+            self.differences,
+            self.provider_statements,
+            self.bank_settlements,
+            self.balances,
+            self.held_payments,
         )
+        self.proposals = ProposalService(runtime, actions_of_two.by_name())
         self.history_digests = HistoryDigests(runtime)
         self.master_keys = MasterKeyService(runtime, self.history_digests)
         self.health = HealthService(runtime)

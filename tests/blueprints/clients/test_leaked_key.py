@@ -94,7 +94,7 @@ def test_a_leaked_key_is_noticed_and_bound_narrowed_limited_and_rotated_with_eff
     assert till.look(f"api-keys/{till.id}")["last_used_address"] == SHOP
     assert till.keys_refused_by_address() == 1
     for _ in range(2):
-        services.key_address_notices.write()
+        services.key_notices.write_refused()
     (event,) = Event.select().where(Event.type == "api_key.address_refused")
     assert (event.object_id, event.payload["name"], event.payload["address"]) == (till.id, "Till 4", THIEF)
     (mail,) = Mail.select().where(Mail.kind == "api_key.address_refused")
@@ -115,12 +115,12 @@ def test_a_leaked_key_is_noticed_and_bound_narrowed_limited_and_rotated_with_eff
     # On the next day the thief tries again from the shop's network, and then from his own.
     clock.advance(86_400)
     till.look("requests")
-    services.key_address_notices.write()
+    services.key_notices.write_refused()
     assert Mail.select().where(Mail.kind == "api_key.address_refused").count() == 1
     assert till.keys_refused_by_address() == 0
     assert (till.call(OFFICE, secret=stolen)[0], till.call(THIEF)) == (401, FORBIDDEN)
     services.runtime.request_recorder.write()
-    services.key_address_notices.write()
+    services.key_notices.write_refused()
     assert Mail.select().where(Mail.kind == "api_key.address_refused").count() == 2
 
     # The operator's question.

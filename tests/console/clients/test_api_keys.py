@@ -16,6 +16,7 @@ from ussd_server.bootstrap import Services
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.keys import ApiKey
 from ussd_server.services.clients.keys.messages import CreateApiKey
+from ussd_server.values import iso_milliseconds
 
 
 def test_an_owner_creates_reveals_rotates_and_deletes_a_key(visit: Visit, services: Services) -> None:
@@ -57,7 +58,7 @@ def test_the_list_is_filtered_by_its_address_and_is_the_same_as_csv_and_json(
     assert "checkbox" not in page.text
     listed = visitor.get("/api-keys?format=json")
     assert [item["id"] for item in listed.json["items"]] == [key.id for key in reversed(keys)]
-    assert listed.json["items"][0]["created_at"] == keys[2].created_at
+    assert listed.json["items"][0]["created_at"] == iso_milliseconds(keys[2].created_at)
     rows = list(csv.DictReader(io.StringIO(visitor.get("/api-keys?format=csv").text)))
     assert [row["id"] for row in rows] == [item["id"] for item in listed.json["items"]]
     assert not any(secret in text for secret in secrets for text in (page.text, listed.text))

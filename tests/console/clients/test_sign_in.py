@@ -14,7 +14,6 @@ from tests.console.conftest import ConsoleVisitor, Visit
 from tests.support.example_client import PASSWORD, ExampleClient
 from ussd_server.bootstrap import Services
 from ussd_server.models.clients import AuditEvent, User
-from ussd_server.services.clients.messages import LogOut
 
 
 @pytest.fixture
@@ -93,7 +92,7 @@ def test_a_login_that_ends_ends_at_once_in_every_browser(
     here.post("/sign-out", everywhere="1")
     assert there.get("/api-keys").status_code == 302
     again = visit("owner")
-    services.logins.end(LogOut(everywhere=True), example_client.call())
+    services.logins.end(True, example_client.call())
     assert again.get("").status_code == 302
 
 

@@ -16,7 +16,7 @@ from ussd_server.bootstrap import Services
 from ussd_server.context import APPROVE
 from ussd_server.services.clients import api_keys, team
 from ussd_server.services.clients.auth import GIVES_SCOPES, PAGE_PERMISSIONS
-from ussd_server.services.clients.keys import reader, records
+from ussd_server.services.clients.keys import reader
 
 STEPS = 60
 SEEDS = 8
@@ -58,9 +58,9 @@ PAYS_ALONE = {"pays alone"}
 @pytest.mark.parametrize(
     ("place", "name", "broken", "start", "gained"),
     [
-        (api_keys, "require_within_role", lambda *_: None, "developer", {APPROVE}),
-        (records, "_require_less_power", lambda *_: None, "developer", {APPROVE}),
-        (api_keys, "approves", lambda _: False, "developer", {APPROVE}),
+        (api_keys, "_require_within_role", lambda *_: None, "developer", {APPROVE}),
+        (api_keys, "_require_less_power", lambda *_: None, "developer", {APPROVE}),
+        (api_keys, "_is_shown", lambda *_: True, "developer", {APPROVE}),
         (reader, "approves", lambda _: False, "developer", {APPROVE}),
         (team, "_require_owner", lambda _: None, "admin", {OWNER}),
         (team, "people_behind", lambda client_id, ids: frozenset(), "admin", PAYS_ALONE),

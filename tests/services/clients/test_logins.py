@@ -18,7 +18,7 @@ from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.database.unit_of_work import database
 from ussd_server.models.clients import AuditEvent, Login
 from ussd_server.security import passwords
-from ussd_server.services.clients.messages import LogIn, LoginView, LogOut, RefreshLogin
+from ussd_server.services.clients.messages import LogIn, LoginView
 from ussd_server.status import Code, ServiceError
 
 
@@ -32,7 +32,7 @@ def log_in(services: Services, email: str, password: str = PASSWORD, address: st
 
 
 def refresh(services: Services, token: str) -> LoginView:
-    return services.logins.refresh(RefreshLogin(token), RequestContext(Caller(CallerKind.NOBODY)))
+    return services.logins.refresh(token, RequestContext(Caller(CallerKind.NOBODY)))
 
 
 def code_of(change: Callable[[], object]) -> Code:
@@ -203,7 +203,7 @@ def test_logging_out_ends_this_login_or_all_of_this_person(services: Services, e
     first, second, admin = (log_in(services, example_client.email(role)) for role in ("owner", "owner", "admin"))
 
     def log_out(view: LoginView, everywhere: bool) -> None:
-        services.logins.end(LogOut(everywhere), RequestContext(services.auth.authenticate_token(view.access_token)))
+        services.logins.end(everywhere, RequestContext(services.auth.authenticate_token(view.access_token)))
 
     log_out(first, everywhere=False)
     assert [is_open(services, view) for view in (first, second, admin)] == [False, True, True]
@@ -255,5 +255,5 @@ def test_disabling_a_person_or_a_client_ends_their_logins(services: Services, ex
 
 def test_tokens_and_passwords_never_show_in_a_repr(services: Services, example_client: ExampleClient) -> None:
     view = log_in(services, example_client.email())
-    shown = f"{view!r}{LogIn(example_client.email(), PASSWORD)!r}{RefreshLogin(view.refresh_token)!r}"
+    shown = f"{view!r}{LogIn(example_client.email(), PASSWORD)!r}"
     assert not [secret for secret in (view.access_token, view.refresh_token, PASSWORD) if secret in shown]

@@ -13,7 +13,7 @@ from tests.support.example_client import OPERATOR, PASSWORD, ExampleClient
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.models.clients import AuditEvent, UserFactor, UserRecoveryCode
-from ussd_server.services.clients.messages import LogIn, RefreshLogin
+from ussd_server.services.clients.messages import LogIn
 from ussd_server.status import Code, ServiceError
 
 STRANGER = RequestContext(Caller(CallerKind.NOBODY), address="192.0.2.1")
@@ -137,7 +137,7 @@ def test_a_client_that_requires_a_second_factor_admits_no_person_without_one(
     assert refusal(factors.require, True, admin)[0] is Code.INSUFFICIENT_SCOPE
     factors.require(True, owner)
     assert refusal(auth.authenticate_token, before.access_token) == (Code.INVALID_CREDENTIALS, "Invalid JWT token")
-    assert refusal(logins.refresh, RefreshLogin(before.refresh_token), STRANGER)[1] == "Invalid refresh token"
+    assert refusal(logins.refresh, before.refresh_token, STRANGER)[1] == "Invalid refresh token"
     assert refusal(logins.begin, LogIn(acme.email("viewer"), PASSWORD), STRANGER) == MISSING
     assert refusal(logins.begin, LogIn(acme.email("viewer"), PASSWORD, "123456"), STRANGER) == MISSING
     assert logins.begin(LogIn(acme.email(), PASSWORD, phone.next_code()), STRANGER).access_token

@@ -151,7 +151,7 @@ def test_a_key_that_expires_is_mailed_and_reported_seven_days_and_one_day_before
     keys = {days: services.api_keys.create(CreateApiKey(None, ends[days]), call) for days in ends}
     counts = {}
     for hour in range(24 * 10 + 1):
-        services.key_expiry_notices.write()
+        services.key_notices.write_expiring()
         counts[hour] = Mail.select().where(Mail.recipient == "owner@acme.example").count()
         clock.advance(3600)
     assert [counts[hour] for hour in (24, 48, 72, 200, 215, 216, 240)] == [0, 1, 2, 2, 2, 3, 3]
@@ -172,9 +172,9 @@ def test_an_expiry_that_is_changed_is_reported_again_and_two_workers_report_it_o
     key = services.api_keys.create(CreateApiKey(None, clock.now() + timedelta(days=8), "Till 4"), call)
     clock.advance(2 * 86_400)
     for _ in range(2):
-        assert refusals(at_once([services.key_expiry_notices.write] * 4, threads=4)) == []
+        assert refusals(at_once([services.key_notices.write_expiring] * 4, threads=4)) == []
         changed = UpdateApiKey(key.id, expires_at=clock.now() + timedelta(days=5))
-        services.key_records.update(changed, client.call())
+        services.api_keys.update(changed, client.call())
     assert [event.payload["name"] for event in Event.select().where(Event.type == "api_key.expiring")] == ["Till 4"] * 2
     assert len(recipients(MailKind.KEY_EXPIRES)) == 2 * len({row.recipient for row in Mail.select()})
 

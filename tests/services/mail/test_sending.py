@@ -80,7 +80,7 @@ def test_a_mailed_link_adds_no_one_to_a_person_and_a_shown_one_does(
     ann = User.get(User.email == ANN)
     inviter = User.get(User.email == client.email()).id
     assert ann.link_seen_by == {inviter}
-    services.forgotten_passwords.request(ANN, NOBODY)
+    services.password_links.request(ANN, NOBODY)
     send_mails()
     mailed = link_in(mail_server)
     assert services.password_links.email_of(str(shown)) == ANN
@@ -188,7 +188,7 @@ def test_a_forgotten_password_is_chosen_anew_by_mail_and_ends_other_logins(
 ) -> None:
     client.call("viewer")
     email = client.email("viewer")
-    services.forgotten_passwords.request(email.upper(), NOBODY)
+    services.password_links.request(email.upper(), NOBODY)
     send_mails()
     assert "192.0.2.7" in mail_server.of(email)[0].get_content()
     token = link_in(mail_server, email)
@@ -205,7 +205,7 @@ def test_a_forgotten_password_is_chosen_anew_by_mail_and_ends_other_logins(
 def test_a_link_for_a_forgotten_password_works_for_an_hour(
     services: Services, client: ExampleClient, mail_server: MailServer, send_mails: Send, clock: MovableClock
 ) -> None:
-    services.forgotten_passwords.request(client.email(), NOBODY)
+    services.password_links.request(client.email(), NOBODY)
     send_mails()
     clock.advance(3601)
     with pytest.raises(ServiceError) as refused:
@@ -217,7 +217,7 @@ def test_a_link_for_a_forgotten_password_that_has_ended_is_not_mailed(
     services: Services, client: ExampleClient, mail_server: MailServer, send_mails: Send, clock: MovableClock
 ) -> None:
     for email in (client.email(), "nobody@acme.example"):
-        services.forgotten_passwords.request(email, NOBODY)
+        services.password_links.request(email, NOBODY)
     clock.advance(3601)
     send_mails()
     assert mail_server.received == []
@@ -231,23 +231,23 @@ def test_a_forgotten_password_of_an_unknown_or_disabled_person_sends_and_leaves_
 ) -> None:
     User.update(is_active=False).where(User.email == client.email("viewer")).execute()
     for email in ("nobody@acme.example", client.email("viewer")):
-        services.forgotten_passwords.request(email, NOBODY)
+        services.password_links.request(email, NOBODY)
     assert Mail.select().count() == 2
     send_mails()
     Client.update(is_active=False).execute()
-    services.forgotten_passwords.request(client.email(), NOBODY)
+    services.password_links.request(client.email(), NOBODY)
     send_mails()
     assert (mail_server.received, Mail.select().count()) == ([], 0)
 
 
 def test_forgotten_passwords_are_limited_by_person_and_by_network(services: Services, client: ExampleClient) -> None:
     for number in range(5):
-        services.forgotten_passwords.request(client.email(), RequestContext(NOBODY.caller, address=f"192.0.{number}.1"))
+        services.password_links.request(client.email(), RequestContext(NOBODY.caller, address=f"192.0.{number}.1"))
     assert Mail.select().count() == 3
     for number in range(20):
-        services.forgotten_passwords.request(f"p{number}@acme.example", NOBODY)
+        services.password_links.request(f"p{number}@acme.example", NOBODY)
     with pytest.raises(ServiceError) as refused:
-        services.forgotten_passwords.request("other@acme.example", NOBODY)
+        services.password_links.request("other@acme.example", NOBODY)
     assert refused.value.code is Code.RATE_LIMIT_EXCEEDED
 
 

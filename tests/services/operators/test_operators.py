@@ -13,11 +13,10 @@ from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext, operator_context
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.operators import Operator
-from ussd_server.services.clients.messages import LogOut
+from ussd_server.services.clients.messages import LogIn
 from ussd_server.services.operators.messages import (
     ConfirmProposal,
     CreateOperator,
-    OperatorSignIn,
     ProposalView,
     Propose,
     ProposedEffect,
@@ -42,7 +41,7 @@ def code_of(factor: SecondFactor, clock: MovableClock, ahead: int = 0) -> str:
 def context_of(services: Services, clock: MovableClock, email: str) -> RequestContext:
     """The context of an operator who signed in."""
     factor = make(services, email)
-    login_id = services.operator_logins.begin(OperatorSignIn(email, PASSWORD, code_of(factor, clock)), HERE)
+    login_id = services.operator_logins.begin(LogIn(email, PASSWORD, code_of(factor, clock)), HERE)
     return replace(HERE, caller=services.operator_logins.authenticate(login_id, HERE).caller)
 
 
@@ -61,19 +60,19 @@ def test_an_operator_signs_in_with_password_and_code_and_each_code_works_once(
     present = code_of(factor, clock)
     other = f"{(int(present) + 1) % 1_000_000:06}"
     for password, code in (("wrong password 1", present), (PASSWORD, other), (PASSWORD, ""), (PASSWORD, "é" * 6)):
-        assert refusal(logins.begin, OperatorSignIn("ann@ops.example", password, code), HERE) == wrong
-    login_id = logins.begin(OperatorSignIn("Ann@ops.example", PASSWORD, f" {present[:3]} {present[3:]}"), HERE)
+        assert refusal(logins.begin, LogIn("ann@ops.example", password, code), HERE) == wrong
+    login_id = logins.begin(LogIn("Ann@ops.example", PASSWORD, f" {present[:3]} {present[3:]}"), HERE)
     person = logins.authenticate(login_id, HERE)
     assert (person.email, person.is_operator, person.caller.operator) == ("ann@ops.example", True, "ann@ops.example")
-    assert refusal(logins.begin, OperatorSignIn("ann@ops.example", PASSWORD, present), HERE) == wrong
+    assert refusal(logins.begin, LogIn("ann@ops.example", PASSWORD, present), HERE) == wrong
     before = code_of(factor, clock, -30)
-    assert refusal(logins.begin, OperatorSignIn("ann@ops.example", PASSWORD, before), HERE) == wrong
+    assert refusal(logins.begin, LogIn("ann@ops.example", PASSWORD, before), HERE) == wrong
     clock.advance(30)
-    assert logins.begin(OperatorSignIn("ann@ops.example", PASSWORD, code_of(factor, clock)), HERE)
+    assert logins.begin(LogIn("ann@ops.example", PASSWORD, code_of(factor, clock)), HERE)
     # A recovery code works once too, however it is written.
     recovery = factor.recovery_codes[3].upper().replace("-", " ")
-    assert logins.begin(OperatorSignIn("ann@ops.example", PASSWORD, recovery), HERE)
-    assert refusal(logins.begin, OperatorSignIn("ann@ops.example", PASSWORD, recovery), HERE) == wrong
+    assert logins.begin(LogIn("ann@ops.example", PASSWORD, recovery), HERE)
+    assert refusal(logins.begin, LogIn("ann@ops.example", PASSWORD, recovery), HERE) == wrong
     (listed,) = services.operators.list(operator_context())
     assert listed.recovery_codes_left == 9
     events = [(event.action, event.operator) for event in AuditEvent.select().order_by(AuditEvent.id)]
@@ -86,7 +85,7 @@ def test_operators_come_from_their_own_networks_only(services: Services, clock: 
     for address in ("127.0.0.1", "::1", "::ffff:10.1.2.3", "192.168.7.7", "fd00::1"):
         assert logins.is_admitted(address)
     away = replace(HERE, address="203.0.113.9")
-    request = OperatorSignIn("ann@ops.example", PASSWORD, code_of(factor, clock))
+    request = LogIn("ann@ops.example", PASSWORD, code_of(factor, clock))
     assert refusal(logins.begin, request, away)[0] is Code.NOT_FOUND
     login_id = logins.begin(request, HERE)
     assert refusal(logins.authenticate, login_id, away)[0] is Code.NOT_FOUND
@@ -100,17 +99,17 @@ def test_a_disabled_operator_and_a_new_factor_end_all_logins(services: Services,
     fresh = accounts.reset_factor("ann@ops.example", operator_context())
     assert refusal(logins.authenticate, login_id, HERE)[0] is Code.INVALID_CREDENTIALS
     clock.advance(30)
-    again = logins.begin(OperatorSignIn("ann@ops.example", PASSWORD, code_of(fresh, clock)), HERE)
+    again = logins.begin(LogIn("ann@ops.example", PASSWORD, code_of(fresh, clock)), HERE)
     accounts.set_active("ann@ops.example", False, operator_context())
     assert refusal(logins.authenticate, again, HERE)[0] is Code.INVALID_CREDENTIALS
     clock.advance(30)
-    assert refusal(logins.begin, OperatorSignIn("ann@ops.example", PASSWORD, code_of(fresh, clock)), HERE)[0] is (
+    assert refusal(logins.begin, LogIn("ann@ops.example", PASSWORD, code_of(fresh, clock)), HERE)[0] is (
         Code.INVALID_CREDENTIALS
     )
     accounts.set_active("ann@ops.example", True, operator_context())
     clock.advance(30)
-    last = logins.begin(OperatorSignIn("ann@ops.example", PASSWORD, code_of(fresh, clock)), HERE)
-    logins.end(LogOut(everywhere=True), replace(HERE, caller=logins.authenticate(last, HERE).caller))
+    last = logins.begin(LogIn("ann@ops.example", PASSWORD, code_of(fresh, clock)), HERE)
+    logins.end(True, replace(HERE, caller=logins.authenticate(last, HERE).caller))
     assert refusal(logins.authenticate, last, HERE)[0] is Code.INVALID_CREDENTIALS
 
 
@@ -123,18 +122,18 @@ def test_an_attacker_who_knows_the_password_neither_guesses_the_code_nor_locks_t
 
     def guess(network: int, code: str = wrong) -> Code:
         there = replace(HERE, address=f"10.0.{network}.1")
-        return refusal(logins.begin, OperatorSignIn("ann@ops.example", PASSWORD, code), there)[0]
+        return refusal(logins.begin, LogIn("ann@ops.example", PASSWORD, code), there)[0]
 
     assert [guess(1) for _ in range(11)] == [Code.INVALID_CREDENTIALS] * 10 + [Code.RATE_LIMIT_EXCEEDED]
     assert {guess(network) for network in range(2, 42)} == {Code.INVALID_CREDENTIALS}
-    assert logins.begin(OperatorSignIn("ann@ops.example", PASSWORD, code_of(factor, clock)), HERE)
+    assert logins.begin(LogIn("ann@ops.example", PASSWORD, code_of(factor, clock)), HERE)
     # Beyond a hundred wrong codes a day, from all addresses together, only recovery codes are accepted.
     assert [guess(network) for network in range(42, 93)][-2:] == [Code.INVALID_CREDENTIALS, Code.RATE_LIMIT_EXCEEDED]
     clock.advance(30)
-    present = OperatorSignIn("ann@ops.example", PASSWORD, code_of(factor, clock))
+    present = LogIn("ann@ops.example", PASSWORD, code_of(factor, clock))
     assert refusal(logins.begin, present, HERE)[0] is Code.RATE_LIMIT_EXCEEDED
     assert guess(93, "wrong-recovery-code") is Code.INVALID_CREDENTIALS
-    assert logins.begin(OperatorSignIn("ann@ops.example", PASSWORD, factor.recovery_codes[0]), HERE)
+    assert logins.begin(LogIn("ann@ops.example", PASSWORD, factor.recovery_codes[0]), HERE)
 
 
 def test_second_factors_survive_a_rotation_of_the_master_keys(services: Services, clock: MovableClock) -> None:
@@ -143,7 +142,7 @@ def test_second_factors_survive_a_rotation_of_the_master_keys(services: Services
     assert refusal(keys.retire, operator_context())[0] is Code.INVALID_REQUEST
     keys.rekey(operator_context())
     keys.retire(operator_context())
-    assert services.operator_logins.begin(OperatorSignIn("ann@ops.example", PASSWORD, code_of(factor, clock)), HERE)
+    assert services.operator_logins.begin(LogIn("ann@ops.example", PASSWORD, code_of(factor, clock)), HERE)
     assert factor.secret.encode() not in bytes(Operator.get().factor_sealed)
 
 

@@ -45,7 +45,7 @@ class Spender:
     def limit(self, shillings: int | None) -> None:
         """Change the limit of the key."""
         request = UpdateApiKey(self.key.id, daily_limit_cents=shillings and shillings * 100)
-        self.services.key_records.update(request, self.operator)
+        self.services.api_keys.update(request, self.operator)
 
     def pay(self, reference: str, shillings: int = 1000, number: str = "+256770000000") -> object:
         """Pay out so much."""
@@ -55,7 +55,7 @@ class Spender:
 
     def left(self) -> int | None:
         """What the key may still pay, in cents."""
-        return self.services.key_records.own(self.call).daily_remaining_cents
+        return self.services.key_reader.own(self.call).daily_remaining_cents
 
 
 def refused(spender: Spender, reference: str, shillings: int = 1000) -> bool:

@@ -15,6 +15,7 @@ from ussd_server.cli.clients.seeds import Row, SeededRow, read_rows, seed_file, 
 from ussd_server.cli.names import Moment, Shillings, client_named, client_option, nearest
 from ussd_server.context import RequestContext, operator_context
 from ussd_server.database.schema import migrate
+from ussd_server.services.clients.keys.fields import joined_scopes
 from ussd_server.services.clients.keys.messages import (
     ACTIONS,
     RESOURCES,
@@ -24,7 +25,6 @@ from ussd_server.services.clients.keys.messages import (
     ImportApiKey,
     UpdateApiKey,
 )
-from ussd_server.services.clients.keys.values import joined_scopes
 from ussd_server.services.request_log.messages import GetKeyUsage, ListRequests
 from ussd_server.services.search.messages import Search
 from ussd_server.settings import read_settings
@@ -113,7 +113,7 @@ def change(key: str, clear: tuple[str, ...], as_json: bool, **bounds: Any) -> No
         found = services.key_reader.find_any(key, operator_context())
         context = operator_context(found.client_id)
         cleared = {_CLEARED.get(each, each.replace("-", "_")): None for each in clear}
-        services.key_records.change(UpdateApiKey(found.id, **cleared | _given(bounds, services.clock.now())), context)
+        services.api_keys.change(UpdateApiKey(found.id, **cleared | _given(bounds, services.clock.now())), context)
         changed = services.key_reader.find_any(found.id, operator_context())
     show(_facts(changed), _line(changed), as_json=as_json)
 
@@ -238,7 +238,7 @@ def _plant(services: Services, row: Row) -> SeededRow:
         scopes=None if scopes is None else tuple(scopes),
         expires_at=_moment(text_of(row, "expires_at")),
     )
-    key = services.api_key_imports.import_key(request, operator_context())
+    key = services.api_keys.import_key(request, operator_context())
     return SeededRow(key.outcome, {"client": client.name, "apikey": key.apikey, "id": key.api_key_id})
 
 

@@ -1,130 +1,171 @@
-"""API keys: listed, created, rotated and deleted by their clients; imported, disabled and enabled by the operator."""
+"""API keys: kept by their clients; imported, disabled and enabled by operators."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
+
+from peewee import IntegrityError
 
 from ussd_server.context import APPROVE, RequestContext
-from ussd_server.database.columns import written_moment
-from ussd_server.database.compiled_queries import CompiledQuery, param
-from ussd_server.database.unit_of_work import for_update, unit_of_work
+from ussd_server.database.compiled_queries import lock_row
+from ussd_server.database.unit_of_work import unit_of_work
+from ussd_server.models.clients import Client
 from ussd_server.models.keys import ApiKey, DeletedApiKey
 from ussd_server.runtime import Runtime, Service
-from ussd_server.security.credentials import new_apikey, new_apisecret
+from ussd_server.security.credentials import may_be_apikey, may_be_apisecret, new_apikey, new_apisecret
 from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.clients.auth import GIVES_SCOPES
+from ussd_server.services.clients.keys.fields import BAD_BODY, columns_of, joined_scopes
 from ussd_server.services.clients.keys.messages import (
     HIDDEN_SECRET,
+    UNCHANGED,
+    ApiKeyRecord,
     ApiKeyView,
     BulkDeletion,
     CreateApiKey,
     DeleteApiKeys,
     DeletedApiKeyView,
     FailedDeletion,
+    ImportApiKey,
+    ImportedApiKey,
     RotateApiKey,
     RotatedApiKeyView,
+    UpdateApiKey,
     approves,
 )
-from ussd_server.services.clients.keys.reader import add_reader, unread_keys
-from ussd_server.services.clients.keys.values import (
-    MAY_NOT,
-    NOT_FOUND,
-    columns_of,
-    insert_key,
-    lock_client,
-    require_well_formed,
-    require_within_role,
-)
-from ussd_server.services.people import people_behind
+from ussd_server.services.clients.keys.reader import ApiKeyReader, add_reader, key_of_any_client, unread_keys
+from ussd_server.services.people import people_behind, present_role
 from ussd_server.services.sessions.endings import invalidate_sessions
 from ussd_server.services.webhooks.events import write_event
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import is_id, iso_milliseconds
-from ussd_server.wire import DeletionResult, writer
+from ussd_server.values import is_id, new_id
+from ussd_server.wire import DeletionResult, view_of_row, writer
 
+_MAY_NOT = "Insufficient permissions"
 _MAY_NOT_DELETE = "Insufficient permissions to delete this API key"
+_NOT_FOUND = "API Key not found"
+_MOST_KEYS_OF_A_CLIENT = 50
 
 _WRITE_DELETED = writer(DeletedApiKeyView)
 
-_OF_CLIENT = CompiledQuery(
-    lambda: (
-        ApiKey.select(
-            ApiKey.id,
-            ApiKey.apikey,
-            ApiKey.secret_sealed,
-            ApiKey.scopes,
-            ApiKey.is_active,
-            *map(written_moment, (ApiKey.created_at, ApiKey.updated_at, ApiKey.expires_at, ApiKey.last_used_at)),
-            ApiKey.people,
-        )
-        .where(ApiKey.client_id == param(ApiKey.client_id))
-        .order_by(ApiKey.id)
-    )
-)
+_View = TypeVar("_View", bound=ApiKeyView)
 
 
 class ApiKeyService(Service):
     """Keeps the keys of clients. Each change of a client's keys locks the client's row first."""
 
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, runtime: Runtime, reader: ApiKeyReader) -> None:
         super().__init__(runtime)
         self._cell = runtime.settings.cell
+        self._reader = reader
 
     def list(self, context: RequestContext) -> tuple[ApiKeyView, ...]:
         """All keys of the client with their secrets, oldest first. Their reader counts as a person behind each."""
-        context.require("api_keys:list", MAY_NOT)
+        context.require("api_keys:list", _MAY_NOT)
         write_audit_event("api_key.listed", context, self._clock.now(), client_id=context.client_id)
-        rows = _OF_CLIENT.tuples(client_id=context.client_id)
-        while unread := _unread(rows, context):
+        of_client = ApiKey.select().where(ApiKey.client_id == context.client_id).order_by(ApiKey.id)
+        rows = list(of_client.clone())
+        while unread := unread_keys([row for row in rows if _is_shown(row, context)], context):
             add_reader(unread, context, self._key_cache)
-            rows = _OF_CLIENT.tuples(client_id=context.client_id)
-        keys = self._views([row[:-1] for row in rows], context.client_id)
-        last_hits = self._limiter.last_hits("api-key", [key.id for key in keys])
-        for key, last_hit in zip(keys, last_hits, strict=True):
-            if approves(key.scopes) and not context.may(APPROVE):
-                key.apisecret = HIDDEN_SECRET
-            if last_hit is not None:
+            rows = list(of_client.clone())
+        hits = self._limiter.last_hits("api-key", [row.id for row in rows])
+        return tuple(
+            self._view(
+                ApiKeyView,
+                row,
+                **({} if _is_shown(row, context) else {"apisecret": HIDDEN_SECRET}),
                 # The row is at most a minute old.
-                key.last_used_at = max(key.last_used_at or "", iso_milliseconds(last_hit))
-        return keys
+                last_used_at=max((each for each in (row.last_used_at, hit) if each), default=None),
+            )
+            for row, hit in zip(rows, hits, strict=True)
+        )
 
     def create(self, request: CreateApiKey, context: RequestContext) -> ApiKeyView:
         """Make a key with a fresh secret. INVALID_REQUEST names the field that is wrong, or a client with 50 keys."""
-        context.require("api_keys:create", MAY_NOT)
+        context.require("api_keys:create", _MAY_NOT)
         now = self._clock.now()
         columns = columns_of(request, now)
         with unit_of_work():
-            lock_client(context.client_id)
-            require_within_role(columns["scopes"], context)
-            row = insert_key(
-                self._vault,
-                context.client_id,
-                new_apikey(self._cell),
-                new_apisecret(),
-                now,
-                people=_people(context),
-                created_by=context.caller.user_id,
-                **columns,
-            )
+            lock_row(Client, context.client_id)
+            _require_within_role(columns["scopes"], context)
+            made = {"people": _people(context), "created_by": context.caller.user_id, **columns}
+            row = self._insert(context.client_id, new_apikey(self._cell), new_apisecret(), now, **made)
             write_audit_event("api_key.created", context, now, client_id=row.client_id, object_id=row.id)
-        return self._view(row)
+        return self._view(ApiKeyView, row)
+
+    def import_key(self, request: ImportApiKey, context: RequestContext) -> ImportedApiKey:
+        """Import a key with its secret. Importing it again with the same secret updates scopes and expiry only.
+
+        INVALID_REQUEST for a malformed key, secret or scope, for a key that was deleted, that belongs to another client
+        or has another secret here, and for a client with 50 keys. NOT_FOUND for an unknown client.
+        """
+        context.require_operator()
+        if not may_be_apikey(request.apikey):
+            raise ServiceError(
+                Code.INVALID_REQUEST, "apikey: Must be 8 to 64 letters and digits; one made here has a checksum."
+            )
+        if not may_be_apisecret(request.apisecret):
+            raise ServiceError(
+                Code.INVALID_REQUEST, "apisecret: Must be 16 to 128 printable ASCII characters without spaces."
+            )
+        columns: dict[str, Any] = {"scopes": _imported_scopes(request.scopes), "expires_at": request.expires_at}
+        now = self._clock.now()
+        if present := ApiKey.get_or_none(ApiKey.apikey == request.apikey):
+            return self._import_again(present, request, columns, context, now)
+        if Client.get_or_none(Client.id == request.client_id) is None:
+            raise ServiceError(Code.NOT_FOUND, "Client not found")
+        try:
+            with unit_of_work():
+                lock_row(Client, request.client_id)
+                given = (request.client_id, request.apikey, request.apisecret)
+                row = self._insert(*given, now, people=frozenset(), **columns)
+                # Checked after the insert, because the insert waits for a deletion of the same key that is in progress.
+                if DeletedApiKey.select().where(DeletedApiKey.apikey == request.apikey).exists():
+                    raise ServiceError(Code.INVALID_REQUEST, "apikey: Was deleted and can never be used again.")
+                write_audit_event("api_key.imported", context, now, client_id=row.client_id, object_id=row.id)
+        except IntegrityError:
+            raise ServiceError(Code.INVALID_REQUEST, "apikey: Another import of it is under way.") from None
+        return ImportedApiKey(row.id, row.apikey, "created")
+
+    def update(self, request: UpdateApiKey, context: RequestContext) -> ApiKeyRecord:
+        """Change a key and show it with its secret, as `change` and `ApiKeyReader.get` do."""
+        self.change(request, context)
+        return self._reader.get(request.api_key_id, context)
+
+    def change(self, request: UpdateApiKey, context: RequestContext) -> None:
+        """Change a key. On return no process acts on its old values.
+
+        INVALID_REQUEST for a malformed id, bad values, and for a key that would gain `payouts:approve`; NOT_FOUND for a
+        key that is not the client's; INSUFFICIENT_SCOPE where the key may do more than the caller's role gives, before
+        or after.
+        """
+        context.require("api_keys:rotate", _MAY_NOT)
+        _require_well_formed([request.api_key_id])
+        now = self._clock.now()
+        columns = columns_of(request, now)
+        if request.is_active is not UNCHANGED:
+            columns["is_active"] = bool(request.is_active)
+        with self._key_cache.invalidate(context.client_id):
+            row = _changeable(request.api_key_id, context)
+            changed = {name: value for name, value in columns.items() if getattr(row, name) != value}
+            _require_less_power(row, changed, context)
+            if changed:
+                ApiKey.update(updated_at=now, **changed).where(ApiKey.id == row.id).execute()
+                _write_audit_of_change(row, changed, context, now)
 
     def rotate(self, request: RotateApiKey, context: RequestContext) -> RotatedApiKeyView:
         """Give a key a new secret. The present one stays valid for the grace period; an older one ends now.
 
         INVALID_REQUEST for a malformed id, NOT_FOUND for a key that is not the client's.
         """
-        context.require("api_keys:rotate", MAY_NOT)
-        require_well_formed([request.api_key_id])
+        context.require("api_keys:rotate", _MAY_NOT)
+        _require_well_formed([request.api_key_id])
         now = self._clock.now()
         grace_ends_at = now + timedelta(seconds=request.grace_period_seconds)
         with self._key_cache.invalidate(context.client_id):
-            lock_client(context.client_id)
-            row = ApiKey.get_or_none(ApiKey.id == request.api_key_id, ApiKey.client_id == context.client_id)
-            if row is None:
-                raise ServiceError(Code.NOT_FOUND, NOT_FOUND)
-            require_within_role(row.scopes, context)
+            row = _changeable(request.api_key_id, context)
             previous_secret = (
                 self._vault.decrypt(row.secret_sealed, row.client_id, row.id) if request.grace_period_seconds else None
             )
@@ -137,16 +178,26 @@ class ApiKeyService(Service):
             ).where(ApiKey.id == row.id).execute()
             write_audit_event("api_key.rotated", context, now, client_id=row.client_id, object_id=row.id)
             row = ApiKey.get_by_id(row.id)
-        return RotatedApiKeyView(**vars(self._view(row)), previous_secret_expires_at=iso_milliseconds(grace_ends_at))
+        return self._view(RotatedApiKeyView, row, previous_secret_expires_at=grace_ends_at)
+
+    def set_active(self, id_or_apikey: str, is_active: bool, context: RequestContext) -> ApiKeyView:
+        """Enable a key, or disable it: it is refused from now on. NOT_FOUND for an unknown one."""
+        context.require_operator()
+        now = self._clock.now()
+        with self._key_cache.invalidate(key_of_any_client(id_or_apikey).client_id):
+            row = key_of_any_client(id_or_apikey, locked=True)
+            row.is_active, row.updated_at = is_active, now
+            row.save(only=[ApiKey.is_active, ApiKey.updated_at])
+            action = "api_key.enabled" if is_active else "api_key.disabled"
+            write_audit_event(action, context, now, client_id=row.client_id, object_id=row.id)
+        return self._view(ApiKeyView, row)
 
     def delete(self, api_key_id: str, context: RequestContext) -> DeletionResult:
         """Remove a key for ever; its open USSD sessions end, its transactions stay.
 
         INVALID_REQUEST for a malformed id, NOT_FOUND for a key that is not the client's.
         """
-        context.require("api_keys:delete", _MAY_NOT_DELETE)
-        outcome = self._delete([api_key_id], True, context)
-        return outcome.deleted[0]
+        return self.delete_many(DeleteApiKeys((api_key_id,), atomic=True), context).deleted[0]
 
     def delete_many(self, request: DeleteApiKeys, context: RequestContext) -> BulkDeletion:
         """Remove up to 100 keys; a key that is named twice is removed once. Reports keys that are not the client's.
@@ -155,76 +206,112 @@ class ApiKeyService(Service):
         nothing.
         """
         context.require("api_keys:delete", _MAY_NOT_DELETE)
-        return self._delete([*dict.fromkeys(request.api_key_ids)], request.atomic, context)
-
-    def set_active(self, id_or_apikey: str, is_active: bool, context: RequestContext) -> ApiKeyView:
-        """Enable a key, or disable it: it is refused from now on. NOT_FOUND for an unknown one."""
-        context.require_operator()
-        now = self._clock.now()
-        column = ApiKey.id if is_id(id_or_apikey) else ApiKey.apikey
-        chosen = ApiKey.select().where(column == id_or_apikey)
-        with self._key_cache.invalidate(_client_of(chosen)):
-            row = for_update(chosen).first()
-            if row is None:
-                raise ServiceError(Code.NOT_FOUND, NOT_FOUND)
-            row.is_active, row.updated_at = is_active, now
-            row.save(only=[ApiKey.is_active, ApiKey.updated_at])
-            action = "api_key.enabled" if is_active else "api_key.disabled"
-            write_audit_event(action, context, now, client_id=row.client_id, object_id=row.id)
-        return self._view(row)
-
-    def _delete(self, key_ids: Sequence[str], all_or_none: bool, context: RequestContext) -> BulkDeletion:
-        require_well_formed(key_ids)
+        key_ids = list(dict.fromkeys(request.api_key_ids))
+        _require_well_formed(key_ids)
         now = self._clock.now()
         with self._key_cache.invalidate(context.client_id):
-            lock_client(context.client_id)
+            lock_row(Client, context.client_id)
             rows = {
                 row.id: row
                 for row in ApiKey.select(ApiKey.id, ApiKey.client_id, ApiKey.apikey)
                 .where(ApiKey.id.in_(key_ids), ApiKey.client_id == context.client_id)
                 .order_by(ApiKey.id)
             }
-            if all_or_none and len(rows) < len(key_ids):
-                raise ServiceError(Code.NOT_FOUND, NOT_FOUND)
+            if request.atomic and len(rows) < len(key_ids):
+                raise ServiceError(Code.NOT_FOUND, _NOT_FOUND)
             for row in rows.values():
                 _remove(row, context, now)
         deleted = tuple(DeletionResult(key_id, now) for key_id in key_ids if key_id in rows)
         status = Code.NOT_FOUND.http_status
-        failed = tuple(FailedDeletion(key_id, status, NOT_FOUND) for key_id in key_ids if key_id not in rows)
+        failed = tuple(FailedDeletion(key_id, status, _NOT_FOUND) for key_id in key_ids if key_id not in rows)
         return BulkDeletion(deleted, failed, len(key_ids), len(deleted), len(failed))
 
-    def _view(self, row: ApiKey) -> ApiKeyView:
-        moments = (row.created_at, row.updated_at, row.expires_at, row.last_used_at)
-        written = (moment and iso_milliseconds(moment) for moment in moments)
-        (view,) = self._views(
-            [(row.id, row.apikey, row.secret_sealed, row.scopes, row.is_active, *written)], row.client_id
-        )
-        return view
-
-    def _views(self, rows: Sequence[Any], client_id: str) -> tuple[ApiKeyView, ...]:
-        """The keys of a client, from the tuples of `_OF_CLIENT` without people."""
-        secrets = self._vault.decrypt_all([(row[0], row[2]) for row in rows], client_id)
-        return tuple(
-            ApiKeyView(key_id, client_id, apikey, secret, scopes, int(is_active), created, updated, expires, used)
-            for (key_id, apikey, _, scopes, is_active, created, updated, expires, used), secret in zip(
-                rows, secrets, strict=True
-            )
+    def _insert(self, client_id: str, apikey: str, secret: str, now: datetime, **columns: Any) -> ApiKey:
+        """Insert a key. Call with the client's row locked, so that racing calls make no more than the most."""
+        if ApiKey.select().where(ApiKey.client_id == client_id).count() >= _MOST_KEYS_OF_A_CLIENT:
+            raise ServiceError(Code.INVALID_REQUEST, "API Key limit reached")
+        key_id = new_id(now)
+        return ApiKey.create(
+            id=key_id,
+            client_id=client_id,
+            apikey=apikey,
+            **self._vault.keep(secret, None, client_id, key_id),
+            is_active=True,
+            created_at=now,
+            updated_at=now,
+            **columns,
         )
 
+    def _import_again(
+        self, row: ApiKey, request: ImportApiKey, columns: dict[str, Any], context: RequestContext, now: datetime
+    ) -> ImportedApiKey:
+        if row.client_id != request.client_id:
+            raise ServiceError(Code.INVALID_REQUEST, "apikey: Belongs to another client.")
+        if not self._vault.matches(request.apisecret, row.id, row.secret_digest, row.digest_key_id):
+            raise ServiceError(Code.INVALID_REQUEST, "apisecret: Is not the one this key has; rotate the key instead.")
+        if all(getattr(row, name) == value for name, value in columns.items()):
+            return ImportedApiKey(row.id, row.apikey, "unchanged")
+        with self._key_cache.invalidate(row.client_id):
+            ApiKey.update(updated_at=now, **columns).where(ApiKey.id == row.id).execute()
+            write_audit_event("api_key.updated", context, now, client_id=row.client_id, object_id=row.id)
+        return ImportedApiKey(row.id, row.apikey, "updated")
 
-def _unread(rows: Sequence[Any], context: RequestContext) -> Sequence[str]:
-    """The keys of `_OF_CLIENT` whose secrets the caller is shown for the first time."""
-    shown = (row for row in rows if context.may(APPROVE) or not approves(row[3]))
-    return unread_keys(((row[0], (row[-1] or "").split()) for row in shown), context)
+    def _view(self, view: Callable[..., _View], row: ApiKey, **given: Any) -> _View:
+        if "apisecret" not in given:
+            given["apisecret"] = self._vault.decrypt(row.secret_sealed, row.client_id, row.id)
+        return view_of_row(view, row, is_active=int(row.is_active), **given)
 
 
-def _client_of(chosen: Any) -> str:
-    """The client of the one key that a query chooses. NOT_FOUND for none."""
-    row: ApiKey | None = chosen.first()
+def _require_well_formed(key_ids: Sequence[str]) -> None:
+    """INVALID_REQUEST unless these are ids."""
+    if not all(is_id(key_id) for key_id in key_ids):
+        raise ServiceError(Code.INVALID_REQUEST, "Invalid API key ID format")
+
+
+def _changeable(api_key_id: str, context: RequestContext) -> ApiKey:
+    """A key that the caller may change, with the client's row locked."""
+    lock_row(Client, context.client_id)
+    row: ApiKey | None = ApiKey.get_or_none(ApiKey.id == api_key_id, ApiKey.client_id == context.client_id)
     if row is None:
-        raise ServiceError(Code.NOT_FOUND, NOT_FOUND)
-    client_id: str = row.client_id
-    return client_id
+        raise ServiceError(Code.NOT_FOUND, _NOT_FOUND)
+    _require_within_role(row.scopes, context)
+    return row
+
+
+def _require_within_role(scopes: str | None, context: RequestContext) -> None:
+    """Refuse people to make or change a key that may do more than their role gives.
+
+    Call it with the client's row locked.
+    """
+    if context.caller.user_id is None:
+        return
+    given = GIVES_SCOPES.get(present_role(context), frozenset())
+    if not given or not given.issuperset((scopes or "").split()):
+        raise ServiceError(Code.INSUFFICIENT_SCOPE, _MAY_NOT)
+
+
+def _require_less_power(row: ApiKey, changed: dict[str, Any], context: RequestContext) -> None:
+    """Refuse scopes that the caller may not give, and approval for a secret that other people may have read."""
+    if "scopes" in changed:
+        _require_within_role(changed["scopes"], context)
+        if approves(changed["scopes"]) and not approves(row.scopes):
+            raise ServiceError(
+                Code.INVALID_REQUEST,
+                f"{BAD_BODY}: scopes: Only a new key can get payouts:approve, because people who may not approve may "
+                "have read the secret of this one.",
+            )
+    if changed.get("is_active"):
+        raise ServiceError(Code.INVALID_REQUEST, f"{BAD_BODY}: is_active: The provider's support enables keys.")
+
+
+def _write_audit_of_change(row: ApiKey, changed: dict[str, Any], context: RequestContext, now: datetime) -> None:
+    """A line about the fields that changed, and one of its own about a key that is disabled."""
+    fields = [name.removesuffix("_cents") for name in changed if name != "is_active"]
+    about = {"client_id": row.client_id, "object_id": row.id}
+    if fields:
+        write_audit_event("api_key.updated", context, now, reason=", ".join(fields), **about)
+    if "is_active" in changed:
+        write_audit_event("api_key.disabled", context, now, **about)
 
 
 def _remove(row: ApiKey, context: RequestContext, now: datetime) -> None:
@@ -241,3 +328,17 @@ def _people(context: RequestContext) -> frozenset[str]:
     """The people behind a key that this caller makes or rotates; none behind the operator's."""
     user_id = context.caller.user_id
     return frozenset() if user_id is None else people_behind(context.client_id, [user_id])
+
+
+def _is_shown(row: ApiKey, context: RequestContext) -> bool:
+    """Whether the caller may read the secret of a key."""
+    return context.may(APPROVE) or not approves(row.scopes)
+
+
+def _imported_scopes(scopes: tuple[str, ...] | None) -> str | None:
+    try:
+        return None if scopes is None else joined_scopes(scopes)
+    except ValueError as fault:
+        named = f": {fault}" if fault.args else ""
+        sentence = f"scopes: Must be resource:action, as the API document lists them{named}"
+        raise ServiceError(Code.INVALID_REQUEST, sentence) from None

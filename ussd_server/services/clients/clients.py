@@ -2,34 +2,35 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 from datetime import timedelta
 
-from peewee import IntegrityError
-
 from ussd_server.context import RequestContext
+from ussd_server.database.compiled_queries import lock_row
 from ussd_server.database.unit_of_work import dialect, unit_of_work
-from ussd_server.models.clients import AuditEvent, Client, User
+from ussd_server.models.clients import AuditEvent, Client, Login, User
 from ussd_server.runtime import Service
 from ussd_server.security import passwords
 from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.clients.auth import PERMISSIONS
-from ussd_server.services.clients.keys.values import lock_client
-from ussd_server.services.clients.logins import end_links_shown_to, end_logins_of_client, end_logins_of_user, moved_on
 from ussd_server.services.clients.messages import ClientView, CreateClient, CreateUser, ServiceIdentifier, UserView
+from ussd_server.services.clients.people import (
+    checked_role,
+    end_logins_of_user,
+    insert_person,
+    moved_on,
+    set_person_active,
+)
 from ussd_server.services.pages import of_period, page_of
+from ussd_server.services.sign_in import checked_email, end_logins, hash_checked_password
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id, new_id
 from ussd_server.wire import Page, view_of_row
 
 _LONGEST_NAME = 100
-_LONGEST_EMAIL = 254
 _LONGEST_REASON = 200
 _ON_A_PAGE = 50
 # An id of the audit trail begins with the millisecond of its event.
 _AUDIT_PRECISION = timedelta(milliseconds=2)
-_EMAIL = re.compile(r"[^@\s]+@[^@\s]+")
 
 
 class ClientService(Service):
@@ -114,7 +115,7 @@ class ClientService(Service):
             row.is_active, row.updated_at = is_active, now
             row.save(only=[Client.is_active, Client.updated_at])
             if not is_active:
-                end_logins_of_client(row.id, "client_disabled", now)
+                end_logins(Login, Login.client_id == row.id, "client_disabled", now)
             action = "client.enabled" if is_active else "client.disabled"
             write_audit_event(action, context, now, client_id=row.id, object_id=row.id, reason=reason)
         return _client_view(row)
@@ -140,27 +141,13 @@ class ClientService(Service):
         INVALID_REQUEST for an invalid e-mail address, role or password, NOT_FOUND for an unknown client.
         """
         context.require_operator()
-        email = checked_email(request.email)
-        if request.role not in PERMISSIONS:
-            raise ServiceError(Code.INVALID_REQUEST, f"role: Must be one of {', '.join(PERMISSIONS)}.")
+        email, role = checked_email(request.email), checked_role(request.role)
         password_hash = hash_checked_password(request.password)
         now = self._clock.now()
-        try:
-            with unit_of_work():
-                client = _find_client(request.client_id)
-                row = User.create(
-                    id=new_id(now),
-                    client_id=client.id,
-                    email=email,
-                    password_hash=password_hash,
-                    role=request.role,
-                    is_active=True,
-                    created_at=now,
-                    updated_at=now,
-                )
-                write_audit_event("user.created", context, now, client_id=client.id, object_id=row.id)
-        except IntegrityError:
-            raise ServiceError(Code.INVALID_REQUEST, "email: Belongs to a user already.") from None
+        with unit_of_work():
+            client = _find_client(request.client_id)
+            row = insert_person(now, client_id=client.id, email=email, role=role, password_hash=password_hash)
+            write_audit_event("user.created", context, now, client_id=client.id, object_id=row.id)
         return _user_view(row)
 
     def list_users(self, client: str | None, context: RequestContext) -> tuple[UserView, ...]:
@@ -186,15 +173,9 @@ class ClientService(Service):
         context.require_operator()
         now = self._clock.now()
         with unit_of_work():
-            lock_client(_find_user(email).client_id)
+            lock_row(Client, _find_user(email).client_id)
             row = _find_user(email)
-            row.is_active, row.updated_at = is_active, moved_on(row, now)
-            row.save(only=[User.is_active, User.updated_at])
-            if not is_active:
-                end_logins_of_user(row.id, "user_disabled", now)
-                end_links_shown_to(row, now)
-            action = "user.enabled" if is_active else "user.disabled"
-            write_audit_event(action, context, now, client_id=row.client_id, object_id=row.id)
+            set_person_active(row, is_active, context, now)
         return _user_view(row)
 
     def change_password(self, email: str, password: str, context: RequestContext) -> UserView:
@@ -212,25 +193,6 @@ class ClientService(Service):
             end_logins_of_user(row.id, "password_changed", now)
             write_audit_event("user.password_changed", context, now, client_id=row.client_id, object_id=row.id)
         return _user_view(row)
-
-
-def checked_email(email: str) -> str:
-    """The e-mail address as it is kept. INVALID_REQUEST for a malformed one."""
-    email = email.lower()
-    if len(email) > _LONGEST_EMAIL or not email.isprintable() or not _EMAIL.fullmatch(email):
-        raise ServiceError(Code.INVALID_REQUEST, "email: Must be an e-mail address.")
-    return email
-
-
-def hash_checked_password(password: str) -> str:
-    """The hash of a password. INVALID_REQUEST for fewer than 12 or more than 256 characters, or unprintable ones."""
-    # A password that cannot be sent in the JSON of a login could never be used.
-    if not passwords.SHORTEST <= len(password) <= passwords.LONGEST or not password.isprintable():
-        raise ServiceError(
-            Code.INVALID_REQUEST,
-            f"password: Must be {passwords.SHORTEST} to {passwords.LONGEST} printable characters.",
-        )
-    return passwords.hash_password(password)
 
 
 def _find_client(name_or_id: str) -> Client:

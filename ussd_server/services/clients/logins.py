@@ -1,22 +1,20 @@
-"""Logins: signing in, refreshing and signing out, and what a change of a person ends."""
+"""Logins of clients' people: signing in, refreshing and signing out."""
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
-
-from peewee import Expression
+from datetime import timedelta
+from typing import Any
 
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update, unit_of_work
-from ussd_server.limits.networks import network_of
-from ussd_server.models.clients import Client, Login, User, UserFactor, UserRecoveryCode
+from ussd_server.models.clients import Login, User, UserFactor, UserRecoveryCode
 from ussd_server.runtime import Runtime, Service
-from ussd_server.security import passwords
 from ussd_server.security.tokens import ACCESS_SECONDS, REFRESH_SECONDS, AccessClaims, RefreshClaims
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.auth import PERMISSIONS
-from ussd_server.services.clients.messages import LogIn, LoginView, LogOut, RefreshLogin
-from ussd_server.services.second_factors import FactorStore, Guesses
+from ussd_server.services.clients.messages import LogIn, LoginView
+from ussd_server.services.clients.people import is_client_active, lacks_required_factor
+from ussd_server.services.sign_in import FactorStore, Guesses, end_logins, sign_in, still_the_same
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import new_id
 
@@ -35,9 +33,8 @@ class LoginService(Service):
 
         INVALID_CREDENTIALS (401) in the same words and after the same work for every cause. RATE_LIMIT_EXCEEDED (429)
         after too many failures from this address, for this e-mail address or altogether; other addresses are not held
-        up. The result is returned only below the limit of failures, so parallel guesses gain nothing; right passwords
-        use up nothing. After the right password, a missing code of a person with a second factor is refused with
-        "Second factor required"; so is a person without a second factor, where the client requires one.
+        up. After the right password, a missing code of a person with a second factor is refused with "Second factor
+        required"; so is a person without a second factor, where the client requires one.
         """
         login, role = self._admit(request, REFRESH_SECONDS, context)
         return self._view(login, role)
@@ -56,36 +53,31 @@ class LoginService(Service):
         self, request: LogIn, life_seconds: int, context: RequestContext, *, may_add_factor: bool = False
     ) -> tuple[Login, str]:
         """Check password and code, and write the login; returns it with the role of the person."""
-        email = request.email.lower()
-        guesses = Guesses(self._limiter, network_of(context.address), email)
-        guesses.refuse_when_used_up()
-        user = User.select().where(User.email == email).first()
-        is_right = passwords.matches(request.password, user and user.password_hash)
-        if is_right:
-            guesses.refuse_when_used_up()
+        guesses = Guesses(self._limiter, context.address, request.email.lower())
+
+        def begin(user: User) -> Login | None:
             factor = UserFactor.get_or_none(UserFactor.id == user.id)
-            if factor is not None:
-                code = _given(request.code)
-                is_right = self._factors.check(factor, code, guesses, self._clock.now())
-            elif not may_add_factor and lacks_required_factor(user):
-                raise _code_needed()
-        login = self._open(user, request.code, life_seconds, context) if is_right else None
-        if login is None:
-            guesses.count_failure()
-            write_audit_event(
-                "login.failed", context, self._clock.now(), client_id=user and user.client_id, user_id=user and user.id
-            )
-            raise ServiceError(Code.INVALID_CREDENTIALS, "Invalid credentials")
-        guesses.forgive()
+            if factor is None:
+                if not may_add_factor and lacks_required_factor(user):
+                    raise _code_needed()
+            elif not self._factors.check(factor, _given(request.code), guesses, self._clock.now()):
+                return None
+            return self._open(user, request.code, life_seconds, context)
+
+        def note_failure(user: Any) -> None:
+            client_id, user_id = user and user.client_id, user and user.id
+            write_audit_event("login.failed", context, self._clock.now(), client_id=client_id, user_id=user_id)
+
+        user, login = sign_in(User, request, guesses, begin, note_failure)
         return login, user.role
 
-    def refresh(self, request: RefreshLogin, context: RequestContext) -> LoginView:
+    def refresh(self, refresh_token: str, context: RequestContext) -> LoginView:
         """Continue a login: uses up the refresh token and returns a new one.
 
         INVALID_CREDENTIALS (401) "Invalid refresh token" for every cause. A token that was used before ends its login,
         because it must have been stolen: two programs hold it.
         """
-        claims = self._tokens.read_refresh(request.refresh_token)
+        claims = self._tokens.read_refresh(refresh_token)
         login = None if claims is None else self._continue(claims, context)
         if login is None:
             raise ServiceError(Code.INVALID_CREDENTIALS, "Invalid refresh token")
@@ -95,17 +87,14 @@ class LoginService(Service):
         """The secrets that sign the cookies and forms of the console, oldest first."""
         return self._tokens.console_keys()
 
-    def end(self, request: LogOut, context: RequestContext) -> None:
+    def end(self, everywhere: bool, context: RequestContext) -> None:
         """End this login, or every login of the person who calls."""
         now = self._clock.now()
         with unit_of_work():
-            if request.everywhere:
-                assert context.caller.user_id is not None
-                end_logins_of_user(context.caller.user_id, "logged_out", now)
-            else:
-                _end(Login.id == context.caller.login_id, "logged_out", now)
+            of_person, this_one = Login.user_id == context.caller.user_id, Login.id == context.caller.login_id
+            end_logins(Login, of_person if everywhere else this_one, "logged_out", now)
             write_audit_event(
-                "login.all_ended" if request.everywhere else "login.ended",
+                "login.all_ended" if everywhere else "login.ended",
                 context,
                 now,
                 client_id=context.client_id,
@@ -116,10 +105,7 @@ class LoginService(Service):
         """Use up the code and write the login; None when the code is refused or the person has changed since."""
         now = self._clock.now()
         with unit_of_work():
-            unchanged = for_update(
-                User.select().where(User.id == user.id, User.password_hash == user.password_hash, User.is_active)
-            )
-            if not unchanged.first() or not is_client_active(user.client_id):
+            if still_the_same(user) is None or not is_client_active(user.client_id):
                 return None
             factor = UserFactor.get_or_none(UserFactor.id == user.id)
             if factor is not None and not self._factors.accept(factor, _given(code), now):
@@ -155,7 +141,7 @@ class LoginService(Service):
             elif lacks_required_factor(user):
                 trouble = "factor_required"
             if trouble:
-                _end(Login.id == login.id, trouble, now)
+                end_logins(Login, Login.id == login.id, trouble, now)
                 write_audit_event(
                     f"login.{trouble}",
                     context,
@@ -181,47 +167,6 @@ class LoginService(Service):
             client_id=login.client_id,
             permissions=tuple(sorted(PERMISSIONS[role])),
         )
-
-
-def end_logins_of_user(user_id: str, reason: str, now: datetime, *, but: str | None = None) -> None:
-    """End every login of a person at once; all others but `but`, where it is given."""
-    whose = Login.user_id == user_id
-    _end(whose & (Login.id != but) if but else whose, reason, now)
-
-
-def end_logins_of_client(client_id: str, reason: str, now: datetime) -> None:
-    """End every login of a client's people at once."""
-    _end(Login.client_id == client_id, reason, now)
-
-
-def _end(whose: Expression, reason: str, now: datetime) -> None:
-    Login.update(ended_at=now, end_reason=reason).where(whose, Login.ended_at.is_null()).execute()
-
-
-def moved_on(row: User, now: datetime) -> datetime:
-    """The time of a change of a person, always later than that of the change before, so that it ends their links."""
-    earliest: datetime = row.updated_at + timedelta(milliseconds=1)
-    return max(now, earliest)
-
-
-def end_links_shown_to(person: User, now: datetime) -> None:
-    """End the links for colleagues that a person could open. Call in the unit of work that takes rights from them."""
-    shown = User.select().where(User.client_id == person.client_id, User.link_seen_by.is_null(False))
-    for row in for_update(shown.order_by(User.id)):
-        if person.id in row.link_seen_by:
-            row.link_seen_by, row.updated_at = None, moved_on(row, now)
-            row.save(only=[User.link_seen_by, User.updated_at])
-
-
-def is_client_active(client_id: str) -> bool:
-    """Whether a client is enabled."""
-    return bool(Client.select(Client.id).where(Client.id == client_id, Client.is_active).exists())
-
-
-def lacks_required_factor(user: User) -> bool:
-    """Whether the person has no second factor although the client requires one."""
-    requires = Client.select(Client.id).where(Client.id == user.client_id, Client.requires_second_factor)
-    return bool(requires.exists()) and not UserFactor.select().where(UserFactor.id == user.id).exists()
 
 
 def _given(code: str | None) -> str:

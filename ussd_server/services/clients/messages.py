@@ -60,28 +60,14 @@ class ServiceIdentifier:
 
 @dataclass(frozen=True, slots=True)
 class LogIn:
-    """Sign a user in; the case of the e-mail address does not matter.
+    """Sign a client's person or an operator in; the case of the e-mail address does not matter.
 
-    `code` is a TOTP code or a recovery code, which a person with a second factor needs.
+    `code` is a TOTP code or a recovery code, which an operator and a person with a second factor need.
     """
 
     email: str
     password: str = field(repr=False)
     code: str | None = field(default=None, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class RefreshLogin:
-    """Continue a login."""
-
-    refresh_token: str = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class LogOut:
-    """End this login, or every login of the same user."""
-
-    everywhere: bool = False
 
 
 @dataclass(frozen=True, slots=True)

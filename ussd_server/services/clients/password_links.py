@@ -13,17 +13,18 @@ from ussd_server.models.clients import User
 from ussd_server.runtime import Service
 from ussd_server.security.tokens import PasswordLinkClaims, Tokens
 from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.clients.clients import checked_email, hash_checked_password
-from ussd_server.services.clients.logins import end_logins_of_user, is_client_active, moved_on
+from ussd_server.services.clients.people import end_logins_of_user, is_client_active, moved_on
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import queue_mail
+from ussd_server.services.sign_in import checked_email, hash_checked_password
 from ussd_server.status import Code, ServiceError
 
 LINK_LIFE = timedelta(days=3)
+FORGOTTEN_LINK_LIFE = timedelta(hours=1)
 
 
 class PasswordLinkService(Service):
-    """Opens password links, and makes those that are mailed (`services/mail/sending.py`).
+    """Takes requests for password links, makes those that are mailed (`services/mail/sending.py`), and opens them.
 
     The people who could have opened a link count as one with the person whose password it sets: those to whom it was
     shown, and none where it was mailed.
@@ -51,6 +52,32 @@ class PasswordLinkService(Service):
                 "user.password_chosen", context, now, client_id=row.client_id, user_id=row.id, object_id=row.id
             )
         return str(row.email)
+
+    def request(self, email: str, context: RequestContext) -> None:
+        """Have a link mailed to a person who forgot the password, if the address belongs to a person who may sign in.
+
+        Does the same for every address, so that a caller learns nothing: the worker looks for the person later. From
+        the fourth request for an address within an hour, nothing is sent. INVALID_REQUEST for a malformed address;
+        RATE_LIMIT_EXCEEDED (429) after too many requests from one network.
+        """
+        email = checked_email(email)
+        decision = self._limiter.hit("forgotten-network", network_of(context.address))
+        if not decision.accepted:
+            raise ServiceError(
+                Code.RATE_LIMIT_EXCEEDED,
+                "Too many requests. Please wait a while.",
+                retry_after_seconds=decision.retry_after_seconds,
+            )
+        if not self._limiter.hit("forgotten-person", email).accepted:
+            return
+        with unit_of_work():
+            queue_mail(
+                MailKind.PASSWORD_FORGOTTEN,
+                email,
+                {"address": context.address or "unknown"},
+                self._clock.now(),
+                patience=FORGOTTEN_LINK_LIFE,
+            )
 
     def link_to_mail(self, user_id: str, hash_digest: str, expires_at_seconds: int) -> str | None:
         """The secret part of a link that a colleague had sent to a person; None when it was used or has ended."""
@@ -99,36 +126,3 @@ def digest_of(row: User, seen_by: Collection[str] | None) -> str:
     shown_to = "mail" if seen_by is None else " ".join(sorted(seen_by))
     content = f"{row.id} {row.password_hash} {row.updated_at.isoformat()} {shown_to}"
     return hashlib.sha256(content.encode()).hexdigest()[:32]
-
-
-FORGOTTEN_LINK_LIFE = timedelta(hours=1)
-
-
-class ForgottenPasswordService(Service):
-    """Takes requests for a new password, from the public."""
-
-    def request(self, email: str, context: RequestContext) -> None:
-        """Have a link mailed, if the address belongs to a person who may sign in.
-
-        Does the same for every address, so that a caller learns nothing: the worker looks for the person later. From
-        the fourth request for an address within an hour, nothing is sent. INVALID_REQUEST for a malformed address;
-        RATE_LIMIT_EXCEEDED (429) after too many requests from one network.
-        """
-        email = checked_email(email)
-        decision = self._limiter.hit("forgotten-network", network_of(context.address))
-        if not decision.accepted:
-            raise ServiceError(
-                Code.RATE_LIMIT_EXCEEDED,
-                "Too many requests. Please wait a while.",
-                retry_after_seconds=decision.retry_after_seconds,
-            )
-        if not self._limiter.hit("forgotten-person", email).accepted:
-            return
-        with unit_of_work():
-            queue_mail(
-                MailKind.PASSWORD_FORGOTTEN,
-                email,
-                {"address": context.address or "unknown"},
-                self._clock.now(),
-                patience=FORGOTTEN_LINK_LIFE,
-            )

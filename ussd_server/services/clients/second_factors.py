@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update, unit_of_work
-from ussd_server.limits.networks import network_of
 from ussd_server.models.clients import Client, Login, User, UserFactor, UserRecoveryCode
 from ussd_server.runtime import Runtime, Service
 from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.clients.logins import end_logins_of_user
 from ussd_server.services.clients.messages import NewFactor, OwnFactor
+from ussd_server.services.clients.people import end_logins_of_user
 from ussd_server.services.mail.outbox import mail_factor_removed
-from ussd_server.services.second_factors import FactorStore, Guesses, address_of, new_factor, step_of
+from ussd_server.services.sign_in import FactorStore, Guesses, address_of, new_factor, step_of
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id
 
@@ -82,7 +81,7 @@ class SecondFactorService(Service):
         now, user, factor = self._clock.now(), _caller(context), _factor_of(context.caller.user_id)
         if factor is None:
             raise ServiceError(Code.INVALID_REQUEST, _NONE_YET)
-        guesses = Guesses(self._limiter, network_of(context.address), user.email)
+        guesses = Guesses(self._limiter, context.address, user.email)
         guesses.refuse_when_used_up()
         is_right = self._factors.check(factor, code, guesses, now)
         if not (is_right and self._accept(user, code, context)):

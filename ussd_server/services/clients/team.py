@@ -10,19 +10,15 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 
-from peewee import IntegrityError
-
 from ussd_server.context import RequestContext
+from ussd_server.database.compiled_queries import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.clients import Client, Login, User
 from ussd_server.models.keys import ApiKey
 from ussd_server.runtime import Service
 from ussd_server.security import passwords
 from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.clients.auth import PAGE_PERMISSIONS, PERMISSIONS
-from ussd_server.services.clients.clients import checked_email
-from ussd_server.services.clients.keys.values import lock_client
-from ussd_server.services.clients.logins import end_links_shown_to, end_logins_of_user, moved_on
+from ussd_server.services.clients.auth import PAGE_PERMISSIONS
 from ussd_server.services.clients.messages import (
     ChangeRole,
     InvitePerson,
@@ -32,12 +28,21 @@ from ussd_server.services.clients.messages import (
     PersonView,
 )
 from ussd_server.services.clients.password_links import LINK_LIFE, digest_of, new_link
+from ussd_server.services.clients.people import (
+    checked_role,
+    end_links_shown_to,
+    end_logins_of_user,
+    insert_person,
+    moved_on,
+    set_person_active,
+)
 from ussd_server.services.mail.messages import MailKind
-from ussd_server.services.mail.outbox import is_mail_on, queue_mail_to_person, refuse_too_many_mails
+from ussd_server.services.mail.outbox import is_mail_on, queue_mail, refuse_too_many_mails
 from ussd_server.services.pages import page_of
 from ussd_server.services.people import counted_as_one, people_behind, present_role
+from ussd_server.services.sign_in import checked_email
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import is_id, new_id
+from ussd_server.values import is_id
 from ussd_server.wire import Page, view_of_row
 
 MOST_PEOPLE = 500
@@ -88,28 +93,21 @@ class TeamService(Service):
         INVALID_REQUEST for an invalid e-mail address or role, and for more than 500 people; INSUFFICIENT_SCOPE where an
         admin makes an owner; RATE_LIMIT_EXCEEDED after too many mails of an hour.
         """
-        email, role = checked_email(request.email), _checked_role(request.role)
+        email, role = checked_email(request.email), checked_role(request.role)
         now, is_shown = self._clock.now(), request.shows_link or not is_mail_on()
-        try:
-            with self._changing(context, (role,)):
-                if User.select(User.id).where(User.client_id == context.client_id).count() >= MOST_PEOPLE:
-                    raise ServiceError(Code.INVALID_REQUEST, "A client has 500 people at most.")
-                row = User.create(
-                    id=new_id(now),
-                    client_id=context.client_id,
-                    email=email,
-                    password_hash=passwords.NONE_YET,
-                    role=role,
-                    is_active=True,
-                    created_at=now,
-                    updated_at=now,
-                    link_seen_by=_shown_to(context) if is_shown else None,
-                )
-                write_audit_event("user.invited", context, now, client_id=row.client_id, object_id=row.id)
-                link = self._link(row, MailKind.INVITATION, context)
-        except IntegrityError:
-            raise ServiceError(Code.INVALID_REQUEST, "email: Belongs to a user already.") from None
-        return link
+        with self._changing(context, (role,)):
+            if User.select(User.id).where(User.client_id == context.client_id).count() >= MOST_PEOPLE:
+                raise ServiceError(Code.INVALID_REQUEST, "A client has 500 people at most.")
+            row = insert_person(
+                now,
+                client_id=context.client_id,
+                email=email,
+                password_hash=passwords.NONE_YET,
+                role=role,
+                link_seen_by=_shown_to(context) if is_shown else None,
+            )
+            write_audit_event("user.invited", context, now, client_id=row.client_id, object_id=row.id)
+            return self._link(row, MailKind.INVITATION, context)
 
     def new_link(self, user_id: str, context: RequestContext, *, shows_link: bool = False) -> PasswordLink:
         """A new link for a person who lost the password or the first link, mailed or shown to the caller.
@@ -128,7 +126,7 @@ class TeamService(Service):
 
     def change_role(self, request: ChangeRole, context: RequestContext) -> PersonView:
         """Give a person another role, which applies from the next request on. Ends the links that they were shown."""
-        role = _checked_role(request.role)
+        role = checked_role(request.role)
         with self._changing(context, (role,)) as now:
             row = _locked_person(request.user_id, context)
             if row.role == "owner" and role != "owner":
@@ -150,12 +148,7 @@ class TeamService(Service):
                 if row.id == context.caller.user_id:
                     raise ServiceError(Code.INVALID_REQUEST, "You cannot disable yourself.")
                 _require_another_owner(row)
-                end_logins_of_user(row.id, "user_disabled", now)
-                end_links_shown_to(row, now)
-            row.is_active, row.updated_at = is_active, moved_on(row, now)
-            row.save(only=[User.is_active, User.updated_at])
-            action = "user.enabled" if is_active else "user.disabled"
-            write_audit_event(action, context, now, client_id=row.client_id, object_id=row.id)
+            set_person_active(row, is_active, context, now)
         return _view(row)
 
     def end_logins(self, user_id: str, context: RequestContext) -> PersonView:
@@ -171,7 +164,7 @@ class TeamService(Service):
         """A unit of work that locks the team of the caller's client. Yields its time."""
         context.require("team:write", _REFUSAL)
         with unit_of_work():
-            lock_client(context.client_id)
+            lock_row(Client, context.client_id)
             role = present_role(context)
             if "team:write" not in PAGE_PERMISSIONS.get(role, ()):
                 raise ServiceError(Code.INSUFFICIENT_SCOPE, _REFUSAL)
@@ -193,7 +186,7 @@ class TeamService(Service):
             "digest": digest_of(row, None),
             "expires_at": int(expires_at.timestamp()),
         }
-        queue_mail_to_person(row, kind, about, now)
+        queue_mail(kind, row.email, about, now, client_id=row.client_id, person_id=row.id)
         return PasswordLink(_view(row), None, expires_at)
 
 
@@ -229,12 +222,6 @@ def _require_another_owner(row: User) -> None:
     )
     if not others.exists():
         raise ServiceError(Code.INVALID_REQUEST, _LAST_OWNER)
-
-
-def _checked_role(role: str) -> str:
-    if role not in PERMISSIONS:
-        raise ServiceError(Code.INVALID_REQUEST, f"role: Must be one of {', '.join(PERMISSIONS)}.")
-    return role
 
 
 def _found(user_id: str, client_id: str) -> User:

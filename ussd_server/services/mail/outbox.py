@@ -9,15 +9,17 @@ from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
+from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.logs import Logger
 from ussd_server.models.clients import Client, User
 from ussd_server.models.operators import Operator
-from ussd_server.models.sending import Mail, UnwantedMail
+from ussd_server.models.sending import Mail, UnwantedMail, Webhook
+from ussd_server.runtime import Service
 from ussd_server.security import passwords
-from ussd_server.services.mail.messages import ROLES, MailKind, MailStatus
+from ussd_server.services.mail.messages import LINKS, ROLES, MailKind, MailStatus
 from ussd_server.services.mail.texts import written_moment
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import new_id, new_id_floor
+from ussd_server.values import iso_milliseconds, new_id, new_id_floor
 
 log = Logger(__name__)
 
@@ -30,6 +32,10 @@ _MOST_NOTICES_AN_HOUR = 200
 _MOST_AN_HOUR = 300
 _MOST_LINKS_AN_HOUR = 5
 _MOST_RECIPIENTS = 50
+_WEBHOOKS_AT_ONCE = 200
+_FAILING_FOR = timedelta(hours=1)
+# After a longer pause of all workers, no mail is written about what began before.
+_FAILING_AT_MOST = timedelta(days=1)
 
 _is_on = False
 
@@ -77,11 +83,6 @@ def queue_mail(
         give_up_at=now + patience,
         created_at=now,
     ).on_conflict_ignore().execute()
-
-
-def queue_mail_to_person(user: User, kind: MailKind, parameters: Mapping[str, Any], now: datetime) -> None:
-    """Write a mail about a person's own access to this person of a client. Call in the unit of work of the change."""
-    queue_mail(kind, user.email, parameters, now, client_id=user.client_id, person_id=user.id)
 
 
 def mail_factor_removed(person: User | Operator, by: str, now: datetime) -> None:
@@ -134,9 +135,31 @@ def notify_operators(kind: MailKind, parameters: Mapping[str, Any], now: datetim
         queue_mail(kind, row.email, parameters, now, person_id=row.id, occasion=occasion)
 
 
-def was_queued(occasion: str) -> bool:
-    """Whether a mail of this occasion was written."""
-    return bool(Mail.select(Mail.id).where(Mail.occasion == occasion).exists())
+class MailReminders(Service):
+    """Writes mails that no change causes: about webhooks that fail for an hour."""
+
+    def write(self) -> None:
+        """Write the reminders that are due now. Each is written once, by the first worker that finds it due."""
+        if not _is_on:
+            return
+        now, kind = self._clock.now(), MailKind.WEBHOOK_FAILING
+        failing = Webhook.select().where(
+            Webhook.is_active,
+            Webhook.url.is_null(False),
+            Webhook.failing_since <= now - _FAILING_FOR,
+            Webhook.failing_since > now - _FAILING_AT_MOST,
+        )
+        for webhook in failing.order_by(Webhook.id).limit(_WEBHOOKS_AT_ONCE):
+            occasion = f"{kind}/{webhook.id}/{iso_milliseconds(webhook.failing_since)}"
+            if Mail.select(Mail.id).where(Mail.occasion == occasion).exists():
+                continue
+            about = {
+                "url": webhook.url,
+                "since": written_moment(webhook.failing_since),
+                "page": f"/console/webhooks/{webhook.id}",
+            }
+            with unit_of_work():
+                notify_people(kind, webhook.client_id, about, now, occasion=occasion)
 
 
 def refuse_too_many_mails(user: User, now: datetime) -> None:
@@ -149,7 +172,7 @@ def refuse_too_many_mails(user: User, now: datetime) -> None:
         return
     links = Mail.select(Mail.id).where(
         Mail.person_id == user.id,
-        Mail.kind.in_([MailKind.INVITATION, MailKind.PASSWORD_LINK]),
+        Mail.kind.in_(LINKS),
         Mail.id >= new_id_floor(now - _HOUR),
     )
     if links.count() >= _MOST_LINKS_AN_HOUR or _mails_of_hour(user.client_id, now) >= _MOST_AN_HOUR:

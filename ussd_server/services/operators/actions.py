@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from ussd_server.context import RequestContext, operator_context
 from ussd_server.models.clients import Client
@@ -25,35 +26,51 @@ from ussd_server.services.transactions.refunds import RefundService
 from ussd_server.values import written_amount
 
 
-class EndOfReview:
-    """Settles a transaction without an outcome (parameter `has_succeeded`), or closes the review of one that has it."""
+class TwoPersonActions:
+    """The effect and the act of each decision. An effect raises the refusal of its service."""
 
-    def __init__(self, review: ReviewService) -> None:
-        self._review = review
+    def __init__(
+        self,
+        review: ReviewService,
+        refunds: RefundService,
+        differences: DifferenceService,
+        statements: ProviderStatementService,
+        settlements: BankSettlementService,
+        balances: BalanceService,
+        held: HeldPaymentService,
+    ) -> None:
+        self._review, self._refunds, self._differences, self._statements = review, refunds, differences, statements
+        self._settlements, self._balances, self._held = settlements, balances, held
 
-    def effect(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
-        """The transaction's state now and after. Raises the refusals of the review."""
+    def by_name(self) -> Mapping[str, TwoPersonAction]:
+        """The actions by name; the object is a transaction, a statement, its difference, a client or a held payment."""
+        end_of_review = TwoPersonAction(self._effect_of_review, self._end_review)
+        return {
+            "review.settle": end_of_review,
+            "review.close": end_of_review,
+            "transaction.refund": TwoPersonAction(self._effect_of_refund, self._refund),
+            "difference.conclude": TwoPersonAction(self._effect_of_conclusion, self._conclude),
+            "statement.undo": TwoPersonAction(self._effect_of_undoing, self._undo),
+            "settlement.record": TwoPersonAction(self._effect_of_settlement, self._record_settlement),
+            "incoming.assign": TwoPersonAction(self._effect_of_assignment, self._assign),
+            "incoming.return": TwoPersonAction(self._effect_of_return, self._mark_returned),
+        }
+
+    def _effect_of_review(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
+        """Settling a transaction without an outcome (parameter `has_succeeded`), or closing the review of another."""
         has_succeeded = proposal.parameters.get("has_succeeded")
         row = self._review.require_open(proposal.object_id, has_succeeded, context)
         after = row.status if has_succeeded is None else "succeeded" if has_succeeded else "failed"
         return _effect(row, f"{row.status}, under review", f"{after}, review closed")
 
-    def act(self, proposal: ProposalView, second: str, context: RequestContext) -> object:
-        """End the review."""
+    def _end_review(self, proposal: ProposalView, second: str, context: RequestContext) -> object:
         has_succeeded = proposal.parameters.get("has_succeeded")
         return self._review.end(
             EndReview(proposal.object_id, proposal.reason, proposal.proposed_by, second, has_succeeded), context
         )
 
-
-class Refund:
-    """Refunds a collection (parameter `amount_cents`, None: what is left)."""
-
-    def __init__(self, refunds: RefundService) -> None:
-        self._refunds = refunds
-
-    def effect(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
-        """The amount of the refund, and how much of the collection is refunded now and after it."""
+    def _effect_of_refund(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
+        """Refunding a collection (parameter `amount_cents`, None: what is left)."""
         seen = self._refunds.preview(proposal.object_id, proposal.parameters.get("amount_cents"), context)
         row = find_any(proposal.object_id)
         collected = written_amount(seen.collected_cents)
@@ -61,8 +78,7 @@ class Refund:
         state = f"{row.status}, {{}} of {collected} refunded"
         return _effect(row, state.format(now), state.format(after), amount_cents=seen.amount_cents)
 
-    def act(self, proposal: ProposalView, second: str, context: RequestContext) -> object:
-        """Create the refund."""
+    def _refund(self, proposal: ProposalView, second: str, context: RequestContext) -> object:
         return self._refunds.create_by_operators(
             OperatorRefund(
                 proposal.object_id,
@@ -75,34 +91,19 @@ class Refund:
             context,
         )
 
-
-class Conclusion:
-    """Sets the payment of a difference to succeeded, as the provider's statement says."""
-
-    def __init__(self, differences: DifferenceService) -> None:
-        self._differences = differences
-
-    def effect(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
-        """The payment's state now and after, and the line of the statement."""
+    def _effect_of_conclusion(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
+        """Setting the payment of a difference to succeeded, as the provider's statement says."""
         line = self._differences.require_conclusive(proposal.object_id, context)
         row = find_any(line.transaction_id or "", locked=True)
         return _effect(row, str(row.status), "succeeded", statement_line=_written_line(line))
 
-    def act(self, proposal: ProposalView, second: str, context: RequestContext) -> object:
-        """Conclude the payment and end the review of the difference."""
+    def _conclude(self, proposal: ProposalView, second: str, context: RequestContext) -> object:
         return self._differences.conclude(
             ConcludeFromStatement(proposal.object_id, proposal.reason, proposal.proposed_by, second), context
         )
 
-
-class UndoneImport:
-    """Takes the import of a statement back."""
-
-    def __init__(self, statements: ProviderStatementService) -> None:
-        self._statements = statements
-
-    def effect(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
-        """The statement, and how many differences go with it."""
+    def _effect_of_undoing(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
+        """Taking the import of a statement back, with its differences."""
         statement = self._statements.show(proposal.object_id, context)
         count = statement.difference_count
         return ProposedEffect(
@@ -111,22 +112,13 @@ class UndoneImport:
             statement_line=f"{statement.file_name}, {statement.provider}",
         )
 
-    def act(self, proposal: ProposalView, second: str, context: RequestContext) -> object:
-        """Undo the import."""
+    def _undo(self, proposal: ProposalView, second: str, context: RequestContext) -> object:
         return self._statements.undo(
             UndoImport(proposal.object_id, proposal.proposed_by, second, proposal.reason), context
         )
 
-
-class RecordedSettlement:
-    """Records what the bank has paid to a client; the parameters are those of a `SettlementLine`."""
-
-    def __init__(self, settlements: BankSettlementService, balances: BalanceService) -> None:
-        self._settlements = settlements
-        self._balances = balances
-
-    def effect(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
-        """What the client has available now and after, and the bank account. Raises the refusal of the line."""
+    def _effect_of_settlement(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
+        """Recording what the bank has paid to a client; the parameters are those of a `SettlementLine`."""
         line = SettlementLine(**proposal.parameters)
         self._settlements.require_recordable(line, context)
         available = self._balances.get(None, operator_context(line.client_id)).available_cents
@@ -142,89 +134,33 @@ class RecordedSettlement:
             bank_account=f"{line.bank}, {line.number}, {line.name}",
         )
 
-    def act(self, proposal: ProposalView, second: str, context: RequestContext) -> object:
-        """Record the settlement."""
+    def _record_settlement(self, proposal: ProposalView, second: str, context: RequestContext) -> object:
         line = SettlementLine(**proposal.parameters)
         return self._settlements.record_line(line, proposal.proposed_by, second, context)
 
-
-def _held_state(payment: IncomingView) -> str:
-    """Why a payment is held, with what its payer typed."""
-    return f"held: {payment.held_because}. " + (f"Typed: {payment.code}" if payment.code else "Nothing was typed")
-
-
-class AssignedPayment:
-    """Books a held payment under a payment code (parameter `code`)."""
-
-    def __init__(self, held: HeldPaymentService) -> None:
-        self._held = held
-
-    def effect(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
-        """The payment, and the code's client that gets it. Raises the refusal of the assignment."""
+    def _effect_of_assignment(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
+        """Booking a held payment for the client of a payment code (parameter `code`)."""
         payment, code, client_id = self._held.require_assignable(
             proposal.object_id, proposal.parameters["code"], context
         )
-        client = Client.get_by_id(client_id)
-        return ProposedEffect(
-            client_id=client.id,
-            client=client.name,
-            phone_number=payment.phone_number,
-            amount_cents=payment.amount_cents,
-            state_now=_held_state(payment),
-            state_after=f"booked for {code.code}, {code.description}, on the account {code.account}",
-            receipt=f"{payment.provider} {payment.provider_transaction_id}",
+        return replace(
+            _effect_on_held(payment, f"booked for {code.code}, {code.description}, on the account {code.account}"),
+            client_id=client_id,
+            client=Client.get_by_id(client_id).name,
         )
 
-    def act(self, proposal: ProposalView, second: str, context: RequestContext) -> object:
-        """Book the payment."""
+    def _assign(self, proposal: ProposalView, second: str, context: RequestContext) -> object:
         request = AssignIncoming(proposal.object_id, proposal.parameters["code"], proposal.proposed_by, second)
         return self._held.assign(request, context)
 
-
-class ReturnedPayment:
-    """Marks a held payment for return."""
-
-    def __init__(self, held: HeldPaymentService) -> None:
-        self._held = held
-
-    def effect(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
-        """The payment. Raises the refusal for one that is not held."""
+    def _effect_of_return(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
+        """Marking a held payment for return."""
         payment = self._held.require_held(proposal.object_id, context)
-        return ProposedEffect(
-            phone_number=payment.phone_number,
-            amount_cents=payment.amount_cents,
-            state_now=_held_state(payment),
-            state_after="marked for return; the operator gives it back at the provider",
-            receipt=f"{payment.provider} {payment.provider_transaction_id}",
-        )
+        return _effect_on_held(payment, "marked for return; the operator gives it back at the provider")
 
-    def act(self, proposal: ProposalView, second: str, context: RequestContext) -> object:
-        """Mark the payment."""
+    def _mark_returned(self, proposal: ProposalView, second: str, context: RequestContext) -> object:
         request = ReturnIncoming(proposal.object_id, proposal.reason, proposal.proposed_by, second)
         return self._held.mark_returned(request, context)
-
-
-def two_person_actions(
-    review: ReviewService,
-    refunds: RefundService,
-    differences: DifferenceService,
-    statements: ProviderStatementService,
-    settlements: BankSettlementService,
-    balances: BalanceService,
-    held: HeldPaymentService,
-) -> Mapping[str, TwoPersonAction]:
-    """The actions by name; the object is a transaction, a statement, its difference, a client or a held payment."""
-    end_of_review = EndOfReview(review)
-    return {
-        "review.settle": end_of_review,
-        "review.close": end_of_review,
-        "transaction.refund": Refund(refunds),
-        "difference.conclude": Conclusion(differences),
-        "statement.undo": UndoneImport(statements),
-        "settlement.record": RecordedSettlement(settlements, balances),
-        "incoming.assign": AssignedPayment(held),
-        "incoming.return": ReturnedPayment(held),
-    }
 
 
 def _effect(
@@ -242,6 +178,18 @@ def _effect(
         state_now=now,
         state_after=after,
         statement_line=statement_line,
+    )
+
+
+def _effect_on_held(payment: IncomingView, after: str) -> ProposedEffect:
+    """The effect on a held payment: why it is held, with what its payer typed, and what becomes of it."""
+    typed = f"Typed: {payment.code}" if payment.code else "Nothing was typed"
+    return ProposedEffect(
+        phone_number=payment.phone_number,
+        amount_cents=payment.amount_cents,
+        state_now=f"held: {payment.held_because}. {typed}",
+        state_after=after,
+        receipt=f"{payment.provider} {payment.provider_transaction_id}",
     )
 
 

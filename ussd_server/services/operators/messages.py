@@ -39,19 +39,10 @@ class SecondFactor:
 
 
 @dataclass(frozen=True, slots=True)
-class OperatorSignIn:
-    """Sign an operator in. `code` is the present TOTP code, or a recovery code."""
-
-    email: str
-    password: str = field(repr=False)
-    code: str = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
 class Propose:
     """Propose a decision to another operator.
 
-    `action` is a key of `two_person_actions`; `reason` has 1 to 200 characters.
+    `action` is a name of `TwoPersonActions`; `reason` has 1 to 200 characters.
     """
 
     action: str

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import NamedTuple
 
 import orjson
 from peewee import IntegrityError
@@ -14,7 +14,7 @@ from peewee import IntegrityError
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.operators import Proposal
-from ussd_server.runtime import Runtime
+from ussd_server.runtime import Runtime, Service
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import is_same_person
 from ussd_server.services.operators.messages import (
@@ -24,33 +24,33 @@ from ussd_server.services.operators.messages import (
     ProposedEffect,
     ShownProposal,
 )
+from ussd_server.services.transactions.operators import require_reason
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id, new_id
 from ussd_server.wire import view_of_row
 
 PROPOSAL_HOURS = 24
-_LONGEST_REASON = 200
 
 
-class TwoPersonAction(Protocol):
-    """A decision that takes two operators."""
+class TwoPersonAction(NamedTuple):
+    """A decision that takes two operators.
 
-    def effect(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
-        """The effect that the proposal has now, with its rows locked. Raises the refusal if it is not possible."""
-        ...
+    `effect` returns the effect that the proposal has now, with its rows locked, and raises the refusal if it is not
+    possible. `act` does what was proposed, in the unit of work of the confirmation; its second parameter is the
+    operator who confirms.
+    """
 
-    def act(self, proposal: ProposalView, second: str, context: RequestContext) -> object:
-        """Do what was proposed, in the unit of work of the confirmation. `second` confirms."""
-        ...
+    effect: Callable[[ProposalView, RequestContext], ProposedEffect]
+    act: Callable[[ProposalView, str, RequestContext], object]
 
 
-class ProposalService:
+class ProposalService(Service):
     """Keeps proposals, and does what was proposed when a second operator confirms it."""
 
     def __init__(self, runtime: Runtime, actions: Mapping[str, TwoPersonAction]) -> None:
         """`actions` are the decisions that take two operators, by name."""
+        super().__init__(runtime)
         self._actions = actions
-        self._clock = runtime.clock
 
     def propose(self, request: Propose, context: RequestContext) -> ProposalView:
         """Write a proposal that is open for PROPOSAL_HOURS.
@@ -61,8 +61,7 @@ class ProposalService:
         name, now = _name_of(context), self._clock.now()
         if request.action not in self._actions:
             raise ServiceError(Code.INVALID_REQUEST, "action: Is none that operators propose.")
-        if not 0 < len(request.reason.strip()) <= _LONGEST_REASON:
-            raise ServiceError(Code.INVALID_REQUEST, "A reason is needed, of at most 200 characters")
+        require_reason(request.reason)
         try:
             with unit_of_work():
                 _close_expired(request, now)

@@ -1,4 +1,4 @@
-"""Search: whole values only, and each kind of object by an index."""
+"""Search: for whole values each kind of object by an index; for amounts and parts of texts the newest payments only."""
 
 from __future__ import annotations
 
@@ -14,30 +14,39 @@ from ussd_server.models.clients import AuditEvent, Client, User
 from ussd_server.models.events import Event
 from ussd_server.models.incoming import IncomingPayment
 from ussd_server.models.keys import ApiKey
-from ussd_server.models.payouts import Payout
+from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.sending import Webhook
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import Menu, UssdSession
 from ussd_server.providers.names import PROVIDER_NAMES
+from ussd_server.services.pages import of_period
 from ussd_server.services.search.hits import (
     event_hit,
     gone_hit,
     incoming_hit,
     key_hit,
     menu_hit,
+    payee_hit,
     payout_hit,
     person_hit,
     session_hit,
     transaction_hit,
     webhook_hit,
 )
-from ussd_server.services.search.messages import MOST_HITS, Search, SearchHit, SearchRecent, SearchReply
-from ussd_server.services.search.recent import recent_hits
+from ussd_server.services.search.messages import (
+    MOST_HITS,
+    RECENT_PAYMENTS,
+    Search,
+    SearchHit,
+    SearchRecent,
+    SearchReply,
+)
 from ussd_server.services.transactions.messages import TransactionType
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import is_id, new_id_floor, phone_number
+from ussd_server.values import is_id, phone_number
 
 _MOST_CHANGES = 500
+_MOST_PAYOUTS = 100
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
@@ -121,6 +130,7 @@ _KINDS = (
     _Kind("person", User, "team:read", person_hit, lambda text: _by_id(text, User.id), "user."),
 )
 _TABLES = {kind.name: kind.table for kind in _KINDS}
+_IS_COLLECTION = Transaction.type == TransactionType.COLLECTION
 
 
 class SearchService:
@@ -137,12 +147,12 @@ class SearchService:
         for kind in _chosen(request):
             # Prevent the use of the index that is in order of time: it would read all of the client's rows.
             client_id = fn.COALESCE(kind.table.client_id, kind.table.client_id)
-            is_shown = client_id == context.client_id
+            rows = _rows(kind.table, request).where(client_id == context.client_id)
             if not context.may(kind.grant):
                 if not (kind.table is Transaction and context.may("collection:read")):
                     continue
-                is_shown &= Transaction.type == TransactionType.COLLECTION
-            hits += _hits(kind, text, {context.client_id: None}, changes, is_shown, request)
+                rows = rows.where(_IS_COLLECTION)
+            hits += _hits(kind, text, {context.client_id: None}, changes, rows, request)
         return SearchReply(tuple(hits[:MOST_HITS]))
 
     def find(self, request: Search, context: RequestContext) -> SearchReply:
@@ -155,16 +165,27 @@ class SearchService:
         names: dict[str, str | None] = {client.id: client.name for client in Client.select(Client.id, Client.name)}
         changes = _changes(text, AuditEvent.client_id.is_null(False))
         hits = _incoming_hits(text, request) if request.kind in (None, "incoming") else []
-        hits += [hit for kind in _chosen(request) for hit in _hits(kind, text, names, changes, None, request)]
+        for kind in _chosen(request):
+            hits += _hits(kind, text, names, changes, _rows(kind.table, request), request)
         return SearchReply(tuple(hits[:MOST_HITS]))
 
     def recent(self, request: SearchRecent, context: RequestContext) -> SearchReply:
         """The caller's newest payments of an amount or with a part of a reference, and payees of payouts.
 
-        For operators those of all clients.
+        For operators those of all clients. Searched are the newest 10,000 payments and rows of payouts.
         """
-        is_operator = context.caller.kind is CallerKind.OPERATOR
-        return SearchReply(tuple(recent_hits(request, context, None if is_operator else context.client_id)))
+        client_id = None if context.caller.kind is CallerKind.OPERATOR else context.client_id
+        names = {} if client_id else {client.id: client.name for client in Client.select(Client.id, Client.name)}
+        hits: list[SearchHit] = []
+        may_see_all = context.may("transactions:read")
+        if request.kind in (None, "transaction") and (may_see_all or context.may("collection:read")):
+            payments = _recent_payments(request, client_id)
+            newest = _newest(payments if may_see_all else payments.where(_IS_COLLECTION))
+            hits += [transaction_hit(row, names.get(row.client_id)) for row in newest]
+        if request.kind in (None, "payout") and request.part and context.may("payouts:read"):
+            payouts = _recent_payouts(request, client_id)
+            hits += [payee_hit(row, payouts[row.payout_id], names) for row in _payees(request.part, list(payouts))]
+        return SearchReply(tuple(hits[:MOST_HITS]))
 
     def owner_of(self, kind: str, object_id: str, context: RequestContext) -> str:
         """The id of the client that an object belongs to, for operators.
@@ -187,8 +208,8 @@ def _incoming_hits(text: str, request: Search) -> list[SearchHit]:
     )
     if number := phone_number(text):
         is_found |= IncomingPayment.phone_number == number
-    is_shown = _within(IncomingPayment, request, IncomingPayment.status != "booked")
-    return [incoming_hit(row) for row in _newest(IncomingPayment, is_found, is_shown)]
+    rows = _rows(IncomingPayment, request).where(is_found, IncomingPayment.status != "booked")
+    return [incoming_hit(row) for row in _newest(rows)]
 
 
 def _changes(text: str, which: Expression) -> list[AuditEvent]:
@@ -204,17 +225,16 @@ def _hits(
     text: str,
     names: Mapping[str, str | None],
     changes: Sequence[AuditEvent],
-    is_shown: Expression | None,
+    rows: Any,
     request: Search,
 ) -> list[SearchHit]:
-    """The objects of one kind, each once, newest first, at most 50. `names` are those of the clients by their id."""
+    """The objects of one kind among `rows`, each once, newest first, at most 50. `names` are those of the clients."""
     changed = {
         str(change.object_id): change
         for change in reversed(changes)
         if kind.audited and change.action.startswith(kind.audited) and is_id(change.object_id or "")
     }
-    is_shown = _within(kind.table, request, is_shown)
-    found = {row.id: row for row in _read(kind, text, [*names], [*changed], is_shown)}
+    found = {row.id: row for row in _read(kind, text, [*names], [*changed], rows)}
     hits = {object_id: kind.hit(row, names.get(row.client_id)) for object_id, row in found.items()}
     if kind.may_be_gone and request.from_at is None and request.to_at is None:
         for object_id in changed.keys() - found.keys():
@@ -223,51 +243,80 @@ def _hits(
     return [hits[object_id] for object_id in sorted(hits, reverse=True)][:MOST_HITS]
 
 
-def _read(
-    kind: _Kind, text: str, client_ids: list[str], changed: list[str], is_shown: Expression | None
-) -> Iterator[Any]:
+def _read(kind: _Kind, text: str, client_ids: list[str], changed: list[str], rows: Any) -> Iterator[Any]:
     for condition in kind.names(text):
-        yield from _newest(kind.table, condition, is_shown)
+        yield from _newest(rows.where(condition))
     if changed:
-        yield from _newest(kind.table, kind.table.id.in_(changed), is_shown)
+        yield from _newest(rows.where(kind.table.id.in_(changed)))
     number = phone_number(text)
     for client_id in client_ids:
-        is_theirs = kind.table.client_id == client_id
+        theirs = rows.where(kind.table.client_id == client_id)
         if kind.reference is not None:
             # Not in order: SQLite would read all of the client's rows for it. A reference names one or two.
-            named = kind.table.select().where(is_theirs, kind.reference == text)
-            yield from _shown(_shown(named, kind.is_named), is_shown)
+            named = theirs.where(kind.reference == text)
+            yield from named if kind.is_named is None else named.where(kind.is_named)
         if kind.phone_number is not None and number:
             # The ways in which people write a number: +256772123456, 256772123456 or 0772123456.
-            yield from _newest(kind.table, is_theirs & (kind.phone_number == number), is_shown)
+            yield from _newest(theirs.where(kind.phone_number == number))
 
 
 def _chosen(request: Search) -> Iterator[_Kind]:
     return (kind for kind in _KINDS if request.kind in (None, kind.name))
 
 
-def _within(table: Any, request: Search, is_shown: Expression | None) -> Expression | None:
-    """The condition `is_shown`, and that the object was created within the period."""
-    if request.from_at is not None:
-        is_begun = table.id >= new_id_floor(request.from_at)
-        is_shown = is_begun if is_shown is None else is_shown & is_begun
-    if request.to_at is not None:
-        is_before = table.id < new_id_floor(request.to_at)
-        is_shown = is_before if is_shown is None else is_shown & is_before
-    return is_shown
+def _rows(table: Any, request: Search) -> Any:
+    """The rows of the period that a request asks for."""
+    return of_period(table.select(), table, request.from_at, request.to_at)
 
 
 def _typed(text: str) -> str:
     return f"+{text[1:]}" if re.fullmatch(r" [0-9]+", text, re.ASCII) else text.strip()
 
 
-def _newest(table: Any, condition: Expression, is_shown: Expression | None) -> list[Any]:
-    return list(_shown(table.select().where(condition), is_shown).order_by(table.id.desc()).limit(MOST_HITS))
-
-
-def _shown(rows: Any, is_shown: Expression | None) -> Any:
-    return rows if is_shown is None else rows.where(is_shown)
+def _newest(rows: Any) -> list[Any]:
+    return list(rows.order_by(rows.model.id.desc()).limit(MOST_HITS))
 
 
 def _by_id(text: str, *columns: Any) -> list[Expression]:
     return [column == text.lower() for column in columns] if is_id(text.lower()) else []
+
+
+def _recent_payments(request: SearchRecent, client_id: str | None) -> Any:
+    """The payments of an amount, or with a part of a reference, among the newest of a client; None for all clients."""
+    columns = (Transaction.id, Transaction.type, Transaction.reference, Transaction.amount_cents)
+    recent = Transaction.select(*columns)
+    if client_id is not None:
+        recent = recent.where(Transaction.client_id == client_id)
+    # LIMIT within the subquery bounds what is read, whatever matches.
+    newest = of_period(recent, Transaction, request.from_at, request.to_at)
+    inner = newest.order_by(Transaction.id.desc()).limit(RECENT_PAYMENTS).alias("recent")
+    if request.amount_cents is not None:
+        is_meant = inner.c.amount_cents == request.amount_cents
+    else:
+        is_meant = inner.c.reference.contains(request.part)
+    return Transaction.select().join(inner, on=(inner.c.id == Transaction.id)).where(is_meant)
+
+
+def _recent_payouts(request: SearchRecent, client_id: str | None) -> dict[str, Payout]:
+    """The newest payouts that have 10,000 rows together."""
+    recent = Payout.select().where(Payout.replaced_by.is_null())
+    if client_id is not None:
+        recent = recent.where(Payout.client_id == client_id)
+    newest = of_period(recent, Payout, request.from_at, request.to_at).order_by(Payout.id.desc()).limit(_MOST_PAYOUTS)
+    found: dict[str, Payout] = {}
+    rows = 0
+    for payout in newest:
+        rows += payout.item_count
+        if found and rows > RECENT_PAYMENTS:
+            break
+        found[payout.id] = payout
+    return found
+
+
+def _payees(part: str, payout_ids: list[str]) -> list[PayoutItem]:
+    if not payout_ids:
+        return []
+    # The index of named rows has these conditions.
+    is_named = PayoutItem.name.is_null(False) & PayoutItem.is_ready
+    rows = PayoutItem.select().where(PayoutItem.payout_id.in_(payout_ids), is_named, PayoutItem.name.contains(part))
+    return list(rows.order_by(PayoutItem.payout_id.desc(), PayoutItem.line).limit(MOST_HITS))

@@ -1,14 +1,29 @@
-"""The outbox of messages. Services write messages in the unit of work of the change; the worker sends them."""
+"""The outbox of messages: services and clients write them, clients read them, and the worker sends them."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
+from ussd_server.context import RequestContext
 from ussd_server.menus.text.gsm7 import sms_parts
 from ussd_server.models.sending import Sms
-from ussd_server.services.sms.messages import SmsStatus
-from ussd_server.values import new_id
+from ussd_server.runtime import Service
+from ussd_server.senders.messages import SMS_FAILURES, SmsFailure
+from ussd_server.services.pages import of_period, page_of
+from ussd_server.services.sms.messages import (
+    MOST_PARTS,
+    CreatedSms,
+    CreateSms,
+    ListSms,
+    SmsProblem,
+    SmsStatus,
+    SmsView,
+)
+from ussd_server.status import Code, ServiceError
+from ussd_server.values import is_id, new_id
+from ussd_server.wire import Page, view_of_row
 
+_OURS = ("receipt/", "ussd/")
 _is_on = False
 
 
@@ -26,7 +41,10 @@ def is_sms_on() -> bool:
 def queue_sms(
     client_id: str, phone_number: str, text: str, reference: str, now: datetime, transaction_id: str | None = None
 ) -> str:
-    """Write one message and return its id. Nothing is written where the client has a message of this reference."""
+    """Write one message and return its id. Nothing is written where the client has a message of this reference.
+
+    Call in the unit of work of the change that it reports.
+    """
     message_id = new_id(now)
     Sms.insert(
         id=message_id,
@@ -42,3 +60,66 @@ def queue_sms(
         created_at=now,
     ).on_conflict_ignore().execute()
     return message_id
+
+
+class SmsService(Service):
+    """Creates and shows messages. Calls no sender."""
+
+    @property
+    def is_on(self) -> bool:
+        """Whether this installation sends messages."""
+        return is_sms_on()
+
+    def create(self, request: CreateSms, context: RequestContext) -> CreatedSms:
+        """Queue a message, or return the one that an equal request created before.
+
+        Raises INVALID_REQUEST where no messages are sent, for more than five parts and for a reference of menus and
+        receipts, IDEMPOTENCY_KEY_REUSED for the reference of another message.
+        """
+        context.require("messages:write")
+        if not is_sms_on():
+            raise ServiceError(Code.INVALID_REQUEST, "This service sends no messages")
+        parts = sms_parts(request.text)
+        if parts > MOST_PARTS:
+            raise ServiceError(Code.INVALID_REQUEST, f"text: Takes {parts} parts; a message has at most {MOST_PARTS}.")
+        for prefix in _OURS:
+            if request.reference.startswith(prefix):
+                raise ServiceError(Code.INVALID_REQUEST, f"reference: Names that begin with {prefix} are ours.")
+        now = self._clock.now()
+        message_id = queue_sms(context.client_id, request.phone_number, request.text, request.reference, now)
+        row = Sms.get(Sms.client_id == context.client_id, Sms.reference == request.reference)
+        if (row.phone_number, row.text) != (request.phone_number, request.text):
+            raise ServiceError(
+                Code.IDEMPOTENCY_KEY_REUSED, f"The reference was used for a different message: message {row.id}"
+            )
+        return CreatedSms(_view(row), replayed=row.id != message_id)
+
+    def get(self, message_id: str, context: RequestContext) -> SmsView:
+        """One message. Raises NOT_FOUND, also for another client's."""
+        context.require("messages:read")
+        own = Sms.select().where(Sms.id == message_id, Sms.client_id == context.client_id)
+        row = own.first() if is_id(message_id) else None
+        if row is None:
+            raise ServiceError(Code.NOT_FOUND, "Message not found")
+        return _view(row)
+
+    def list(self, request: ListSms, context: RequestContext) -> Page[SmsView]:
+        """A page of the client's messages, newest first."""
+        context.require("messages:read")
+        rows = Sms.select().where(Sms.client_id == context.client_id)
+        if request.status is not None:
+            rows = rows.where(Sms.status == request.status)
+        if request.phone_number is not None:
+            rows = rows.where(Sms.phone_number == request.phone_number)
+        rows = of_period(rows, Sms, request.from_at, request.to_at)
+        found, next_cursor = page_of(rows, Sms, request.cursor, request.limit, self._tokens, may_lag=False)
+        return Page(tuple(map(_view, found)), next_cursor)
+
+
+def _view(row: Sms) -> SmsView:
+    """A message as its client sees it."""
+    failure = None
+    if row.failure_code is not None:
+        code = SmsFailure(row.failure_code)
+        failure = SmsProblem(code, SMS_FAILURES[code])
+    return view_of_row(SmsView, row, message_id=row.id, failure=failure)

@@ -59,7 +59,7 @@ CHANGES: dict[str, tuple[Code, Callable[[Services, ExampleClient, ApiKeyView], o
 
 
 def _patch(**fields: Any) -> Callable[[Services, ExampleClient, ApiKeyView], object]:
-    return lambda office, example_client, key: office.key_records.update(
+    return lambda office, example_client, key: office.api_keys.update(
         UpdateApiKey(key.id, **fields), example_client.call()
     )
 

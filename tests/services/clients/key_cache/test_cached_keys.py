@@ -78,9 +78,7 @@ def test_a_key_that_is_enabled_again_is_accepted_at_once(
     assert outcome(web, key) is None
     rotated = office.api_keys.rotate(RotateApiKey(key.id, 0), example_client.call())
     assert outcome(web, key, rotated.apisecret) is None
-    office.api_key_imports.import_key(
-        ImportApiKey(example_client.id, key.apikey, rotated.apisecret, ("ussd:*",)), OPERATOR
-    )
+    office.api_keys.import_key(ImportApiKey(example_client.id, key.apikey, rotated.apisecret, ("ussd:*",)), OPERATOR)
     assert web.auth.authenticate_key(key.apikey, rotated.apisecret, ADDRESS).caller.grants == frozenset({"ussd:*"})
 
 
@@ -116,9 +114,9 @@ def test_of_ten_thousand_calls_after_the_replies_none_is_accepted_under_the_old_
     def change() -> int:
         changes: list[Callable[[ApiKeyView], object]] = [
             lambda key: office.api_keys.delete(key.id, call),
-            lambda key: office.key_records.update(UpdateApiKey(key.id, scopes=("ussd:read",)), call),
-            lambda key: office.key_records.update(UpdateApiKey(key.id, allowed_addresses=("198.51.100.7",)), call),
-            lambda key: office.key_records.update(UpdateApiKey(key.id, is_active=0), call),
+            lambda key: office.api_keys.update(UpdateApiKey(key.id, scopes=("ussd:read",)), call),
+            lambda key: office.api_keys.update(UpdateApiKey(key.id, allowed_addresses=("198.51.100.7",)), call),
+            lambda key: office.api_keys.update(UpdateApiKey(key.id, is_active=0), call),
         ]
         for place, key in enumerate(keys):
             if is_redis_faulty and place in (6, 12):

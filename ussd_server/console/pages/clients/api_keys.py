@@ -121,7 +121,7 @@ def update_api_key(context: RequestContext, api_key_id: str) -> Any:
         if request.form.get("expires_at", "") == _last_day(key.expires_at):
             # The key may expire within that day.
             del fields["expires_at"]
-        services().key_records.change(UpdateApiKey(key.id, **fields), context)
+        services().api_keys.change(UpdateApiKey(key.id, **fields), context)
     except ServiceError as error:
         return _refused(error, lambda given, error: _edit_form(key, given, error))
     flash("The API key is changed, for every call from now on.", "good")
@@ -131,7 +131,7 @@ def update_api_key(context: RequestContext, api_key_id: str) -> Any:
 @console.page("POST", "/api-keys/<api_key_id>/disable", needs="api_keys:rotate", fresh_code=True)
 def disable_api_key(context: RequestContext, api_key_id: str) -> Any:
     """Refuse a key from now on."""
-    services().key_records.change(UpdateApiKey(api_key_id, is_active=0), context)
+    services().api_keys.change(UpdateApiKey(api_key_id, is_active=0), context)
     flash("The API key is disabled. Calls with it are refused from now on.", "good")
     return redirect(url_for("console.show_api_key", api_key_id=api_key_id), 303)
 

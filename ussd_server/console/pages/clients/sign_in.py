@@ -11,8 +11,7 @@ from ussd_server.api.requests import services
 from ussd_server.console.blueprint import NO_PAGE, TOO_OLD, console
 from ussd_server.console.session import kept_form, remember
 from ussd_server.context import CallerKind, RequestContext
-from ussd_server.services.clients.messages import LogIn, LogOut
-from ussd_server.services.operators.messages import OperatorSignIn
+from ussd_server.services.clients.messages import LogIn
 from ussd_server.status import Code, ServiceError
 
 # A path of the console: no other host, no second slash, no backslash.
@@ -51,7 +50,7 @@ def sign_operator_in(context: RequestContext) -> Any:
     """Check password and code, and go on where the operator wanted to go."""
     _require_operators_address(context)
     form, logins = request.form, services().operator_logins
-    wanted = OperatorSignIn(form.get("email", "").strip(), form.get("password", ""), form.get("code", ""))
+    wanted = LogIn(form.get("email", "").strip(), form.get("password", ""), form.get("code", ""))
     try:
         login_id = logins.begin(wanted, context)
     except ServiceError as error:
@@ -66,7 +65,7 @@ def sign_out(context: RequestContext) -> Any:
     everywhere = request.form.get("everywhere") == "1"
     is_operator = context.caller.kind is CallerKind.OPERATOR
     logins = services().operator_logins if is_operator else services().logins
-    logins.end(LogOut(everywhere), context)
+    logins.end(everywhere, context)
     session.clear()
     flash("You are signed out everywhere." if everywhere else "You are signed out.", "good")
     return redirect(url_for("console.show_operator_sign_in" if is_operator else "console.show_sign_in"), 303)
@@ -143,7 +142,7 @@ def request_password_link(context: RequestContext) -> object:
     """Have a link mailed. The reply is the same for every address."""
     _require_mail()
     try:
-        services().forgotten_passwords.request(request.form.get("email", "").strip(), context)
+        services().password_links.request(request.form.get("email", "").strip(), context)
     except ServiceError as error:
         return _ask_again(error)
     flash("If the address is known, a link is on its way. It works once, for an hour.", "good")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Any
 
 from peewee import SQL
 
@@ -20,20 +21,16 @@ from ussd_server.wire import writer
 
 _AT_ONCE = 200
 _DAYS_BEFORE = (7, 1)
-_EXPIRING = "api_key.expiring"
-_WRITE_EXPIRING = writer(ExpiringApiKeyView)
+_EXPIRING, _REFUSED = "api_key.expiring", "api_key.address_refused"
 REFUSED_ELSEWHERE = SQL("code = 'ADDRESS_NOT_ALLOWED'")
 """The condition of the index of `key_usage` about refused addresses."""
 
-_REFUSED = "api_key.address_refused"
-_WRITE_REFUSED = writer(RefusedAddressView)
 
-
-class KeyExpiryNotices(Service):
+class KeyNotices(Service):
     """Writes notices. Each is written once, by the first worker that finds it due."""
 
-    def write(self) -> None:
-        """Write the notices that are due now. A key that was made for a shorter time gets none."""
+    def write_expiring(self) -> None:
+        """Write the notices of expiry that are due now. A key that was made for a shorter time gets none."""
         now = self._clock.now()
         for days in _DAYS_BEFORE:
             # The later notice replaces one that was missed.
@@ -49,38 +46,11 @@ class KeyExpiryNotices(Service):
                         _write_expiring(key.id, key.expires_at, days, now)
                 last = page[-1].id
 
+    def write_refused(self) -> None:
+        """Write the notices of yesterday and today, days of Kampala, about calls from addresses that are not allowed.
 
-def _write_expiring(key_id: str, expires_at: datetime, days: int, now: datetime) -> None:
-    with unit_of_work():
-        key = for_update(ApiKey.select().where(ApiKey.id == key_id, ApiKey.expires_at == expires_at)).first()
-        if key is None or _has_notice_of_expiry(key, days):
-            return
-        view = ExpiringApiKeyView(key.id, key.apikey, key.name, key.expires_at, days)
-        write_event(key.client_id, _EXPIRING, key.id, _WRITE_EXPIRING(view), now)
-        about = {
-            "key": _named(key),
-            "expires": written_moment(key.expires_at),
-            "page": f"/console/api-keys/{key.id}",
-        }
-        kind = MailKind.KEY_EXPIRES
-        occasion = f"{kind}/{key.id}/{iso_milliseconds(key.expires_at)}/{days}"
-        notify_people(kind, key.client_id, about, now, occasion=occasion)
-
-
-def _has_notice_of_expiry(key: ApiKey, days: int) -> bool:
-    notices = Event.select(Event.payload).where(Event.object_id == key.id, Event.type == _EXPIRING)
-    wanted = (iso_milliseconds(key.expires_at), days)
-    return any((notice.payload["expires_at"], notice.payload["days_left"]) == wanted for notice in notices)
-
-
-class KeyAddressNotices(Service):
-    """Writes notices. Each is written once, by the first worker that finds a refused call of the key's day.
-
-    The calls themselves write nothing: they are in the usage of keys, which is written in batches.
-    """
-
-    def write(self) -> None:
-        """Write the notices of yesterday and today, days of Kampala, that are missing."""
+        The calls themselves write nothing: they are in the usage of keys, which is written in batches.
+        """
         now = self._clock.now()
         days = [kampala_day(now - timedelta(days=1)), kampala_day(now)]
         rows = KeyUsage.select().where(REFUSED_ELSEWHERE, KeyUsage.day.in_(days))
@@ -88,32 +58,50 @@ class KeyAddressNotices(Service):
         latest = {(row.key_id, row.day): row for row in sorted(rows, key=lambda row: row.last_at)}
         for usage in latest.values():
             if not _has_notice_of_refusal(usage):
-                self._write(usage)
+                _write_refused(usage, self._clock.now())
 
-    def _write(self, usage: KeyUsage) -> None:
-        now = self._clock.now()
-        with unit_of_work():
-            key = for_update(ApiKey.select().where(ApiKey.id == usage.key_id)).first()
-            if key is None or _has_notice_of_refusal(usage):
-                return
-            view = RefusedAddressView(key.id, key.apikey, key.name, usage.day, usage.last_address, usage.last_at)
-            write_event(key.client_id, _REFUSED, key.id, _WRITE_REFUSED(view), now)
-            about = {
-                "key": _named(key),
-                "address": usage.last_address,
-                "at": written_moment(usage.last_at),
-                "page": f"/console/api-keys/{key.id}",
-            }
-            kind = MailKind.KEY_ADDRESS_REFUSED
-            notify_people(kind, key.client_id, about, now, occasion=f"{kind}/{key.id}/{usage.day}")
+
+def _write_expiring(key_id: str, expires_at: datetime, days: int, now: datetime) -> None:
+    with unit_of_work():
+        key = for_update(ApiKey.select().where(ApiKey.id == key_id, ApiKey.expires_at == expires_at)).first()
+        if key is None or _has_notice_of_expiry(key, days):
+            return
+        payload = writer(ExpiringApiKeyView)(ExpiringApiKeyView(key.id, key.apikey, key.name, key.expires_at, days))
+        about = {"expires": written_moment(key.expires_at)}
+        _write(key, _EXPIRING, payload, MailKind.KEY_EXPIRES, about, f"{iso_milliseconds(key.expires_at)}/{days}", now)
+
+
+def _has_notice_of_expiry(key: ApiKey, days: int) -> bool:
+    wanted = (iso_milliseconds(key.expires_at), days)
+    return any((each.payload["expires_at"], each.payload["days_left"]) == wanted for each in _events(key.id, _EXPIRING))
+
+
+def _write_refused(usage: KeyUsage, now: datetime) -> None:
+    with unit_of_work():
+        key = for_update(ApiKey.select().where(ApiKey.id == usage.key_id)).first()
+        if key is None or _has_notice_of_refusal(usage):
+            return
+        seen = (usage.day, usage.last_address, usage.last_at)
+        payload = writer(RefusedAddressView)(RefusedAddressView(key.id, key.apikey, key.name, *seen))
+        about = {"address": usage.last_address, "at": written_moment(usage.last_at)}
+        _write(key, _REFUSED, payload, MailKind.KEY_ADDRESS_REFUSED, about, usage.day, now)
 
 
 def _has_notice_of_refusal(usage: KeyUsage) -> bool:
-    notices = Event.select(Event.payload).where(Event.object_id == usage.key_id, Event.type == _REFUSED)
     # Yesterday's and today's.
-    newest = notices.order_by(Event.sequence.desc()).limit(2)
+    newest = _events(usage.key_id, _REFUSED).order_by(Event.sequence.desc()).limit(2)
     return any(notice.payload["day"] == usage.day for notice in newest)
 
 
-def _named(key: ApiKey) -> str:
-    return f"{key.name} ({key.apikey})" if key.name else key.apikey
+def _events(key_id: str, event_type: str) -> Any:
+    return Event.select(Event.payload).where(Event.object_id == key_id, Event.type == event_type)
+
+
+def _write(
+    key: ApiKey, event_type: str, payload: Any, kind: MailKind, about: dict[str, str], occasion: str, now: datetime
+) -> None:
+    """Write a notice as an event and as mails. Call in a unit of work with the key's row locked."""
+    write_event(key.client_id, event_type, key.id, payload, now)
+    about["key"] = f"{key.name} ({key.apikey})" if key.name else key.apikey
+    about["page"] = f"/console/api-keys/{key.id}"
+    notify_people(kind, key.client_id, about, now, occasion=f"{kind}/{key.id}/{occasion}")

@@ -1,28 +1,36 @@
-"""API keys as pages show them, without their secrets, and what would happen to a call with one now."""
+"""API keys as they are shown: to people, mostly without their secrets, and to themselves."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
+from typing import Any
 
 from ussd_server.context import APPROVE, RequestContext
 from ussd_server.database.unit_of_work import for_update
-from ussd_server.models.clients import AuditEvent, Client, User
-from ussd_server.models.events import Event
-from ussd_server.models.keys import ApiKey, DeletedApiKey, KeySpending
+from ussd_server.models.clients import Client, User
+from ussd_server.models.keys import ApiKey, KeySpending
 from ussd_server.runtime import Runtime, Service
-from ussd_server.security.credentials import may_be_apikey
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.key_cache import KeyCache
-from ussd_server.services.clients.keys.messages import ApiKeySummary, CallWindow, KeyAnswer, KeyExplanation, approves
-from ussd_server.services.pages import of_period
+from ussd_server.services.clients.keys.messages import (
+    HIDDEN_SECRET,
+    ApiKeyRecord,
+    ApiKeySummary,
+    CallWindow,
+    OwnKey,
+    OwnWindow,
+    approves,
+)
 from ussd_server.services.people import people_behind
 from ussd_server.services.request_log.requests import RequestLogService
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import is_id, iso_milliseconds, kampala_day
+from ussd_server.values import is_id, kampala_day
+from ussd_server.wire import view_of_row
 
 _SOON = timedelta(days=7)
 _MAY_NOT = "Insufficient permissions"
+_NOT_FOUND = "API Key not found"
 
 
 class ApiKeyReader(Service):
@@ -55,21 +63,17 @@ class ApiKeyReader(Service):
     def show(self, api_key_id: str, context: RequestContext) -> ApiKeySummary:
         """One key. NOT_FOUND for a key that is not the client's."""
         context.require("api_keys:list", _MAY_NOT)
-        return self._summaries([self._find(api_key_id, context)])[0]
+        return self._summaries([_find(api_key_id, context)])[0]
 
     def find_any(self, id_or_apikey: str, context: RequestContext) -> ApiKeySummary:
         """One key of any client, for the operator. NOT_FOUND for an unknown one."""
         context.require_operator()
-        column = ApiKey.id if is_id(id_or_apikey) else ApiKey.apikey
-        row = ApiKey.get_or_none(column == id_or_apikey)
-        if row is None:
-            raise ServiceError(Code.NOT_FOUND, "API Key not found")
-        return self._summaries([row])[0]
+        return self._summaries([key_of_any_client(id_or_apikey)])[0]
 
     def calls(self, api_key_id: str, context: RequestContext) -> tuple[CallWindow, ...]:
         """The key's calls of the last minute and hour. NOT_FOUND for a key that is not the client's."""
         context.require("api_keys:list", _MAY_NOT)
-        decision = self._limiter.peek("api-key", self._find(api_key_id, context).id)
+        decision = self._limiter.peek("api-key", _find(api_key_id, context).id)
         return tuple(
             CallWindow(window.name, window.limit, window.limit - window.remaining) for window in decision.windows
         )
@@ -81,171 +85,118 @@ class ApiKeyReader(Service):
         INSUFFICIENT_SCOPE for a key that may approve payouts where the caller may not.
         """
         context.require("api_keys:list", _MAY_NOT)
-        row = self._find(api_key_id, context)
+        row = _find(api_key_id, context)
         if approves(row.scopes):
             context.require(APPROVE, _MAY_NOT)
-        while unread := unread_keys([(row.id, row.people or ())], context):
+        while unread := unread_keys([row], context):
             add_reader(unread, context, self._key_cache)
-            row = self._find(api_key_id, context)
+            row = _find(api_key_id, context)
         write_audit_event("api_key.revealed", context, self._clock.now(), client_id=context.client_id, object_id=row.id)
         return self._vault.decrypt(row.secret_sealed, row.client_id, row.id)
 
-    def _find(self, api_key_id: str, context: RequestContext) -> ApiKey:
-        row: ApiKey | None = None
-        if is_id(api_key_id):
-            row = ApiKey.get_or_none(ApiKey.id == api_key_id, ApiKey.client_id == context.client_id)
+    def get(self, api_key_id: str, context: RequestContext) -> ApiKeyRecord:
+        """One key with its secret, hidden in a key that approves payouts from callers who may not approve.
+
+        INVALID_REQUEST for a malformed id, NOT_FOUND for a key that is not the client's.
+        """
+        context.require("api_keys:list", _MAY_NOT)
+        if not is_id(api_key_id):
+            raise ServiceError(Code.INVALID_REQUEST, "Invalid API key ID format")
+        row = _find(api_key_id, context)
+        is_hidden = approves(row.scopes) and not context.may(APPROVE)
+        used = self._requests.used_scopes(row.id)
+        (known,) = self._known([row])
+        return view_of_row(
+            ApiKeyRecord,
+            row,
+            apisecret=HIDDEN_SECRET if is_hidden else self.reveal(api_key_id, context),
+            is_active=int(row.is_active),
+            used_scopes=used,
+            suggested_scopes=" ".join(used) or None,
+            **known,
+        )
+
+    def own(self, context: RequestContext) -> OwnKey:
+        """What the calling key may do, and what is left of its limits."""
+        row = ApiKey.get_or_none(ApiKey.id == context.caller.key_id)
         if row is None:
-            raise ServiceError(Code.NOT_FOUND, "API Key not found")
-        return row
+            # The key was deleted since the call was authenticated.
+            raise ServiceError(Code.INVALID_CREDENTIALS, "Invalid API key or secret")
+        windows = self._limiter.peek("api-key", row.id).windows
+        limit_cents, paid_cents = row.daily_limit_cents, self._paid_today_cents([row.id]).get(row.id, 0)
+        return view_of_row(
+            OwnKey,
+            row,
+            key_id=row.id,
+            limits={each.name: OwnWindow(each.limit, each.remaining, each.reset_seconds) for each in windows},
+            daily_remaining_cents=None if limit_cents is None else max(0, limit_cents - paid_cents),
+        )
 
     def _summaries(self, rows: Sequence[ApiKey]) -> tuple[ApiKeySummary, ...]:
+        now, paid_cents = self._clock.now(), self._paid_today_cents([row.id for row in rows])
+        summaries = []
+        for row, known in zip(rows, self._known(rows), strict=True):
+            grace_ends = row.previous_secret_expires_at
+            summary = view_of_row(
+                ApiKeySummary,
+                row,
+                is_expired=row.expires_at is not None and row.expires_at <= now,
+                previous_secret_expires_at=grace_ends if grace_ends and grace_ends > now else None,
+                paid_today_cents=paid_cents.get(row.id, 0),
+                **known,
+            )
+            summaries.append(summary)
+        return tuple(summaries)
+
+    def _known(self, rows: Sequence[ApiKey]) -> Iterable[dict[str, Any]]:
+        """For each key the fields that its row alone does not have: its last use, its maker and its addresses."""
         ids = [row.id for row in rows]
         last_hits, accepted = self._limiter.last_hits("api-key", ids), self._requests.last_accepted(ids)
         people = User.select(User.id, User.email).where(User.id.in_({row.created_by for row in rows if row.created_by}))
         makers = {person.id: person.email for person in people}
-        now = self._clock.now()
-        today = KeySpending.select().where(KeySpending.key_id.in_(ids), KeySpending.day == kampala_day(now))
-        paid = {each.key_id: each.spent_cents for each in today}
-        return tuple(
-            _summary(
-                row,
-                hit,
-                makers.get(row.created_by or ""),
-                accepted.get(row.id),
-                paid.get(row.id, 0),
-                now,
-            )
-            for row, hit in zip(rows, last_hits, strict=True)
-        )
+        for row, last_hit in zip(rows, last_hits, strict=True):
+            noted = (row.last_used_at, row.last_used_address) if row.last_used_at else None
+            uses = [each for each in (noted, accepted.get(row.id)) if each]
+            # The limiter counts refused calls too, so its time is shown only while no accepted call is known.
+            last_used_at, address = max(uses, key=lambda each: each[0], default=(last_hit, None))
+            yield {
+                "last_used_at": last_used_at,
+                "last_used_address": address,
+                "created_by": makers.get(row.created_by or ""),
+                "allowed_addresses": tuple(row.allowed_addresses.split()) if row.allowed_addresses else None,
+            }
+
+    def _paid_today_cents(self, key_ids: Sequence[str]) -> dict[str, int]:
+        today = kampala_day(self._clock.now())
+        rows = KeySpending.select().where(KeySpending.key_id.in_(key_ids), KeySpending.day == today)
+        return {each.key_id: each.spent_cents for each in rows}
 
 
-def _summary(
-    row: ApiKey,
-    last_hit: datetime | None,
-    maker: str | None,
-    accepted: tuple[datetime, str] | None,
-    paid_today_cents: int,
-    now: datetime,
-) -> ApiKeySummary:
-    noted = (row.last_used_at, row.last_used_address) if row.last_used_at else None
-    last = max((each for each in (noted, accepted) if each), key=lambda each: each[0], default=None)
-    grace_ends = row.previous_secret_expires_at
-    return ApiKeySummary(
-        id=row.id,
-        client_id=row.client_id,
-        apikey=row.apikey,
-        scopes=row.scopes,
-        is_active=bool(row.is_active),
-        is_expired=row.expires_at is not None and row.expires_at <= now,
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-        expires_at=row.expires_at,
-        # The limiter counts refused calls too, so its time is shown only while no accepted call is known.
-        last_used_at=last[0] if last else last_hit,
-        previous_secret_expires_at=grace_ends if grace_ends and grace_ends > now else None,
-        name=row.name,
-        created_by=maker,
-        allowed_addresses=tuple(row.allowed_addresses.split()) if row.allowed_addresses else None,
-        daily_limit_cents=row.daily_limit_cents,
-        last_used_address=last and last[1],
-        paid_today_cents=paid_today_cents,
-    )
+def _find(api_key_id: str, context: RequestContext) -> ApiKey:
+    row: ApiKey | None = None
+    if is_id(api_key_id):
+        row = ApiKey.get_or_none(ApiKey.id == api_key_id, ApiKey.client_id == context.client_id)
+    if row is None:
+        raise ServiceError(Code.NOT_FOUND, _NOT_FOUND)
+    return row
 
 
-_AUDIT_PRECISION = timedelta(milliseconds=1)
+def key_of_any_client(id_or_apikey: str, *, locked: bool = False) -> ApiKey:
+    """The key of any client with this id or apikey. NOT_FOUND for an unknown one."""
+    rows = ApiKey.select().where((ApiKey.id if is_id(id_or_apikey) else ApiKey.apikey) == id_or_apikey)
+    row: ApiKey | None = (for_update(rows) if locked else rows).first()
+    if row is None:
+        raise ServiceError(Code.NOT_FOUND, _NOT_FOUND)
+    return row
 
 
-class KeyExplanationService(Service):
-    """Explains to the operator what happens to calls with a key. Counts no call."""
-
-    def explain(self, id_or_apikey: str, context: RequestContext) -> KeyExplanation:
-        """What would happen to a call with this key and its right secret now."""
-        context.require_operator()
-        column = ApiKey.id if is_id(id_or_apikey) else ApiKey.apikey
-        row = ApiKey.get_or_none(column == id_or_apikey)
-        if row is not None:
-            return self._explain(row)
-        deleted = _deletion_of(id_or_apikey)
-        if deleted is not None:
-            key_id, client_id, deleted_at = deleted
-            by = _actor("api_key.deleted", client_id, key_id, deleted_at)
-            who = f" by {by}" if by else ""
-            return KeyExplanation(
-                KeyAnswer.DELETED,
-                f"The key was deleted{who} at {iso_milliseconds(deleted_at)}. It is refused with 401, for ever.",
-                since=deleted_at,
-                by=by,
-                client=_name_of(client_id),
-            )
-        if not is_id(id_or_apikey) and not may_be_apikey(id_or_apikey):
-            sentence = (
-                "The key is mistyped: its checksum is wrong, or it is not 8 to 64 letters and digits. It gets 401."
-            )
-            return KeyExplanation(KeyAnswer.MISTYPED, sentence)
-        return KeyExplanation(KeyAnswer.UNKNOWN, "No client has ever had this key here. It is refused with 401.")
-
-    def _explain(self, row: ApiKey) -> KeyExplanation:
-        client, now = Client.get_by_id(row.client_id), self._clock.now()
-        if not client.is_active:
-            since = client.updated_at
-            by = _actor("client.disabled", client.id, client.id, since)
-            sentence = f"The client {client.name} is disabled, and all its keys with it. A call gets 403."
-            return KeyExplanation(KeyAnswer.CLIENT_DISABLED, sentence, since=since, by=by, client=client.name)
-        if not row.is_active:
-            since = row.updated_at
-            by = _actor("api_key.disabled", client.id, row.id, since)
-            sentence = f"The key is disabled. A call gets 403 until: ussd-server keys enable {row.id}"
-            return KeyExplanation(KeyAnswer.DISABLED, sentence, since=since, by=by, client=client.name)
-        if row.expires_at is not None and row.expires_at <= now:
-            sentence = f"The key expired at {iso_milliseconds(row.expires_at)}. A call gets 403."
-            return KeyExplanation(KeyAnswer.EXPIRED, sentence, since=row.expires_at, client=client.name)
-        decision = self._limiter.peek("api-key", row.id)
-        if not decision.accepted:
-            until = now + timedelta(seconds=decision.retry_after_seconds)
-            full = " and ".join(f"{each.limit} calls a {each.name}" for each in decision.windows if not each.remaining)
-            sentence = f"The key has used its limit of {full}. A call gets 429 until {iso_milliseconds(until)}."
-            return KeyExplanation(KeyAnswer.OVER_LIMIT, sentence, until=until, client=client.name)
-        left = " and ".join(f"{each.remaining} calls this {each.name}" for each in decision.windows)
-        if decision.fallback:
-            left = "an unknown number of calls, because Redis is away"
-        scopes = row.scopes or "everything"
-        sentence = f"A call with this key and its secret is accepted. Its scopes: {scopes}. Left: {left}."
-        return KeyExplanation(KeyAnswer.ACCEPTED, sentence, until=row.expires_at, client=client.name)
-
-
-def _deletion_of(id_or_apikey: str) -> tuple[str, str, datetime] | None:
-    """Id, client and time of a key that was deleted."""
-    if is_id(id_or_apikey):
-        event = Event.get_or_none(Event.object_id == id_or_apikey, Event.type == "api_key.deleted")
-        return None if event is None else (id_or_apikey, event.client_id, event.created_at)
-    row = DeletedApiKey.get_or_none(DeletedApiKey.apikey == id_or_apikey)
-    return None if row is None else (row.id, row.client_id, row.deleted_at)
-
-
-def _actor(action: str, client_id: str, object_id: str, at: datetime) -> str | None:
-    """Who did this at that moment, None when the audit trail does not show it."""
-    rows = (
-        AuditEvent.select(AuditEvent, User.email)
-        .left_outer_join(User, on=(User.id == AuditEvent.user_id), attr="user")
-        .where(AuditEvent.client_id == client_id)
-    )
-    for event in of_period(rows, AuditEvent, at, at + _AUDIT_PRECISION):
-        if (event.action, event.object_id) == (action, object_id):
-            return str(event.user.email) if event.user_id else str(event.actor)
-    return None
-
-
-def _name_of(client_id: str) -> str:
-    return str(Client.get_by_id(client_id).name)
-
-
-def unread_keys(keys: Iterable[tuple[str, Iterable[str]]], context: RequestContext) -> list[str]:
+def unread_keys(rows: Iterable[ApiKey], context: RequestContext) -> list[str]:
     """The ids of the keys that have yet to count the caller as a person behind them; none for the operator.
 
-    `keys` are ids and people. Scopes do not matter, because they can change.
+    Scopes do not matter, because they can change.
     """
     person = context.caller.user_id
-    unread = [] if person is None else [key_id for key_id, people in keys if person not in people]
+    unread = [] if person is None else [row.id for row in rows if person not in (row.people or ())]
     return unread if unread and Client.get_by_id(context.client_id).counts_readers else []
 
 
@@ -255,7 +206,6 @@ def add_reader(key_ids: Sequence[str], context: RequestContext, key_cache: KeyCa
     Read the secrets afterwards and look again: a rotation in between replaces secret and people.
     """
     client_id, person = context.client_id, context.caller.user_id
-    assert client_id is not None
     assert person is not None
     readers = people_behind(client_id, [person])
     with key_cache.invalidate(client_id):

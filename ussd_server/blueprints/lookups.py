@@ -1,16 +1,18 @@
-"""Endpoints for providers and their subscribers."""
+"""Endpoints that look up: providers, their subscribers, and objects by a search."""
 
 from __future__ import annotations
 
-from schemas.providers import GetHistoryQuery, GetSubscriberQuery
+from schemas.lookups import GetHistoryQuery, GetSubscriberQuery, SearchQuery
 from ussd_server.api.endpoints import ApiBlueprint, authenticate_api_key
 from ussd_server.api.requests import services
 from ussd_server.context import RequestContext
 from ussd_server.services.providers.messages import ProviderList, Subscriber
+from ussd_server.services.search.messages import Search, SearchReply
 from ussd_server.services.subscribers.messages import GetHistory, History
 from ussd_server.status import Code
 
 providers = ApiBlueprint("providers", authenticate_api_key)
+search = ApiBlueprint("search", authenticate_api_key)
 
 
 @providers.call("GET", "/api/providers", needs="transactions:read", message="Providers")
@@ -39,3 +41,9 @@ def get_subscriber_history(request: GetHistory, context: RequestContext) -> Hist
     Sessions need the scope `ussd:read` as well.
     """
     return services().subscriber_history.get(request, context)
+
+
+@search.call("GET", "/api/search", query=SearchQuery, message="Search results")
+def find(request: Search, context: RequestContext) -> SearchReply:
+    """The client's objects that a whole value names: an id, a reference, a provider's receipt or a phone number."""
+    return services().search.search(request, context)

@@ -1,9 +1,23 @@
-"""Search in the API (contract 10 and 16)."""
+"""Look-ups in the API: subscribers of providers, and search (contract 10 and 16)."""
 
 from __future__ import annotations
 
 from schemas.envelopes import Query
 from schemas.fields import Text
+from schemas.shared import PAGE_CURSOR, PAGE_LIMIT, REQUIRED_SUBSCRIBER
+
+
+class GetSubscriberQuery(Query):
+    """The phone number whose subscriber is asked for."""
+
+    phone_number = REQUIRED_SUBSCRIBER
+
+
+class GetHistoryQuery(Query):
+    """A page of the history of a phone number."""
+
+    limit = PAGE_LIMIT
+    cursor = PAGE_CURSOR
 
 
 class SearchQuery(Query):

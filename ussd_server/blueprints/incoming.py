@@ -1,6 +1,6 @@
-"""Receives what providers and the sender of messages send.
+"""Receives what providers and the sender of messages send, and keeps the payment codes of what payers send.
 
-The path is the credential; a notice of money is signed, too.
+The path of what is received is its credential; a notice of money is signed, too.
 """
 
 from __future__ import annotations
@@ -11,16 +11,25 @@ import orjson
 from flask import Blueprint, Response, request
 
 from schemas.envelopes import Body, success_envelope
-from schemas.incoming import CheckPaymentBody, NotifyPaymentBody
+from schemas.incoming import CheckPaymentBody, ListPaymentCodesQuery, NotifyPaymentBody, PutPaymentCodeBody
 from ussd_server.api.bodies import load, parse_object
-from ussd_server.api.endpoints import speaks
+from ussd_server.api.endpoints import ApiBlueprint, authenticate_api_key, speaks
 from ussd_server.api.requests import current_request, services
 from ussd_server.context import Caller, CallerKind, RequestContext
-from ussd_server.services.incoming.messages import CheckPayment, NotifiedPayment, NotifyPayment, PaymentCheck
+from ussd_server.services.incoming.messages import (
+    CheckPayment,
+    ListPaymentCodes,
+    NotifiedPayment,
+    NotifyPayment,
+    PaymentCheck,
+    PaymentCodeView,
+    PutPaymentCode,
+)
 from ussd_server.services.settlement.messages import Callback
-from ussd_server.wire import writer
+from ussd_server.wire import DeletionResult, Page, writer
 
 callbacks = Blueprint("callbacks", __name__)
+payment_codes = ApiBlueprint("payment_codes", authenticate_api_key)
 
 _CHECK, _NOTICE = CheckPaymentBody(), NotifyPaymentBody()
 _write_check, _write_notified = writer(PaymentCheck), writer(NotifiedPayment)
@@ -71,3 +80,31 @@ def _parts(schema: Body) -> dict[str, Any]:
 
 def _reply(message: str, data: Any) -> Response:
     return Response(orjson.dumps(success_envelope(message, data)), content_type="application/json")
+
+
+@payment_codes.call(
+    "GET", "/api/payment-codes", needs="collection:read", query=ListPaymentCodesQuery, message="Payment codes"
+)
+def list_payment_codes(request: ListPaymentCodes, context: RequestContext) -> Page[PaymentCodeView]:
+    """The codes with which payers pay the client by themselves, newest first."""
+    return services().payment_codes.list(request, context)
+
+
+@payment_codes.call(
+    "PUT", "/api/payment-codes/<code>", needs="collection:write", takes=PutPaymentCodeBody, message="Payment code saved"
+)
+def put_payment_code(request: PutPaymentCode, context: RequestContext) -> PaymentCodeView:
+    """Create a payment code, or replace what it says. It begins with the prefix that the operator gave the client."""
+    return services().payment_codes.put(request, context)
+
+
+@payment_codes.call("GET", "/api/payment-codes/<code>", needs="collection:read", message="Payment code")
+def get_payment_code(code: str, context: RequestContext) -> PaymentCodeView:
+    """One payment code."""
+    return services().payment_codes.get(code, context)
+
+
+@payment_codes.call("DELETE", "/api/payment-codes/<code>", needs="collection:write", message="Payment code deleted")
+def delete_payment_code(code: str, context: RequestContext) -> DeletionResult:
+    """Remove a payment code; what comes with it from now on is held for the operators."""
+    return services().payment_codes.delete(code, context)

@@ -1,20 +1,26 @@
-"""Second factors of operators and of clients' people: TOTP codes (RFC 6238) and recovery codes, each accepted once.
+"""Signing in, the same for operators and for clients' people: e-mail addresses, passwords, second factors and logins.
 
-And the limits against guessing them, and passwords.
+A second factor is TOTP codes (RFC 6238) and recovery codes, each accepted once. Limits bound how many may be guessed.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
+from collections.abc import Callable
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import pyotp
 
+from ussd_server.database.unit_of_work import for_update
 from ussd_server.limits.limiter import Limiter
+from ussd_server.limits.networks import network_of
 from ussd_server.limits.sliding_window import RateLimitDecision
+from ussd_server.security import passwords
 from ussd_server.security.credentials import Vault
+from ussd_server.services.clients.messages import LogIn
 from ussd_server.status import Code, ServiceError
 
 LONGEST_CODE = 64
@@ -24,17 +30,42 @@ _RECOVERY_CODES = 10
 # 80 bits (32 characters to choose from): a plain digest of them cannot be searched through.
 _RECOVERY_CHARACTERS = 16
 _ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"
+_LONGEST_EMAIL = 254
+_EMAIL = re.compile(r"[^@\s]+@[^@\s]+")
+
+_Login = TypeVar("_Login")
+
+
+def checked_email(email: str) -> str:
+    """The e-mail address as it is kept. INVALID_REQUEST for a malformed one."""
+    email = email.lower()
+    if len(email) > _LONGEST_EMAIL or not email.isprintable() or not _EMAIL.fullmatch(email):
+        raise ServiceError(Code.INVALID_REQUEST, "email: Must be an e-mail address.")
+    return email
+
+
+def hash_checked_password(password: str) -> str:
+    """The hash of a password. INVALID_REQUEST for fewer than 12 or more than 256 characters, or unprintable ones."""
+    # A password that cannot be sent in the JSON of a login could never be used.
+    if not passwords.SHORTEST <= len(password) <= passwords.LONGEST or not password.isprintable():
+        raise ServiceError(
+            Code.INVALID_REQUEST,
+            f"password: Must be {passwords.SHORTEST} to {passwords.LONGEST} printable characters.",
+        )
+    return passwords.hash_password(password)
 
 
 class Guesses:
-    """Failed logins of one address: for one e-mail address, and altogether.
+    """Failed logins of one address: for one person, and altogether.
 
     RATE_LIMIT_EXCEEDED (429) when a count is used up.
     """
 
-    def __init__(self, limiter: Limiter, network: str, email: str) -> None:
+    def __init__(self, limiter: Limiter, address: str, person: str) -> None:
+        """`person` is an e-mail address, and whose it is where it may also be another person's."""
         self._limiter = limiter
-        self._counts = [("login-address", network), ("login-pair", f"{network} {email}")]
+        network = network_of(address)
+        self._counts = [("login-address", network), ("login-pair", f"{network} {person}")]
 
     def add(self, policy: str, identity: str) -> None:
         """Count failures under another policy too."""
@@ -51,7 +82,7 @@ class Guesses:
             self._refuse_unless_accepted(self._limiter.hit(policy, identity))
 
     def forgive(self) -> None:
-        """Reset the failures of this e-mail address after a login that succeeded."""
+        """Reset the failures of this person after a login that succeeded."""
         self._limiter.clear(*self._counts[1])
 
     def _refuse_unless_accepted(self, decision: RateLimitDecision) -> None:
@@ -61,6 +92,46 @@ class Guesses:
                 "Too many login attempts",
                 retry_after_seconds=decision.retry_after_seconds,
             )
+
+
+def sign_in(
+    people: Any,
+    request: LogIn,
+    guesses: Guesses,
+    begin: Callable[[Any], _Login | None],
+    note_failure: Callable[[Any], None],
+) -> tuple[Any, _Login]:
+    """Find a person in the table `people` and begin a login; returns the person and the login.
+
+    `begin` checks the code of a person whose password is right, and writes the login, or returns None.
+    `note_failure` gets the person, None for an unknown e-mail address.
+    INVALID_CREDENTIALS (401) in the same words and after the same work for every cause. The result is used only below
+    the limit of failures, so parallel guesses gain nothing; right passwords use up nothing.
+    """
+    guesses.refuse_when_used_up()
+    person = people.select().where(people.email == request.email.lower()).first()
+    login = None
+    if passwords.matches(request.password, person and person.password_hash):
+        guesses.refuse_when_used_up()
+        login = begin(person)
+    if login is None:
+        guesses.count_failure()
+        note_failure(person)
+        raise ServiceError(Code.INVALID_CREDENTIALS, "Invalid credentials")
+    guesses.forgive()
+    return person, login
+
+
+def still_the_same(person: Any) -> Any:
+    """The locked row of an active person whose password has not changed since `person` was read; else None."""
+    table: Any = type(person)
+    unchanged = (table.id == person.id) & (table.password_hash == person.password_hash) & table.is_active
+    return for_update(table.select().where(unchanged)).first()
+
+
+def end_logins(logins: Any, whose: Any, reason: str, now: datetime) -> None:
+    """End at once the logins of a table, of those that `whose` chooses."""
+    logins.update(ended_at=now, end_reason=reason).where(whose, logins.ended_at.is_null()).execute()
 
 
 def new_factor() -> str:

@@ -1,0 +1,96 @@
+"""What would happen to a call with an API key now, and why."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from ussd_server.context import RequestContext
+from ussd_server.models.clients import AuditEvent, Client, User
+from ussd_server.models.events import Event
+from ussd_server.models.keys import ApiKey, DeletedApiKey
+from ussd_server.runtime import Service
+from ussd_server.security.credentials import may_be_apikey
+from ussd_server.services.clients.keys.messages import KeyAnswer, KeyExplanation
+from ussd_server.services.pages import of_period
+from ussd_server.values import is_id, iso_milliseconds
+
+_AUDIT_PRECISION = timedelta(milliseconds=1)
+
+
+class KeyExplanationService(Service):
+    """Explains to the operator what happens to calls with a key. Counts no call."""
+
+    def explain(self, id_or_apikey: str, context: RequestContext) -> KeyExplanation:
+        """What would happen to a call with this key and its right secret now."""
+        context.require_operator()
+        column = ApiKey.id if is_id(id_or_apikey) else ApiKey.apikey
+        if row := ApiKey.get_or_none(column == id_or_apikey):
+            return self._explain(row)
+        deleted = _deletion_of(id_or_apikey)
+        if deleted is not None:
+            key_id, client_id, deleted_at = deleted
+            by = _actor("api_key.deleted", client_id, key_id, deleted_at)
+            who = f" by {by}" if by else ""
+            return KeyExplanation(
+                KeyAnswer.DELETED,
+                f"The key was deleted{who} at {iso_milliseconds(deleted_at)}. It is refused with 401, for ever.",
+                since=deleted_at,
+                by=by,
+                client=Client.get_by_id(client_id).name,
+            )
+        if not is_id(id_or_apikey) and not may_be_apikey(id_or_apikey):
+            sentence = (
+                "The key is mistyped: its checksum is wrong, or it is not 8 to 64 letters and digits. It gets 401."
+            )
+            return KeyExplanation(KeyAnswer.MISTYPED, sentence)
+        return KeyExplanation(KeyAnswer.UNKNOWN, "No client has ever had this key here. It is refused with 401.")
+
+    def _explain(self, row: ApiKey) -> KeyExplanation:
+        client, now = Client.get_by_id(row.client_id), self._clock.now()
+        if not client.is_active:
+            since = client.updated_at
+            by = _actor("client.disabled", client.id, client.id, since)
+            sentence = f"The client {client.name} is disabled, and all its keys with it. A call gets 403."
+            return KeyExplanation(KeyAnswer.CLIENT_DISABLED, sentence, since=since, by=by, client=client.name)
+        if not row.is_active:
+            since = row.updated_at
+            by = _actor("api_key.disabled", client.id, row.id, since)
+            sentence = f"The key is disabled. A call gets 403 until: ussd-server keys enable {row.id}"
+            return KeyExplanation(KeyAnswer.DISABLED, sentence, since=since, by=by, client=client.name)
+        if row.expires_at is not None and row.expires_at <= now:
+            sentence = f"The key expired at {iso_milliseconds(row.expires_at)}. A call gets 403."
+            return KeyExplanation(KeyAnswer.EXPIRED, sentence, since=row.expires_at, client=client.name)
+        decision = self._limiter.peek("api-key", row.id)
+        if not decision.accepted:
+            until = now + timedelta(seconds=decision.retry_after_seconds)
+            full = " and ".join(f"{each.limit} calls a {each.name}" for each in decision.windows if not each.remaining)
+            sentence = f"The key has used its limit of {full}. A call gets 429 until {iso_milliseconds(until)}."
+            return KeyExplanation(KeyAnswer.OVER_LIMIT, sentence, until=until, client=client.name)
+        left = " and ".join(f"{each.remaining} calls this {each.name}" for each in decision.windows)
+        if decision.fallback:
+            left = "an unknown number of calls, because Redis is away"
+        scopes = row.scopes or "everything"
+        sentence = f"A call with this key and its secret is accepted. Its scopes: {scopes}. Left: {left}."
+        return KeyExplanation(KeyAnswer.ACCEPTED, sentence, until=row.expires_at, client=client.name)
+
+
+def _deletion_of(id_or_apikey: str) -> tuple[str, str, datetime] | None:
+    """Id, client and time of a key that was deleted."""
+    if is_id(id_or_apikey):
+        event = Event.get_or_none(Event.object_id == id_or_apikey, Event.type == "api_key.deleted")
+        return None if event is None else (id_or_apikey, event.client_id, event.created_at)
+    row = DeletedApiKey.get_or_none(DeletedApiKey.apikey == id_or_apikey)
+    return None if row is None else (row.id, row.client_id, row.deleted_at)
+
+
+def _actor(action: str, client_id: str, object_id: str, at: datetime) -> str | None:
+    """Who did this at that moment, None when the audit trail does not show it."""
+    rows = (
+        AuditEvent.select(AuditEvent, User.email)
+        .left_outer_join(User, on=(User.id == AuditEvent.user_id), attr="user")
+        .where(AuditEvent.client_id == client_id)
+    )
+    for event in of_period(rows, AuditEvent, at, at + _AUDIT_PRECISION):
+        if (event.action, event.object_id) == (action, object_id):
+            return str(event.user.email) if event.user_id else str(event.actor)
+    return None

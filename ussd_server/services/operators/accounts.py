@@ -1,0 +1,208 @@
+"""Operators' accounts, which commands at the server keep, and their logins, from the operators' own networks only."""
+
+from __future__ import annotations
+
+import ipaddress
+from datetime import timedelta
+from typing import Any
+
+from peewee import IntegrityError, fn
+
+from ussd_server.context import Caller, CallerKind, RequestContext, SignedInPerson
+from ussd_server.database.unit_of_work import for_update, unit_of_work
+from ussd_server.limits.networks import is_within
+from ussd_server.models.operators import Operator, OperatorLogin, RecoveryCode
+from ussd_server.runtime import Runtime, Service
+from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.clients.messages import LogIn
+from ussd_server.services.mail.outbox import mail_factor_removed
+from ussd_server.services.operators.messages import CreateOperator, OperatorView, SecondFactor
+from ussd_server.services.sign_in import (
+    FactorStore,
+    Guesses,
+    address_of,
+    checked_email,
+    end_logins,
+    hash_checked_password,
+    new_factor,
+    sign_in,
+    still_the_same,
+)
+from ussd_server.status import Code, ServiceError
+from ussd_server.values import new_id
+from ussd_server.wire import view_of_row
+
+LOGIN_SECONDS = 8 * 3600
+
+
+class OperatorService(Service):
+    """Keeps the accounts of operators."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        super().__init__(runtime)
+        self._factors = FactorStore(Operator, RecoveryCode, runtime.vault)
+
+    def create(self, request: CreateOperator, context: RequestContext) -> SecondFactor:
+        """Create an operator with a second factor. INVALID_REQUEST for an invalid e-mail address or password."""
+        context.require_operator()
+        email = checked_email(request.email)
+        password_hash = hash_checked_password(request.password)
+        now, secret = self._clock.now(), new_factor()
+        operator_id = new_id(now)
+        try:
+            with unit_of_work():
+                row = Operator.create(
+                    id=operator_id,
+                    email=email,
+                    password_hash=password_hash,
+                    is_active=True,
+                    last_step=0,
+                    factor_sealed=self._factors.encrypt(secret, operator_id),
+                    created_at=now,
+                    updated_at=now,
+                )
+                codes = self._factors.replace_recovery_codes(row.id)
+                write_audit_event("operator.created", context, now, client_id=None, object_id=row.id)
+        except IntegrityError:
+            raise ServiceError(Code.INVALID_REQUEST, "email: Belongs to an operator already.") from None
+        return SecondFactor(_view(row, len(codes)), secret, address_of(secret, email), codes)
+
+    def list(self, context: RequestContext) -> tuple[OperatorView, ...]:
+        """Every operator, oldest first."""
+        context.require_operator()
+        counts: Any = (
+            RecoveryCode.select(RecoveryCode.owner_id, fn.COUNT(1))
+            .where(RecoveryCode.used_at.is_null())
+            .group_by(RecoveryCode.owner_id)
+            .tuples()
+        )
+        left: dict[str, int] = dict(iter(counts))
+        return tuple(_view(row, left.get(row.id, 0)) for row in Operator.select().order_by(Operator.id))
+
+    def set_active(self, email: str, is_active: bool, context: RequestContext) -> OperatorView:
+        """Enable an operator, or disable them, which ends all their logins. NOT_FOUND for an unknown one."""
+        context.require_operator()
+        now = self._clock.now()
+        with unit_of_work():
+            row = _find(email)
+            row.is_active, row.updated_at = is_active, now
+            row.save(only=[Operator.is_active, Operator.updated_at])
+            if not is_active:
+                end_logins(OperatorLogin, OperatorLogin.operator_id == row.id, "operator_disabled", now)
+            action = "operator.enabled" if is_active else "operator.disabled"
+            write_audit_event(action, context, now, client_id=None, object_id=row.id)
+        return _view(row, self._factors.recovery_codes_left(row.id))
+
+    def reset_factor(self, email: str, context: RequestContext) -> SecondFactor:
+        """Give an operator a new second factor, which ends all their logins. NOT_FOUND for an unknown one."""
+        context.require_operator()
+        now, secret = self._clock.now(), new_factor()
+        with unit_of_work():
+            row = _find(email)
+            row.factor_sealed, row.updated_at = self._factors.encrypt(secret, row.id), now
+            row.save(only=[Operator.factor_sealed, Operator.updated_at])
+            codes = self._factors.replace_recovery_codes(row.id)
+            end_logins(OperatorLogin, OperatorLogin.operator_id == row.id, "factor_reset", now)
+            write_audit_event("operator.factor_reset", context, now, client_id=None, object_id=row.id)
+            mail_factor_removed(row, "a command at the server", now)
+        return SecondFactor(_view(row, len(codes)), secret, address_of(secret, row.email), codes)
+
+
+class OperatorLoginService(Service):
+    """Begins, checks and ends the logins of operators."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        super().__init__(runtime)
+        self._networks = [ipaddress.ip_network(network) for network in runtime.settings.operator_addresses]
+        self._factors = FactorStore(Operator, RecoveryCode, runtime.vault)
+
+    def is_admitted(self, address: str) -> bool:
+        """Whether operators may come from this address (`USSD_OPERATOR_ADDRESSES`)."""
+        return is_within(address, self._networks)
+
+    def begin(self, request: LogIn, context: RequestContext) -> str:
+        """Sign an operator in. Returns the id of the login, which ends by itself after LOGIN_SECONDS.
+
+        INVALID_CREDENTIALS (401) in the same words for every cause; a code is accepted once. RATE_LIMIT_EXCEEDED (429)
+        after too many failures from this address or for this e-mail address from it, and for TOTP codes after too many
+        wrong ones. NOT_FOUND from an address that is not the operators'.
+        """
+        self._require_admitted(context)
+        guesses = Guesses(self._limiter, context.address, f"operator {request.email.lower()}")
+        return sign_in(
+            Operator,
+            request,
+            guesses,
+            lambda operator: self._open(operator, request.code or "", guesses, context),
+            lambda operator: self._note_failure(operator, context),
+        )[1]
+
+    def authenticate(self, login_id: str, context: RequestContext) -> SignedInPerson:
+        """Return the operator of a login. INVALID_CREDENTIALS (401) for a login that ended, NOT_FOUND as `begin`."""
+        self._require_admitted(context)
+        found = (
+            Operator.select(Operator.id, Operator.email, Operator.language)
+            .join(OperatorLogin, on=(OperatorLogin.operator_id == Operator.id))
+            .where(
+                OperatorLogin.id == login_id,
+                OperatorLogin.ended_at.is_null(),
+                OperatorLogin.expires_at > self._clock.now(),
+                Operator.is_active,
+            )
+            .first()
+        )
+        if found is None:
+            raise ServiceError(Code.INVALID_CREDENTIALS, "Please sign in again")
+        caller = Caller(CallerKind.OPERATOR, grants=None, user_id=found.id, login_id=login_id, operator=found.email)
+        return SignedInPerson(caller, found.email, "operator", "Operators", language=found.language)
+
+    def end(self, everywhere: bool, context: RequestContext) -> None:
+        """End this login, or every login of the operator."""
+        context.require_operator()
+        now = self._clock.now()
+        with unit_of_work():
+            of_operator = OperatorLogin.operator_id == context.caller.user_id
+            this_one = OperatorLogin.id == context.caller.login_id
+            end_logins(OperatorLogin, of_operator if everywhere else this_one, "logged_out", now)
+            write_audit_event("operator.signed_out", context, now, client_id=None, object_id=context.caller.login_id)
+
+    def _require_admitted(self, context: RequestContext) -> None:
+        if not self.is_admitted(context.address):
+            raise ServiceError(Code.NOT_FOUND, "There is no page at this address.")
+
+    def _note_failure(self, operator: Any, context: RequestContext) -> None:
+        name = operator and operator.email
+        write_audit_event("operator.sign_in_failed", context, self._clock.now(), client_id=None, operator=name)
+
+    def _open(self, operator: Operator, code: str, guesses: Guesses, context: RequestContext) -> str | None:
+        """Use up the code and write the login; None when either is refused."""
+        now = self._clock.now()
+        if not self._factors.check(operator, code, guesses, now):
+            return None
+        with unit_of_work():
+            unchanged = still_the_same(operator)
+            if unchanged is None or not self._factors.accept(unchanged, code, now):
+                return None
+            login_id = new_id(now)
+            OperatorLogin.create(
+                id=login_id,
+                operator_id=operator.id,
+                address=context.address,
+                created_at=now,
+                expires_at=now + timedelta(seconds=LOGIN_SECONDS),
+            )
+            write_audit_event(
+                "operator.signed_in", context, now, client_id=None, object_id=login_id, operator=operator.email
+            )
+        return login_id
+
+
+def _find(email: str) -> Operator:
+    row: Operator | None = for_update(Operator.select().where(Operator.email == email.lower())).first()
+    if row is None:
+        raise ServiceError(Code.NOT_FOUND, "Operator not found")
+    return row
+
+
+def _view(row: Operator, codes_left: int) -> OperatorView:
+    return view_of_row(OperatorView, row, operator_id=row.id, recovery_codes_left=codes_left)
