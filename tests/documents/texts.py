@@ -25,6 +25,7 @@ CALLS: Calls = {
     "MailText": ({0, 1}, set()),
     "NavigationItem": ({0}, set()),
     "TableFilter": ({1}, set()),
+    "done": ({0}, set()),
     "flash": ({0}, set()),
     "gettext": ({0}, set()),
     "marked": ({0}, set()),

@@ -12,6 +12,7 @@ from flask import Blueprint, Response, g, redirect, render_template, request, se
 from ussd_server.api.bodies import check_length
 from ussd_server.api.requests import current_request, services
 from ussd_server.console import charts, formats, links, navigation, tables
+from ussd_server.console.forms import refused
 from ussd_server.console.session import csrf_token, has_csrf_token, is_idle, keep_form
 from ussd_server.context import Caller, CallerKind, RequestContext, SignedInPerson
 from ussd_server.languages import current_language, marked, use_language
@@ -68,7 +69,7 @@ class ConsolePages(Blueprint):
         before_factor: bool = False,
         max_body_bytes: int = 64 * 1024,
         streams_body: bool = False,
-        stale_form: Callable[..., Response] | None = None,
+        stale_form: Callable[..., str] | None = None,
     ) -> Callable[[_View], _View]:
         """Register a view for `method` and `/console` + `path`.
 
@@ -78,7 +79,7 @@ class ConsolePages(Blueprint):
         checks the permission again. `fresh_code` asks a person with a second factor for a code, unless they gave one
         within ten minutes, and then goes on with the same form. A person who has to add a second factor sees nothing
         but pages `before_factor`. With `streams_body` a large file goes to a temporary file instead of memory.
-        `stale_form` answers a public form without a token of this session, such as one
+        `stale_form` shows a public form again that came without a token of this session, such as one
         whose cookie is gone; it receives the variables of the path, and changes nothing.
         """
 
@@ -93,7 +94,7 @@ class ConsolePages(Blueprint):
                 except StaleFormError:
                     if stale_form is None:
                         raise
-                    return stale_form(**variables)
+                    return refused(stale_form(**variables), TOO_OLD)
                 if who != "public":
                     if person is None:
                         return ask_to_sign_in(who)
@@ -162,11 +163,7 @@ def _ask_for_fresh_code(context: RequestContext) -> Response | None:
     shown = render_template(
         "console/security/fresh_code.html", fields=fields, error=error, code_name=FRESH_CODE, path=request.path
     )
-    status = error.code.http_status if error else Code.INVALID_CREDENTIALS.http_status
-    response = Response(shown, status=status)
-    if error is not None and error.retry_after_seconds is not None:
-        response.headers["Retry-After"] = str(error.retry_after_seconds)
-    return response
+    return refused(shown, error) if error else Response(shown, status=Code.INVALID_CREDENTIALS.http_status)
 
 
 def error_page(error: ServiceError) -> Response:

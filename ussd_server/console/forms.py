@@ -1,10 +1,15 @@
-"""What people type into forms and filters, read as the services take it."""
+"""Forms: what people type into them and into filters, read as the services take it, and how they are answered."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from typing import Any
+
+from flask import Response, abort, flash, make_response, redirect, url_for
 
 from ussd_server import values
 from ussd_server.status import Code, ServiceError
@@ -14,7 +19,37 @@ _ANY_SUM = Decimal(10_000_000_000_000)
 _SUM = re.compile(r"(?:[0-9]{1,12}|[0-9]{1,3}(?:,[0-9]{3}){1,3})(?:\.[0-9]{1,2})?", re.ASCII)
 # Before the nine digits: the country's code in any spelling, a zero, or nothing.
 _NUMBER_START = re.compile(r"^(?:(?:\+|00)?256|0)?(?=[0-9]{9}$)", re.ASCII)
+FAULTS = tuple(code for code in Code if code.http_status == Code.INVALID_REQUEST.http_status)
+"""Refusals of what a form says."""
 _AMOUNT = re.compile(r"(?:[0-9]{1,6}|[0-9]{1,3}(?:,[0-9]{3})+)(?:\.[0-9]{1,2})?", re.ASCII)
+
+
+def done(text: str, view: str, *, tone: str = "good", **variables: Any) -> Any:
+    """Answer a form that did what it says: lead to the page of `view`, which shows `text`."""
+    flash(text, tone)
+    return redirect(url_for(f"console.{view}", **variables), 303)
+
+
+@contextmanager
+def shown_again(show: Callable[[ServiceError], str | Response], *codes: Code) -> Iterator[None]:
+    """Answer with the page of `show` where what is done here is refused with INVALID_REQUEST or one of `codes`.
+
+    The page is the form with what was typed and the reason of the refusal.
+    """
+    try:
+        yield
+    except ServiceError as error:
+        if error.code not in (Code.INVALID_REQUEST, *codes):
+            raise
+        abort(refused(show(error), error))
+
+
+def refused(page: str | Response, error: ServiceError) -> Response:
+    """The answer to a form that was refused: its page, with the status of the refusal."""
+    response = make_response(page, error.code.http_status)
+    if error.retry_after_seconds is not None:
+        response.headers["Retry-After"] = str(error.retry_after_seconds)
+    return response
 
 
 def cents(text: str) -> int | None:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from flask import Response, flash, redirect, render_template, request, url_for
+from flask import Response, render_template, request, url_for
 
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
 from ussd_server.console.charts import Point
-from ussd_server.console.forms import any_sum, day
+from ussd_server.console.forms import FAULTS, any_sum, day, done, shown_again
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext, marked
@@ -89,12 +89,11 @@ def new_api_key(_: RequestContext) -> str:
 @console.page("POST", "/api-keys/new", needs="api_keys:create", fresh_code=True)
 def create_api_key(context: RequestContext) -> Any:
     """Create a key and show it."""
-    try:
+    with shown_again(lambda error: _new_form(_given(), _plain(error)), *FAULTS):
         key = services().api_keys.create(CreateApiKey(**_given_fields()), context)
-    except ServiceError as error:
-        return _refused(error, _new_form)
-    flash("The API key is ready. Reveal its secret and give both to your program.", "good")
-    return redirect(url_for("console.show_api_key", api_key_id=key.id), 303)
+    return done(
+        "The API key is ready. Reveal its secret and give both to your program.", "show_api_key", api_key_id=key.id
+    )
 
 
 @console.page("GET", "/api-keys/<api_key_id>/edit", needs="api_keys:rotate")
@@ -116,24 +115,22 @@ def edit_api_key(context: RequestContext, api_key_id: str) -> str:
 def update_api_key(context: RequestContext, api_key_id: str) -> Any:
     """Change a key; what it may no longer do is refused from now on."""
     key = services().key_reader.show(api_key_id, context)
-    try:
+    with shown_again(lambda error: _edit_form(key, _given(), _plain(error)), *FAULTS):
         fields = _given_fields()
         if request.form.get("expires_at", "") == _last_day(key.expires_at):
             # The key may expire within that day.
             del fields["expires_at"]
         services().key_records.change(UpdateApiKey(key.id, **fields), context)
-    except ServiceError as error:
-        return _refused(error, lambda given, error: _edit_form(key, given, error))
-    flash("The API key is changed, for every call from now on.", "good")
-    return redirect(url_for("console.show_api_key", api_key_id=key.id), 303)
+    return done("The API key is changed, for every call from now on.", "show_api_key", api_key_id=key.id)
 
 
 @console.page("POST", "/api-keys/<api_key_id>/disable", needs="api_keys:rotate", fresh_code=True)
 def disable_api_key(context: RequestContext, api_key_id: str) -> Any:
     """Refuse a key from now on."""
     services().key_records.change(UpdateApiKey(api_key_id, is_active=0), context)
-    flash("The API key is disabled. Calls with it are refused from now on.", "good")
-    return redirect(url_for("console.show_api_key", api_key_id=api_key_id), 303)
+    return done(
+        "The API key is disabled. Calls with it are refused from now on.", "show_api_key", api_key_id=api_key_id
+    )
 
 
 @console.page("GET", "/api-keys/<api_key_id>", needs="api_keys:list")
@@ -162,16 +159,16 @@ def rotate_api_key(context: RequestContext, api_key_id: str) -> Any:
     if grace not in _GRACE:
         raise ServiceError(Code.INVALID_REQUEST, "Choose how long the old secret stays valid.")
     services().api_keys.rotate(RotateApiKey(api_key_id, int(grace)), context)
-    flash("The key has a new secret. Reveal it and give it to your program.", "good")
-    return redirect(url_for("console.show_api_key", api_key_id=api_key_id), 303)
+    return done(
+        "The key has a new secret. Reveal it and give it to your program.", "show_api_key", api_key_id=api_key_id
+    )
 
 
 @console.page("POST", "/api-keys/<api_key_id>/delete", needs="api_keys:delete", fresh_code=True)
 def delete_api_key(context: RequestContext, api_key_id: str) -> Any:
     """Delete a key for ever."""
     services().api_keys.delete(api_key_id, context)
-    flash("The API key is deleted. Calls with it are refused from now on.", "good")
-    return redirect(url_for("console.list_api_keys"), 303)
+    return done("The API key is deleted. Calls with it are refused from now on.", "list_api_keys")
 
 
 @console.page("POST", "/api-keys/delete", needs="api_keys:delete", fresh_code=True)
@@ -179,13 +176,11 @@ def delete_api_keys(context: RequestContext) -> Any:
     """Delete the chosen keys for ever."""
     chosen = tuple(dict.fromkeys(request.form.getlist("api_key_ids")))
     if not chosen:
-        flash("No key was deleted: choose one or more keys first.", "warn")
-    else:
-        outcome = services().api_keys.delete_many(DeleteApiKeys(chosen[:100]), context)
-        counts = {"count": outcome.deleted_count, "requested": outcome.requested}
-        text = gettext("%(count)s of %(requested)s API keys deleted.", **counts)
-        flash(text, "warn" if outcome.failed else "good")
-    return redirect(url_for("console.list_api_keys"), 303)
+        return done("No key was deleted: choose one or more keys first.", "list_api_keys", tone="warn")
+    outcome = services().api_keys.delete_many(DeleteApiKeys(chosen[:100]), context)
+    counts = {"count": outcome.deleted_count, "requested": outcome.requested}
+    text = gettext("%(count)s of %(requested)s API keys deleted.", **counts)
+    return done(text, "list_api_keys", tone="warn" if outcome.failed else "good")
 
 
 def _key_page(api_key_id: str, context: RequestContext, secret: str | None = None) -> str:
@@ -269,13 +264,14 @@ def _given_fields() -> dict[str, Any]:
     }
 
 
-def _refused(error: ServiceError, show: Callable[[dict[str, Any], ServiceError], str]) -> Response:
-    """The form again, with what was given and what is wrong with it. Raises what is no fault of the form."""
-    if error.code.http_status != Code.INVALID_REQUEST.http_status:
-        raise error
-    sentence = error.message.removeprefix("Invalid request body: ")
-    given = request.form.to_dict() | {"scopes": request.form.getlist("scopes")}
-    return Response(show(given, ServiceError(error.code, sentence)), status=error.code.http_status)
+def _given() -> dict[str, Any]:
+    """What was typed and chosen, to be shown again."""
+    return request.form.to_dict() | {"scopes": request.form.getlist("scopes")}
+
+
+def _plain(error: ServiceError) -> ServiceError:
+    """The refusal without the words that are for programs."""
+    return ServiceError(error.code, error.message.removeprefix("Invalid request body: "))
 
 
 def _is_named(key: ApiKeySummary, text: str) -> bool:

@@ -13,7 +13,7 @@ from flask import Response, flash, redirect, render_template, request, url_for
 
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
-from ussd_server.console.forms import local_moment
+from ussd_server.console.forms import done, local_moment
 from ussd_server.console.links import acting_for_owner
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
@@ -109,8 +109,9 @@ def show_event_deliveries(context: RequestContext, event_id: str) -> str:
 def redeliver_event(context: RequestContext, event_id: str) -> Any:
     """Send one event again."""
     services().events.redeliver(event_id, context)
-    flash("The event is sent again to every enabled webhook that takes its type.", "good")
-    return redirect(url_for("console.show_event", event_id=event_id), 303)
+    return done(
+        "The event is sent again to every enabled webhook that takes its type.", "show_event", event_id=event_id
+    )
 
 
 @console.page("GET", "/operator/events/<event_id>", who="operator")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from flask import Response, flash, redirect, render_template, request, session, url_for
+from flask import flash, redirect, render_template, request, session, url_for
 
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import NO_PAGE, TOO_OLD, console
+from ussd_server.console.forms import done, shown_again
 from ussd_server.console.session import kept_form, remember
 from ussd_server.context import CallerKind, RequestContext
 from ussd_server.services.clients.messages import LogIn, LogOut
@@ -17,6 +18,7 @@ from ussd_server.status import Code, ServiceError
 
 # A path of the console: no other host, no second slash, no backslash.
 OWN_PATH = re.compile(r"/console(?:/(?![/\\])[^\\\s]*|\?[^\\\s]*)?")
+_WRONG_LOGIN = (Code.INVALID_CREDENTIALS, Code.RATE_LIMIT_EXCEEDED)
 
 
 @console.page("GET", "/sign-in", who="public")
@@ -25,37 +27,32 @@ def show_sign_in(_: RequestContext) -> str:
     return _form(request.args.get("next", ""))
 
 
-@console.page("POST", "/sign-in", who="public", stale_form=lambda: _fresh_form())
+@console.page("POST", "/sign-in", who="public", stale_form=lambda: _again(TOO_OLD))
 def sign_in(context: RequestContext) -> Any:
     """Check password and code, and go on where the person wanted to go."""
     form = request.form
-    try:
-        login_id = services().logins.begin_for_console(
-            LogIn(form.get("email", "").strip(), form.get("password", ""), form.get("code", "")), context
-        )
-    except ServiceError as error:
-        return _refused(error)
+    wanted = LogIn(form.get("email", "").strip(), form.get("password", ""), form.get("code", ""))
+    with shown_again(_again, *_WRONG_LOGIN):
+        login_id = services().logins.begin_for_console(wanted, context)
     remember(login=login_id, user=services().auth.authenticate_login(login_id).caller.user_id or "")
     return _go_on("console.show_overview")
 
 
 @console.page("GET", "/operator/sign-in", who="public")
-def show_operator_sign_in(context: RequestContext) -> str:
+def show_operator_sign_in(_: RequestContext) -> str:
     """The sign-in form of operators."""
-    _require_operators_address(context)
+    _require_operators_address()
     return _form(request.args.get("next", ""), for_operators=True)
 
 
-@console.page("POST", "/operator/sign-in", who="public", stale_form=lambda: _fresh_operators_form())
+@console.page("POST", "/operator/sign-in", who="public", stale_form=lambda: _operators_again(TOO_OLD))
 def sign_operator_in(context: RequestContext) -> Any:
     """Check password and code, and go on where the operator wanted to go."""
-    _require_operators_address(context)
+    _require_operators_address()
     form, logins = request.form, services().operator_logins
     wanted = OperatorSignIn(form.get("email", "").strip(), form.get("password", ""), form.get("code", ""))
-    try:
+    with shown_again(_operators_again, *_WRONG_LOGIN):
         login_id = logins.begin(wanted, context)
-    except ServiceError as error:
-        return _refused(error, for_operators=True)
     remember(operator_login=login_id, user=logins.authenticate(login_id, context).caller.user_id or "")
     return _go_on("console.show_operator_overview")
 
@@ -72,8 +69,8 @@ def sign_out(context: RequestContext) -> Any:
     return redirect(url_for("console.show_operator_sign_in" if is_operator else "console.show_sign_in"), 303)
 
 
-def _require_operators_address(context: RequestContext) -> None:
-    if not services().operator_logins.is_admitted(context.address):
+def _require_operators_address() -> None:
+    if not services().operator_logins.is_admitted(request.remote_addr or ""):
         raise ServiceError(Code.NOT_FOUND, NO_PAGE)
 
 
@@ -88,37 +85,16 @@ def _form(next_path: str, *, for_operators: bool = False, **shown: Any) -> str:
     )
 
 
-def _fresh_form() -> Response:
-    """The form again, with a token of this session."""
-    return _again(TOO_OLD, for_operators=False)
-
-
-def _fresh_operators_form() -> Response:
-    if not services().operator_logins.is_admitted(request.remote_addr or ""):
-        raise ServiceError(Code.NOT_FOUND, NO_PAGE)
-    return _again(TOO_OLD, for_operators=True)
-
-
-def _refused(error: ServiceError, *, for_operators: bool = False) -> Response:
-    """The form again, with what was typed but the secrets."""
-    if error.code not in (Code.INVALID_CREDENTIALS, Code.RATE_LIMIT_EXCEEDED):
-        raise error
-    return _again(error, for_operators=for_operators)
-
-
-def _again(error: ServiceError, *, for_operators: bool) -> Response:
+def _again(error: ServiceError, *, for_operators: bool = False) -> str:
+    """The form with what was typed but the secrets."""
     form = request.form
-    shown = _form(
-        form.get("next", ""),
-        for_operators=for_operators,
-        kept=form.get("kept", ""),
-        email=form.get("email", ""),
-        error=error,
-    )
-    response = Response(shown, status=error.code.http_status)
-    if error.retry_after_seconds is not None:
-        response.headers["Retry-After"] = str(error.retry_after_seconds)
-    return response
+    given = {"kept": form.get("kept", ""), "email": form.get("email", "")}
+    return _form(form.get("next", ""), for_operators=for_operators, error=error, **given)
+
+
+def _operators_again(error: ServiceError) -> str:
+    _require_operators_address()
+    return _again(error, for_operators=True)
 
 
 def _go_on(first_page: str) -> Any:
@@ -142,12 +118,9 @@ def show_forgotten_password(_: RequestContext) -> str:
 def request_password_link(context: RequestContext) -> object:
     """Have a link mailed. The reply is the same for every address."""
     _require_mail()
-    try:
+    with shown_again(_ask_again, Code.RATE_LIMIT_EXCEEDED):
         services().forgotten_passwords.request(request.form.get("email", "").strip(), context)
-    except ServiceError as error:
-        return _ask_again(error)
-    flash("If the address is known, a link is on its way. It works once, for an hour.", "good")
-    return redirect(url_for("console.show_sign_in"), 303)
+    return done("If the address is known, a link is on its way. It works once, for an hour.", "show_sign_in")
 
 
 def _require_mail() -> None:
@@ -159,9 +132,6 @@ def _link_form(email: str, error: ServiceError | None) -> str:
     return render_template("console/mails/forgotten_password.html", email=email, error=error)
 
 
-def _ask_again(error: ServiceError) -> Response:
+def _ask_again(error: ServiceError) -> str:
     _require_mail()
-    response = Response(_link_form(request.form.get("email", ""), error), status=error.code.http_status)
-    if error.retry_after_seconds is not None:
-        response.headers["Retry-After"] = str(error.retry_after_seconds)
-    return response
+    return _link_form(request.form.get("email", ""), error)

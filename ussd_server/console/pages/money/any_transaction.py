@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import Response, flash, redirect, render_template, request, url_for
+from flask import Response, render_template, request
 
 from ussd_server.api.requests import services
 from ussd_server.console import forms
 from ussd_server.console.blueprint import console
+from ussd_server.console.forms import done
 from ussd_server.console.links import acting_for
 from ussd_server.console.pages.money.transactions import about_transaction, show_live, transactions_page
 from ussd_server.context import RequestContext
@@ -65,8 +66,7 @@ def propose_refund(context: RequestContext, transaction_id: str) -> Any:
 
 def _propose(proposal: Propose, context: RequestContext) -> Any:
     services().proposals.propose(proposal, context)
-    flash("The proposal waits for another operator.", "good")
-    return redirect(url_for("console.list_proposals"), 303)
+    return done("The proposal waits for another operator.", "list_proposals")
 
 
 def _about(transaction_id: str, context: RequestContext) -> dict[str, Any]:

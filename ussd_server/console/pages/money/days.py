@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import Response, flash, redirect, render_template, request, url_for
+from flask import render_template, request
 
 from ussd_server.api.requests import services
 from ussd_server.console import forms
 from ussd_server.console.blueprint import console
+from ussd_server.console.forms import done, shown_again
 from ussd_server.console.pages.money.reconciliation import VERDICTS
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext, marked
@@ -32,16 +33,11 @@ def close_day(context: RequestContext) -> Any:
     form = request.form
     day, is_empty = forms.date_of(form.get("date", "")), form.get("is_empty") == "yes"
     wanted = None if day is None else CloseDay(day, form.get("provider", ""), context.caller.operator or "", is_empty)
-    try:
+    with shown_again(lambda error: _page(context, error, wanted)):
         if wanted is None:
             raise ServiceError(Code.INVALID_REQUEST, "Choose a day.")
         services().days.close(wanted, context)
-    except ServiceError as error:
-        if error.code is not Code.INVALID_REQUEST:
-            raise
-        return Response(_page(context, error, wanted), status=error.code.http_status)
-    flash(gettext("%(day)s is closed.", day=day), "good")
-    return redirect(url_for("console.list_days"), 303)
+    return done(gettext("%(day)s is closed.", day=day), "list_days")
 
 
 def _page(context: RequestContext, error: ServiceError | None = None, refused: CloseDay | None = None) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import Response, flash, redirect, render_template, request, url_for
+from flask import Response, render_template, request, url_for
 
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
 from ussd_server.console.formats import provider_name
+from ussd_server.console.forms import done, shown_again
 from ussd_server.console.tables import Column, DataTable, show_table
 from ussd_server.context import RequestContext
 from ussd_server.services.incoming.messages import HoldDifference, ListIncoming
@@ -72,19 +73,17 @@ def propose_return(context: RequestContext, incoming_id: str) -> Any:
 def hold_difference(context: RequestContext, difference_id: str) -> Any:
     """Hold a credit of a statement that is not ours."""
     held = services().held_payments.hold(HoldDifference(difference_id, context.caller.operator or ""), context)
-    flash("The payment is held. Assign it to a code, or mark it for return.", "good")
-    return redirect(url_for("console.show_incoming", incoming_id=held.incoming_id), 303)
+    return done(
+        "The payment is held. Assign it to a code, or mark it for return.",
+        "show_incoming",
+        incoming_id=held.incoming_id,
+    )
 
 
 def _proposed(action: str, incoming_id: str, reason: str, context: RequestContext, **parameters: str) -> Any:
-    try:
+    with shown_again(lambda error: _page(incoming_id, context, error), Code.NOT_FOUND):
         services().proposals.propose(Propose(action, incoming_id, reason, parameters), context)
-    except ServiceError as error:
-        if error.code not in (Code.INVALID_REQUEST, Code.NOT_FOUND):
-            raise
-        return Response(_page(incoming_id, context, error), status=error.code.http_status)
-    flash("The proposal waits for another operator.", "good")
-    return redirect(url_for("console.list_proposals"), 303)
+    return done("The proposal waits for another operator.", "list_proposals")
 
 
 def _page(incoming_id: str, context: RequestContext, error: ServiceError | None = None) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from flask import Response, flash, redirect, render_template, request, url_for
+from flask import render_template, request
 
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
+from ussd_server.console.forms import done, shown_again
 from ussd_server.console.pages.money.payouts import FORM_BYTES
 from ussd_server.context import RequestContext
 from ussd_server.services.payouts.messages import FIELDS, LARGEST_FILE_BYTES, MOST_CORRECTED, ReplacePayout
@@ -29,20 +30,18 @@ def show_payout_corrections(context: RequestContext, payout_id: str) -> str:
 def correct_payout(context: RequestContext, payout_id: str) -> Any:
     """Put a corrected draft in the place of a draft, and show it."""
     file = request.files.get("file")
-    try:
+    with shown_again(lambda error: _form(payout_id, context, error), Code.INSUFFICIENT_SCOPE):
         if file is not None and not file.filename:
             raise ServiceError(Code.INVALID_REQUEST, "Choose a file.")
         content = None if file is None else file.read()
-        replaced = services().payouts.replace(ReplacePayout(payout_id, content, _corrections()), context)
-    except ServiceError as error:
-        if error.code not in (Code.INVALID_REQUEST, Code.INSUFFICIENT_SCOPE):
-            raise
-        return Response(_form(payout_id, context, error), status=error.code.http_status)
-    if replaced.payout.payout_id == payout_id:
-        flash("Nothing was changed.", "warn")
-    else:
-        flash("Every row is checked again. Nothing is sent before another person approves it.", "good")
-    return redirect(url_for("console.show_payout", payout_id=replaced.payout.payout_id), 303)
+        replaced = services().payouts.replace(ReplacePayout(payout_id, content, _corrections()), context).payout
+    if replaced.payout_id == payout_id:
+        return done("Nothing was changed.", "show_payout", tone="warn", payout_id=payout_id)
+    return done(
+        "Every row is checked again. Nothing is sent before another person approves it.",
+        "show_payout",
+        payout_id=replaced.payout_id,
+    )
 
 
 def _form(payout_id: str, context: RequestContext, error: ServiceError | None = None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any
 
 from flask import Response, flash, redirect, render_template, request, url_for
@@ -11,6 +12,7 @@ from ussd_server.api.bodies import load
 from ussd_server.api.requests import services
 from ussd_server.console import forms
 from ussd_server.console.blueprint import console
+from ussd_server.console.forms import done, shown_again
 from ussd_server.console.links import link_to
 from ussd_server.console.tables import Column, DataTable, TableFilter, send_csv, show_table
 from ussd_server.context import RequestContext
@@ -116,22 +118,25 @@ def create_payout(context: RequestContext) -> Any:
     """Judge every row of a file and show them; nothing is sent."""
     given = {name: request.form.get(name, "").strip() for name in ("reference", "description", "send_at")}
     file = request.files.get("file")
-    try:
+    with shown_again(
+        lambda error: render_template("console/payouts/new.html", given=given, error=error), Code.IDEMPOTENCY_KEY_REUSED
+    ):
         if file is None or not file.filename:
             raise ServiceError(Code.INVALID_REQUEST, "Choose a file.")
         named = {name: given[name] for name in ("reference", "description") if given[name]}
         values = load(CreatePayoutQuery(), named) | {"send_at": forms.local_moment(given["send_at"])}
         created = services().payouts.create(CreatePayout(**values, file=file.read()), context)
-    except ServiceError as error:
-        if error.code not in (Code.INVALID_REQUEST, Code.IDEMPOTENCY_KEY_REUSED):
-            raise
-        shown = render_template("console/payouts/new.html", given=given, error=error)
-        return Response(shown, status=error.code.http_status)
+    payout_id = created.payout.payout_id
     if created.replayed:
-        flash("This file was uploaded before under the same reference. Here is its payout.", "warn")
-    else:
-        flash("Every row is checked. Nothing is sent before another person approves it.", "good")
-    return redirect(url_for("console.show_payout", payout_id=created.payout.payout_id), 303)
+        return done(
+            "This file was uploaded before under the same reference. Here is its payout.",
+            "show_payout",
+            tone="warn",
+            payout_id=payout_id,
+        )
+    return done(
+        "Every row is checked. Nothing is sent before another person approves it.", "show_payout", payout_id=payout_id
+    )
 
 
 @console.page("GET", "/payouts/<payout_id>", needs="payouts:read")
@@ -155,16 +160,12 @@ def download_payout(context: RequestContext, payout_id: str) -> Response:
 @console.page("POST", "/payouts/<payout_id>/approve", needs="payouts:approve", fresh_code=True)
 def approve_payout(context: RequestContext, payout_id: str) -> Any:
     """Reserve the sum and the fees of all ready rows, and send them."""
-    try:
+    with _shown_again(payout_id, context, None):
         shown = load(ApprovePayoutBody(), {name: value for name, value in request.form.items() if name == "total_fee"})
         approved = services().payouts.approve(ApprovePayout(payout_id, **shown), context)
-    except ServiceError as error:
-        return _refused(payout_id, error, context, None)
     if approved.send_at and approved.approved_at and approved.send_at > approved.approved_at:
-        flash("The payout is approved. It waits for its date.", "good")
-    else:
-        flash("The payout is approved. Its rows are being sent.", "good")
-    return redirect(url_for("console.show_payout", payout_id=payout_id), 303)
+        return done("The payout is approved. It waits for its date.", "show_payout", payout_id=payout_id)
+    return done("The payout is approved. Its rows are being sent.", "show_payout", payout_id=payout_id)
 
 
 @console.page("POST", "/payouts/<payout_id>/cancel", needs="payouts:write")
@@ -175,10 +176,8 @@ def cancel_payout(context: RequestContext, payout_id: str) -> Any:
 
 def cancel(payout_id: str, context: RequestContext, client: ClientView | None = None) -> Any:
     """Cancel what was not sent, and show the page of the payout. Operators name its `client`."""
-    try:
+    with _shown_again(payout_id, context, client):
         services().payouts.cancel(payout_id, context)
-    except ServiceError as error:
-        return _refused(payout_id, error, context, client)
     flash("What was not sent is cancelled, and its money is free again.", "good")
     return redirect(url_for(_views(client)["page"], payout_id=payout_id), 303)
 
@@ -201,13 +200,11 @@ def results_file(payout_id: str, context: RequestContext) -> Response:
     return send_csv(parts, "payout", payout.reference, wanted.state, wanted.name_match)
 
 
-def _refused(payout_id: str, error: ServiceError, context: RequestContext, client: ClientView | None) -> Response:
-    """The page of the payout with the reason why it stays as it is."""
-    if error.code not in (Code.INVALID_REQUEST, Code.INSUFFICIENT_BALANCE, Code.INSUFFICIENT_SCOPE):
-        raise error
-    response = payout_page(payout_id, context, client, error)
-    response.status_code = error.code.http_status
-    return response
+def _shown_again(payout_id: str, context: RequestContext, client: ClientView | None) -> AbstractContextManager[None]:
+    """Show the page of the payout with the reason why it stays as it is."""
+    return shown_again(
+        lambda error: payout_page(payout_id, context, client, error), Code.INSUFFICIENT_BALANCE, Code.INSUFFICIENT_SCOPE
+    )
 
 
 def payout_page(

@@ -15,6 +15,7 @@ from flask import Response, flash, redirect, render_template, request, url_for
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
 from ussd_server.console.formats import provider_name
+from ussd_server.console.forms import done, shown_again
 from ussd_server.console.links import link_to
 from ussd_server.console.tables import Column, DataTable, TableFilter, send_csv, show_table
 from ussd_server.context import RequestContext
@@ -119,21 +120,18 @@ def create_reconciliation(context: RequestContext) -> Any:
         result_file = held.enter_context(TemporaryFile())
         text = TextIOWrapper(result_file, encoding="utf-8", newline="")
         try:
-            if file is None or not file.filename:
-                raise ServiceError(Code.INVALID_REQUEST, "Choose a file.")
-            wanted = ReconcileStatement(
-                provider,
-                file.filename,
-                file.stream,  # type: ignore[arg-type]
-                _row_writer(text),
-                is_dry_run=request.form.get("result") == "try",
-                is_confirmed=request.form.get("is_confirmed") == "yes",
-            )
-            result = services().provider_statements.reconcile(wanted, context)
-        except ServiceError as error:
-            if error.code is not Code.INVALID_REQUEST:
-                raise
-            return Response(_form(context, error), status=error.code.http_status)
+            with shown_again(lambda error: _form(context, error)):
+                if file is None or not file.filename:
+                    raise ServiceError(Code.INVALID_REQUEST, "Choose a file.")
+                wanted = ReconcileStatement(
+                    provider,
+                    file.filename,
+                    file.stream,  # type: ignore[arg-type]
+                    _row_writer(text),
+                    is_dry_run=request.form.get("result") == "try",
+                    is_confirmed=request.form.get("is_confirmed") == "yes",
+                )
+                result = services().provider_statements.reconcile(wanted, context)
         finally:
             text.detach()
         if not result.is_stored:
@@ -180,8 +178,7 @@ def propose_undo(context: RequestContext, statement_id: str) -> Any:
     """Propose to take the import of a statement back."""
     services().provider_statements.show(statement_id, context)
     services().proposals.propose(Propose("statement.undo", statement_id, request.form.get("reason", "")), context)
-    flash("The proposal waits for another operator.", "good")
-    return redirect(url_for("console.list_proposals"), 303)
+    return done("The proposal waits for another operator.", "list_proposals")
 
 
 @console.page("GET", "/operator/differences", who="operator")
@@ -210,12 +207,9 @@ def show_difference(context: RequestContext, difference_id: str) -> str:
 def end_difference(context: RequestContext, difference_id: str) -> Any:
     """End the review of a difference that is explained. No money moves."""
     wanted = EndDifference(difference_id, request.form.get("reason", ""), context.caller.operator or "")
-    try:
+    with shown_again(lambda error: _difference_page(difference_id, context, error)):
         services().differences.end(wanted, context)
-    except ServiceError as error:
-        return _refused(difference_id, error, context)
-    flash("The review of the difference has ended.", "good")
-    return redirect(url_for("console.show_difference", difference_id=difference_id), 303)
+    return done("The review of the difference has ended.", "show_difference", difference_id=difference_id)
 
 
 @console.page("POST", "/operator/differences/<difference_id>/conclude", who="operator")
@@ -223,25 +217,16 @@ def propose_conclusion(context: RequestContext, difference_id: str) -> Any:
     """Propose to set the payment to succeeded, as the provider's statement says."""
     if not _may_conclude(services().differences.show(difference_id, context)):
         raise ServiceError(Code.INVALID_REQUEST, "Only an open difference with a success of the provider is concluded.")
-    try:
+    with shown_again(lambda error: _difference_page(difference_id, context, error)):
         services().proposals.propose(
             Propose("difference.conclude", difference_id, request.form.get("reason", ""), {}), context
         )
-    except ServiceError as error:
-        return _refused(difference_id, error, context)
-    flash("The proposal waits for another operator.", "good")
-    return redirect(url_for("console.list_proposals"), 303)
+    return done("The proposal waits for another operator.", "list_proposals")
 
 
 def side(value: int | str | None) -> str | None:
     """What one side of a difference has: a status, or an amount with its sign."""
     return written_amount(value) if isinstance(value, int) else value
-
-
-def _refused(difference_id: str, error: ServiceError, context: RequestContext) -> Response:
-    if error.code is not Code.INVALID_REQUEST:
-        raise error
-    return Response(_difference_page(difference_id, context, error), status=error.code.http_status)
 
 
 def _difference_page(difference_id: str, context: RequestContext, error: ServiceError | None = None) -> str:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import Response, flash, redirect, render_template, request, url_for
+from flask import Response, render_template, request
 
 from ussd_server.api.requests import services
 from ussd_server.console import forms
 from ussd_server.console.blueprint import console
+from ussd_server.console.forms import done, shown_again
 from ussd_server.console.links import link_to
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.console.timeline import timeline_of
 from ussd_server.context import RequestContext
-from ussd_server.languages import gettext
 from ussd_server.services.clients.messages import ClientView
 from ussd_server.services.transactions.messages import (
     CreateRefund,
@@ -28,6 +28,8 @@ from ussd_server.services.webhooks.messages import DeliveryStatus, EventDeliveri
 from ussd_server.status import Code, ServiceError
 
 _LONGEST_REFERENCE = 64
+# What is wrong with a refund, and refusals of its provider.
+_FAULTS_OF_REFUND = tuple(code for code in Code if code.http_status in (400, 502))
 
 _COLUMNS = (
     Column(
@@ -104,19 +106,16 @@ def show_transaction_live(context: RequestContext, transaction_id: str) -> Respo
 def refund_transaction(context: RequestContext, transaction_id: str) -> Any:
     """Give a payment back, in whole or in part."""
     form = request.form
-    try:
+    with shown_again(lambda error: _page(transaction_id, context, error), *_FAULTS_OF_REFUND):
         amount_cents, reference = forms.cents(form.get("amount", "")), form.get("reference", "").strip()
         if not 0 < len(reference) <= _LONGEST_REFERENCE:
             raise ServiceError(Code.INVALID_REQUEST, "Give the refund a reference of 1 to 64 characters.")
         wanted = CreateRefund(transaction_id, reference, amount_cents, reason=form.get("reason", "").strip())
         refund = services().refunds.create(wanted, context)
-    except ServiceError as error:
-        if error.code is Code.TRANSACTION_NOT_FOUND or error.code.http_status not in (400, 502):
-            raise
-        return Response(_page(transaction_id, context, error), status=error.code.http_status)
-    text = gettext("This refund was made before." if refund.replayed else "The refund is on its way to the payer.")
-    flash(text, "warn" if refund.replayed else "good")
-    return redirect(url_for("console.show_transaction", transaction_id=refund.transaction.transaction_id), 303)
+    refund_id = refund.transaction.transaction_id
+    if refund.replayed:
+        return done("This refund was made before.", "show_transaction", tone="warn", transaction_id=refund_id)
+    return done("The refund is on its way to the payer.", "show_transaction", transaction_id=refund_id)
 
 
 def about_transaction(

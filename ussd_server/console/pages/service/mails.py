@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import Response, flash, redirect, render_template, request, url_for
+from flask import Response, render_template, request, url_for
 
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
+from ussd_server.console.forms import done
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
 from ussd_server.services.mail.messages import ListMails, MailStatus
@@ -35,7 +36,7 @@ def show_notifications(context: RequestContext) -> str:
 @console.page("POST", "/notifications")
 def choose_notifications(context: RequestContext) -> Any:
     """Receive the mails that were chosen, and no others."""
-    return _choose(context, "console.show_notifications")
+    return _choose(context, "show_notifications")
 
 
 @console.page("GET", "/operator/notifications", who="operator")
@@ -47,7 +48,7 @@ def show_operator_notifications(context: RequestContext) -> str:
 @console.page("POST", "/operator/notifications", who="operator")
 def choose_operator_notifications(context: RequestContext) -> Any:
     """Receive the mails that were chosen, and no others."""
-    return _choose(context, "console.show_operator_notifications")
+    return _choose(context, "show_operator_notifications")
 
 
 @console.page("GET", "/operator/mails", who="operator")
@@ -76,7 +77,6 @@ def _choices(context: RequestContext, form: str) -> str:
     )
 
 
-def _choose(context: RequestContext, page: str) -> Any:
+def _choose(context: RequestContext, view: str) -> Any:
     services().mails.choose(request.form.getlist("wanted"), context)
-    flash("Your choice is saved.", "good")
-    return redirect(url_for(page), 303)
+    return done("Your choice is saved.", view)

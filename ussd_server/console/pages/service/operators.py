@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import Response, flash, redirect, render_template, request, url_for
+from flask import Response, render_template, request
 
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
+from ussd_server.console.forms import done
 from ussd_server.console.tables import Column, DataTable, show_table
 from ussd_server.context import RequestContext
 from ussd_server.status import Code, ServiceError
@@ -103,10 +104,6 @@ def set_any_api_key(context: RequestContext) -> Any:
     if action not in ("disable", "enable"):
         raise ServiceError(Code.INVALID_REQUEST, "Choose whether to disable or enable the key.")
     services().api_keys.set_active(key, action == "enable", context)
-    flash(
-        "The key is enabled. This holds for calls from now on."
-        if action == "enable"
-        else "The key is disabled. This holds for calls from now on.",
-        "good",
-    )
-    return redirect(url_for("console.find_any_api_key", q=key), 303)
+    if action == "enable":
+        return done("The key is enabled. This holds for calls from now on.", "find_any_api_key", q=key)
+    return done("The key is disabled. This holds for calls from now on.", "find_any_api_key", q=key)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import Response, flash, redirect, render_template, request, url_for
+from flask import Response, render_template, request
 
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
 from ussd_server.console.formats import provider_name
+from ussd_server.console.forms import done, shown_again
 from ussd_server.console.links import link_to
 from ussd_server.console.tables import Column, DataTable, show_table
 from ussd_server.context import RequestContext
 from ussd_server.services.operators.messages import ConfirmProposal
 from ussd_server.services.settlement.messages import ListReviews, ReviewItem
-from ussd_server.status import Code, ServiceError
+from ussd_server.status import ServiceError
 
 
 @console.page("GET", "/operator/reviews", who="operator")
@@ -56,22 +57,16 @@ def list_proposals(context: RequestContext) -> str:
 def confirm_proposal(context: RequestContext, proposal_id: str) -> Any:
     """Do what another operator proposed, if it still does what was shown."""
     wanted = ConfirmProposal(proposal_id, request.form.get("digest", ""))
-    try:
+    with shown_again(lambda error: _proposals_page(context, error)):
         services().proposals.confirm(wanted, context)
-    except ServiceError as error:
-        if error.code is not Code.INVALID_REQUEST:
-            raise
-        return Response(_proposals_page(context, error), status=error.code.http_status)
-    flash("It is done.", "good")
-    return redirect(url_for("console.list_proposals"), 303)
+    return done("It is done.", "list_proposals")
 
 
 @console.page("POST", "/operator/proposals/<proposal_id>/withdraw", who="operator")
 def withdraw_proposal(context: RequestContext, proposal_id: str) -> Any:
     """Take a proposal back."""
     services().proposals.withdraw(proposal_id, context)
-    flash("The proposal is withdrawn. Nothing was done.", "good")
-    return redirect(url_for("console.list_proposals"), 303)
+    return done("The proposal is withdrawn. Nothing was done.", "list_proposals")
 
 
 def _proposals_page(context: RequestContext, error: ServiceError | None = None) -> str:
