@@ -119,6 +119,27 @@ class ConsolePages(Blueprint):
 
         return register
 
+    def for_operators(self, method: str, path: str, name: str) -> Callable[[_View], _View]:
+        """Register the view of a client's page once more, as `name` for operators, who act for the client.
+
+        `path` names the client with `client_id`, or an object of the client. The view receives the client as `client`.
+        """
+
+        def register(view: _View) -> _View:
+            def serve(context: RequestContext, **variables: str) -> Any:
+                client_id = variables.pop("client_id", None)
+                if client_id is None:
+                    ((variable, object_id),) = variables.items()
+                    client_id = services().search.owner_of(variable.removesuffix("_id"), object_id, context)
+                client = services().clients.find(client_id, context)
+                return view(links.acting_for(client, context), client=client, **variables)
+
+            serve.__name__ = name
+            self.page(method, path, who="operator")(serve)
+            return view
+
+        return register
+
 
 console = ConsolePages("console", __name__, url_prefix="/console", template_folder="templates")
 
@@ -212,7 +233,7 @@ def _for_templates() -> dict[str, Any]:
         "asset": asset,
         "chart": charts,
         "link_to": links.link_to,
-        "link_to_page": links.link_to_page,
+        "own_view": links.own_view,
         "public_address": links.public_address,
         "public_root": f"{services().settings.public_url}/" if services().settings.public_url else request.url_root,
         "link_to_table": tables.link_to_table,

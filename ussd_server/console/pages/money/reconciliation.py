@@ -1,4 +1,4 @@
-"""Reconciliation: statements of providers compared with our transactions, and their differences."""
+"""Reconciliation: statements of providers compared with our transactions, their differences, and closed days."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ from typing import IO, Any
 from flask import Response, flash, redirect, render_template, request, url_for
 
 from ussd_server.api.requests import services
+from ussd_server.console import forms
 from ussd_server.console.blueprint import console
 from ussd_server.console.formats import provider_name
 from ussd_server.console.forms import done, shown_again
 from ussd_server.console.links import link_to
 from ussd_server.console.tables import Column, DataTable, TableFilter, send_csv, show_table
 from ussd_server.context import RequestContext
-from ussd_server.languages import gettext
+from ussd_server.languages import gettext, marked
 from ussd_server.providers.statement_format import LineStatus
 from ussd_server.services.operators.messages import Propose
 from ussd_server.services.reconciliation.messages import (
     MAY_DIFFER,
+    CloseDay,
     ComparedLine,
     DifferenceView,
     EndDifference,
@@ -52,6 +54,9 @@ VERDICTS = {
     Verdict.REVERSAL: "Reversal",
     Verdict.FEE: "Fee",
 }
+_STEPS = {verdict.value: title for verdict, title in VERDICTS.items()} | marked(
+    {"late_change": "Late change", "timing": "Dated on a neighbouring day"}
+)
 
 _STATEMENT_COLUMNS = (
     Column(
@@ -224,6 +229,25 @@ def propose_conclusion(context: RequestContext, difference_id: str) -> Any:
     return done("The proposal waits for another operator.", "list_proposals")
 
 
+@console.page("GET", "/operator/days", who="operator")
+def list_days(context: RequestContext) -> str:
+    """The past days of each provider."""
+    return _days_page(context)
+
+
+@console.page("POST", "/operator/days", who="operator")
+def close_day(context: RequestContext) -> Any:
+    """Close a day."""
+    form = request.form
+    day, is_empty = forms.date_of(form.get("date", "")), form.get("is_empty") == "yes"
+    wanted = None if day is None else CloseDay(day, form.get("provider", ""), context.caller.operator or "", is_empty)
+    with shown_again(lambda error: _days_page(context, error, wanted)):
+        if wanted is None:
+            raise ServiceError(Code.INVALID_REQUEST, "Choose a day.")
+        services().days.close(wanted, context)
+    return done(gettext("%(day)s is closed.", day=day), "list_days")
+
+
 def side(value: int | str | None) -> str | None:
     """What one side of a difference has: a status, or an amount with its sign."""
     return written_amount(value) if isinstance(value, int) else value
@@ -247,6 +271,16 @@ def _difference_page(difference_id: str, context: RequestContext, error: Service
 
 def _may_conclude(each: DifferenceView) -> bool:
     return each.ended_at is None and each.verdict is Verdict.STATUS_DIFFERS and each.theirs == LineStatus.SUCCEEDED
+
+
+def _days_page(context: RequestContext, error: ServiceError | None = None, refused: CloseDay | None = None) -> str:
+    return render_template(
+        "console/reconciliation/days.html",
+        days=services().days.list(context),
+        steps=_STEPS,
+        error=error,
+        empty=refused if refused and services().days.may_be_empty(refused, context) else None,
+    )
 
 
 def _form(context: RequestContext, error: ServiceError | None = None, tried: Reconciliation | None = None) -> str:

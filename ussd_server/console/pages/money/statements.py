@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import date, datetime, timedelta
-from functools import partial
 
-from flask import Response, request, url_for
+from flask import Response, request
 
 from ussd_server.api.requests import services
 from ussd_server.console import forms
 from ussd_server.console.blueprint import console
 from ussd_server.console.charts import Point
 from ussd_server.console.formats import provider_name
-from ussd_server.console.links import acting_for, link_to
+from ussd_server.console.links import link_to
 from ussd_server.console.tables import Column, DataTable, send_csv, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext, marked
@@ -50,19 +48,9 @@ _REPORT_COLUMNS = (
 
 
 @console.page("GET", "/statements", needs="statements:read")
-def show_statement(context: RequestContext) -> Response:
+@console.for_operators("GET", "/operator/clients/<client_id>/statement", "show_any_statement")
+def show_statement(context: RequestContext, client: ClientView | None = None) -> Response:
     """The statement of an account for a period, with its balance over time."""
-    return _statement_page(context)
-
-
-@console.page("GET", "/operator/clients/<client_id>/statement", who="operator")
-def show_any_statement(context: RequestContext, client_id: str) -> Response:
-    """The statement of one client's account."""
-    client = services().clients.find(client_id, context)
-    return _statement_page(acting_for(client, context), client)
-
-
-def _statement_page(context: RequestContext, client: ClientView | None = None) -> Response:
     first, last = _period()
     wanted = _request_for(first, last)
     reader = services().statements
@@ -85,8 +73,7 @@ def _statement_page(context: RequestContext, client: ClientView | None = None) -
         account=wanted.account,
         client=client,
         is_whole=is_whole,
-        page_address=_address("show", client),
-        download_address=_address("download", client),
+        client_id=client and client.client_id,
         first=first,
         last=last,
         periods=_periods(),
@@ -104,19 +91,9 @@ def _whole(wanted: GetStatement, context: RequestContext) -> StatementView:
 
 
 @console.page("GET", "/statements/file.csv", needs="statements:read")
-def download_statement(context: RequestContext) -> Response:
+@console.for_operators("GET", "/operator/clients/<client_id>/statement.csv", "download_any_statement")
+def download_statement(context: RequestContext, client: ClientView | None = None) -> Response:
     """The whole statement as a file."""
-    return _statement_file(context)
-
-
-@console.page("GET", "/operator/clients/<client_id>/statement.csv", who="operator")
-def download_any_statement(context: RequestContext, client_id: str) -> Response:
-    """The whole statement of one client's account as a file."""
-    client = services().clients.find(client_id, context)
-    return _statement_file(acting_for(client, context), client)
-
-
-def _statement_file(context: RequestContext, client: ClientView | None = None) -> Response:
     first, last = _period()
     wanted = _request_for(first, last)
     statement = services().statements.csv(wanted, context, for_people=True)
@@ -138,13 +115,6 @@ def show_report(context: RequestContext) -> Response:
     )
     days = marked({"Today": today, "Yesterday": today - timedelta(days=1)})
     return show_table("console/statements/report.html", table, report=report, day=day, days=days)
-
-
-def _address(action: str, client: ClientView | None) -> Callable[..., str]:
-    """Makes addresses of the client's own page, or of the operators' page of that client."""
-    if client is None:
-        return partial(url_for, f"console.{action}_statement")
-    return partial(url_for, f"console.{action}_any_statement", client_id=client.client_id)
 
 
 def _request_for(first: date, last: date) -> GetStatement:
