@@ -105,7 +105,9 @@ def language_name(code: str | None) -> str:
 
 def breakable(text: object) -> Markup:
     """A text whose long words may break after their signs, as addresses and file names do."""
-    parted = _LONG_WORD.sub(lambda word: _SIGN.sub("\\1\n", word[0]), str(text).replace("\n", " "))
+    # A text of a template is escaped already.
+    plain = text.unescape() if isinstance(text, Markup) else str(text)
+    parted = _LONG_WORD.sub(lambda word: _SIGN.sub("\\1\n", word[0]), plain.replace("\n", " "))
     return Markup("<wbr>").join(parted.split("\n"))
 
 
