@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
 from flask import Response, abort, flash, make_response, redirect, url_for
 
 from ussd_server import values
+from ussd_server.api.requests import services
+from ussd_server.services.reports.messages import bounds_of_day
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import KAMPALA
 
@@ -59,20 +61,18 @@ def cents(text: str) -> int | None:
     """
     if not (text := text.strip()):
         return None
-    amount = values.cents_of(text.replace(",", "")) if _AMOUNT.fullmatch(text) else None
-    if amount is None:
-        raise ServiceError(Code.INVALID_AMOUNT, "Give the amount in shillings, such as 5000, or leave it empty.")
-    return amount
+    if _AMOUNT.fullmatch(text) and (amount := values.cents_of(text.replace(",", ""))):
+        return amount
+    raise ServiceError(Code.INVALID_AMOUNT, "Give the amount in shillings, such as 5000, or leave it empty.")
 
 
 def any_sum(text: str) -> int | None:
     """As `cents`, without the upper bound of an amount."""
     if not (text := text.strip()):
         return None
-    amount = values.cents_of(text.replace(",", ""), below=_ANY_SUM) if _SUM.fullmatch(text) else None
-    if amount is None:
-        raise ServiceError(Code.INVALID_AMOUNT, "Give the sum in shillings, such as 2000000, or leave it empty.")
-    return amount
+    if _SUM.fullmatch(text) and (amount := values.cents_of(text.replace(",", ""), below=_ANY_SUM)):
+        return amount
+    raise ServiceError(Code.INVALID_AMOUNT, "Give the sum in shillings, such as 2000000, or leave it empty.")
 
 
 def phone_number(text: str) -> str | None:
@@ -90,9 +90,12 @@ def day(text: str, *, is_last: bool = False) -> datetime | None:
     Raises INVALID_REQUEST for a text that names no day.
     """
     named = date_of(text)
-    if named is None:
-        return None
-    return datetime(named.year, named.month, named.day, tzinfo=KAMPALA) + timedelta(days=is_last)
+    return None if named is None else bounds_of_day(named)[is_last]
+
+
+def today() -> date:
+    """The present day in Kampala."""
+    return services().clock.now().astimezone(KAMPALA).date()
 
 
 def date_of(text: str) -> date | None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 from urllib.parse import urlencode
 
-import orjson
 from flask import Response, flash, redirect, render_template, request, url_for
 
 from ussd_server.api.requests import services
@@ -40,14 +38,6 @@ _COLUMNS = (
     Column("id", "Id", "id"),
 )
 _TYPES = {name: name for name in EVENT_TYPES}
-
-
-@dataclass(frozen=True, slots=True)
-class ShownDelivery:
-    """A delivery with its attempts, oldest first."""
-
-    delivery: DeliveryView
-    attempts: list[DeliveryAttemptView]
 
 
 @console.page("GET", "/events", needs="webhooks:read")
@@ -132,15 +122,13 @@ def _shown(event_id: str, context: RequestContext) -> dict[str, Any]:
     event: EventDeliveries = services().events.get(event_id, context)
     sent = services().delivery_attempts.of_event(event_id, context)
     deliveries = [
-        ShownDelivery(delivery, [attempt for attempt in sent.attempts if attempt.delivery_id == delivery.id])
+        (delivery, [attempt for attempt in sent.attempts if attempt.delivery_id == delivery.id])
         for delivery in reversed(event.deliveries)
     ]
-    data = orjson.dumps(event.data, option=orjson.OPT_INDENT_2).decode()
     return {
         "event": event,
         "about": EVENT_TYPES.get(event.type, ""),
         "amount_cents": _amount_cents(event),
-        "data": data,
         "body": sent.body,
         "curl": _curl,
         "deliveries": deliveries,

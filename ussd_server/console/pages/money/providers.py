@@ -25,7 +25,6 @@ from ussd_server.services.providers.messages import (
     SwitchProvider,
 )
 from ussd_server.services.reports.messages import bounds_of_day
-from ussd_server.values import KAMPALA
 
 _COLUMNS = (
     Column("provider", "Provider", "word"),
@@ -48,7 +47,7 @@ def list_providers(context: RequestContext) -> Response:
     """Every provider with its state, limits, float and figures; a day's or the last 24 hours' calls as charts."""
     day = forms.date_of(request.args.get("day", ""))
     until = bounds_of_day(day)[1] - timedelta(seconds=1) if day else None
-    today = services().clock.now().astimezone(KAMPALA).date()
+    today = forms.today()
     states = services().provider_states.list(context)
     recent = services().recent_payments.get(context)
     return show_table(

@@ -15,14 +15,13 @@ from flask import Response, flash, redirect, render_template, request, url_for
 from ussd_server.api.requests import services
 from ussd_server.console import forms
 from ussd_server.console.blueprint import console
-from ussd_server.console.formats import provider_name
 from ussd_server.console.forms import done, shown_again
 from ussd_server.console.links import link_to
-from ussd_server.console.tables import Column, DataTable, TableFilter, send_csv, show_table
+from ussd_server.console.pages.service.proposals import proposal_about, propose
+from ussd_server.console.tables import PROVIDER, Column, DataTable, TableFilter, send_csv, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext, marked
 from ussd_server.providers.statement_format import LineStatus
-from ussd_server.services.operators.messages import Propose
 from ussd_server.services.reconciliation.messages import (
     MAY_DIFFER,
     CloseDay,
@@ -59,12 +58,8 @@ _STEPS = {verdict.value: title for verdict, title in VERDICTS.items()} | marked(
 )
 
 _STATEMENT_COLUMNS = (
-    Column(
-        "file_name",
-        "File",
-        link=lambda seen: url_for("console.show_reconciliation", statement_id=seen.statement_id),
-    ),
-    Column("provider", "Provider", "word", value=lambda seen: provider_name(seen.provider)),
+    Column("file_name", "File", link=lambda seen: link_to("statement", seen.statement_id)),
+    PROVIDER,
     Column("first_at", "From", "moment"),
     Column("last_at", "To", "moment"),
     Column("lines", "Lines", "number", value=lambda seen: sum(seen.lines.values())),
@@ -79,7 +74,7 @@ _DIFFERENCE_COLUMNS = (
         "verdict",
         "Difference",
         value=lambda each: VERDICTS[each.verdict],
-        link=lambda each: url_for("console.show_difference", difference_id=each.difference_id),
+        link=lambda each: link_to("difference", each.difference_id),
     ),
     Column("ours", "Ours", "reference", value=lambda each: side(each.ours), missing="nothing"),
     Column("theirs", "Theirs", "reference", value=lambda each: side(each.theirs), missing="nothing"),
@@ -171,8 +166,7 @@ def show_reconciliation(context: RequestContext, statement_id: str) -> Response:
         empty_title="The books agree",
         empty_text="Every line matches a transaction of ours.",
     )
-    proposals = services().proposals.list_open(context)
-    is_proposed = any(proposal.object_id == statement_id for proposal in proposals)
+    is_proposed = proposal_about(statement_id, context) is not None
     return show_table(
         "console/reconciliation/statement.html", table, seen=seen, verdicts=VERDICTS, is_proposed=is_proposed
     )
@@ -182,18 +176,16 @@ def show_reconciliation(context: RequestContext, statement_id: str) -> Response:
 def propose_undo(context: RequestContext, statement_id: str) -> Any:
     """Propose to take the import of a statement back."""
     services().provider_statements.show(statement_id, context)
-    services().proposals.propose(Propose("statement.undo", statement_id, request.form.get("reason", "")), context)
-    return done("The proposal waits for another operator.", "list_proposals")
+    return propose("statement.undo", statement_id, context)
 
 
 @console.page("GET", "/operator/differences", who="operator")
 def list_differences(context: RequestContext) -> Response:
     """Differences whose review is open, newest first."""
     page = services().differences.list(ListDifferences(cursor=request.args.get("cursor")), context)
-    provider = Column("provider", "Provider", "word", value=lambda each: provider_name(each.provider))
     table = DataTable(
         "Open differences, newest first",
-        (provider, *_DIFFERENCE_COLUMNS),
+        (PROVIDER, *_DIFFERENCE_COLUMNS),
         page.items,
         page.next_cursor,
         empty_title="No difference is open",
@@ -223,10 +215,7 @@ def propose_conclusion(context: RequestContext, difference_id: str) -> Any:
     if not _may_conclude(services().differences.show(difference_id, context)):
         raise ServiceError(Code.INVALID_REQUEST, "Only an open difference with a success of the provider is concluded.")
     with shown_again(lambda error: _difference_page(difference_id, context, error)):
-        services().proposals.propose(
-            Propose("difference.conclude", difference_id, request.form.get("reason", ""), {}), context
-        )
-    return done("The proposal waits for another operator.", "list_proposals")
+        return propose("difference.conclude", difference_id, context)
 
 
 @console.page("GET", "/operator/days", who="operator")
@@ -255,7 +244,6 @@ def side(value: int | str | None) -> str | None:
 
 def _difference_page(difference_id: str, context: RequestContext, error: ServiceError | None = None) -> str:
     each = services().differences.show(difference_id, context)
-    proposals = services().proposals.list_open(context)
     receipt = each.provider_id if each.verdict is Verdict.NOT_OURS else None
     return render_template(
         "console/reconciliation/difference.html",
@@ -264,7 +252,7 @@ def _difference_page(difference_id: str, context: RequestContext, error: Service
         error=error,
         verdicts=VERDICTS,
         side=side,
-        is_proposed=any(proposal.object_id == difference_id for proposal in proposals),
+        is_proposed=proposal_about(difference_id, context) is not None,
         may_conclude=_may_conclude(each),
     )
 

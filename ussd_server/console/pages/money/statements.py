@@ -11,14 +11,13 @@ from ussd_server.api.requests import services
 from ussd_server.console import forms
 from ussd_server.console.blueprint import console
 from ussd_server.console.charts import Point
-from ussd_server.console.formats import provider_name
 from ussd_server.console.links import link_to
-from ussd_server.console.tables import Column, DataTable, send_csv, show_table
+from ussd_server.console.tables import PROVIDER, Column, DataTable, send_csv, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext, marked
 from ussd_server.services.accounts.messages import GetBalances, GetStatement, StatementView
 from ussd_server.services.clients.messages import ClientView
-from ussd_server.services.reports.messages import GetDailyReport
+from ussd_server.services.reports.messages import GetDailyReport, bounds_of_day
 from ussd_server.services.transactions.messages import MAIN_ACCOUNT
 from ussd_server.values import KAMPALA
 
@@ -38,7 +37,7 @@ _LINE_COLUMNS = (
 )
 _REPORT_COLUMNS = (
     Column("type", "Type", "word", value=lambda row: row.type.capitalize()),
-    Column("provider", "Provider", "word", value=lambda row: provider_name(row.provider)),
+    PROVIDER,
     Column("status", "Status", "status"),
     Column("count", "Payments", "number"),
     Column("amount", "Amount", "money"),
@@ -103,7 +102,7 @@ def download_statement(context: RequestContext, client: ClientView | None = None
 @console.page("GET", "/reports", needs="statements:read")
 def show_report(context: RequestContext) -> Response:
     """What became final on a day."""
-    today = _today()
+    today = forms.today()
     day = forms.date_of(request.args.get("date", "")) or today
     report = services().daily_reports.get(GetDailyReport(day), context)
     table = DataTable(
@@ -119,7 +118,7 @@ def show_report(context: RequestContext) -> Response:
 
 def _request_for(first: date, last: date) -> GetStatement:
     account = forms.phone_number(request.args.get("account", "").strip()) or MAIN_ACCOUNT
-    return GetStatement(account, _begin(first), _begin(last + timedelta(days=1)), cursor=request.args.get("cursor"))
+    return GetStatement(account, bounds_of_day(first)[0], bounds_of_day(last)[1], cursor=request.args.get("cursor"))
 
 
 def _period() -> tuple[date, date]:
@@ -132,7 +131,7 @@ def _period() -> tuple[date, date]:
 
 def _periods() -> dict[str, tuple[date, date]]:
     """Periods to choose, by name."""
-    today = _today()
+    today = forms.today()
     month = today.replace(day=1)
     end_of_last = month - timedelta(days=1)
     yesterday = today - timedelta(days=1)
@@ -148,8 +147,8 @@ def _periods() -> dict[str, tuple[date, date]]:
 
 def _moments(first: date, last: date) -> list[datetime]:
     """Evenly spaced moments of the period as far as it is over, its beginning and its end among them."""
-    begin = _begin(first)
-    end = max(begin, min(_begin(last + timedelta(days=1)), services().clock.now()))
+    begin = bounds_of_day(first)[0]
+    end = max(begin, min(bounds_of_day(last)[1], services().clock.now()))
     steps = 24 if first == last else min(_MOST_POINTS, max(1, (last - first).days + 1))
     return [begin + (end - begin) * step / steps for step in range(steps + 1)]
 
@@ -160,11 +159,3 @@ def _points(moments: list[datetime], balances: tuple[int, ...], *, is_day: bool)
         (moment.astimezone(KAMPALA).strftime(written), cents / 100)
         for moment, cents in zip(moments, balances, strict=True)
     ]
-
-
-def _today() -> date:
-    return services().clock.now().astimezone(KAMPALA).date()
-
-
-def _begin(day: date) -> datetime:
-    return datetime(day.year, day.month, day.day, tzinfo=KAMPALA)

@@ -11,11 +11,11 @@ from ussd_server.console import forms
 from ussd_server.console.blueprint import console
 from ussd_server.console.forms import done, shown_again
 from ussd_server.console.links import acting_for, link_to
+from ussd_server.console.pages.service.proposals import proposal_about, propose
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.console.timeline import timeline_of
 from ussd_server.context import RequestContext
 from ussd_server.services.clients.messages import ClientView
-from ussd_server.services.operators.messages import Propose
 from ussd_server.services.transactions.messages import (
     CreateRefund,
     GetTransaction,
@@ -33,12 +33,7 @@ _LONGEST_REFERENCE = 64
 _FAULTS_OF_REFUND = tuple(code for code in Code if code.http_status in (400, 502))
 
 _COLUMNS = (
-    Column(
-        "created_at",
-        "When",
-        "moment",
-        link=lambda seen: link_to("transaction", seen.transaction_id),
-    ),
+    Column("created_at", "When", "moment", link=lambda seen: link_to("transaction", seen.transaction_id)),
     Column("type", "Type", "word"),
     Column("phone_number", "Phone number", "code"),
     Column("amount", "Amount", "money"),
@@ -51,7 +46,7 @@ _COLUMNS = (
     Column("fee", "Fee", "money", where="files"),
     Column("transaction_id", "Id", "id", where="files"),
 )
-_OUTCOMES: dict[str, tuple[str, dict[str, bool]]] = {
+_OUTCOMES: dict[str, tuple[str, dict[str, Any]]] = {
     "succeeded": ("review.settle", {"has_succeeded": True}),
     "failed": ("review.settle", {"has_succeeded": False}),
     "close": ("review.close", {}),
@@ -101,7 +96,7 @@ def show_transaction(context: RequestContext, transaction_id: str) -> str:
 @console.page("GET", "/transactions/<transaction_id>/live", needs="transactions:read")
 def show_transaction_live(context: RequestContext, transaction_id: str) -> Response:
     """The part of a transaction's page that refreshes by itself; a transaction that became final reloads the page."""
-    return _live_part(_about(_get(transaction_id, context), context))
+    return _live_part(_about(services().transactions.get(GetTransaction(transaction_id), context), context))
 
 
 @console.page("POST", "/transactions/<transaction_id>/refund", needs="transactions:write", fresh_code=True)
@@ -124,8 +119,7 @@ def refund_transaction(context: RequestContext, transaction_id: str) -> Any:
 def show_any_transaction(context: RequestContext, transaction_id: str) -> str:
     """One transaction of any client: where its money is, and everything that happened to it."""
     shown = _about_any(transaction_id, context)
-    open_proposals = services().proposals.list_open(context)
-    proposal = next((each for each in open_proposals if each.object_id == shown["view"].transaction_id), None)
+    proposal = proposal_about(shown["view"].transaction_id, context)
     return render_template("console/operator/transaction.html", **shown, proposal=proposal)
 
 
@@ -143,15 +137,15 @@ def propose_end_of_review(context: RequestContext, transaction_id: str) -> Any:
     if outcome not in _OUTCOMES:
         raise ServiceError(Code.INVALID_REQUEST, "Choose how the review ends.")
     action, parameters = _OUTCOMES[outcome]
-    return _propose(Propose(action, transaction_id, request.form.get("reason", ""), parameters), context)
+    return propose(action, transaction_id, context, **parameters)
 
 
 @console.page("POST", "/operator/transactions/<transaction_id>/refund", who="operator")
 def propose_refund(context: RequestContext, transaction_id: str) -> Any:
     """Propose to give a payment back, in whole or in part."""
     services().reviews.show(transaction_id, context)
-    parameters = {"amount_cents": forms.cents(request.form.get("amount", ""))}
-    return _propose(Propose("transaction.refund", transaction_id, request.form.get("reason", ""), parameters), context)
+    amount_cents = forms.cents(request.form.get("amount", ""))
+    return propose("transaction.refund", transaction_id, context, amount_cents=amount_cents)
 
 
 def _about(view: TransactionHistory, context: RequestContext) -> dict[str, Any]:
@@ -191,12 +185,8 @@ def _is_sending(events: tuple[EventDeliveries, ...]) -> bool:
     return any(each.status is DeliveryStatus.WAITING and not each.attempts for each in deliveries)
 
 
-def _get(transaction_id: str, context: RequestContext) -> TransactionHistory:
-    return services().transactions.get(GetTransaction(transaction_id), context)
-
-
 def _page(transaction_id: str, context: RequestContext, error: ServiceError | None = None) -> str:
-    shown = _about(_get(transaction_id, context), context)
+    shown = _about(services().transactions.get(GetTransaction(transaction_id), context), context)
     view, refunds = shown["view"], shown["refunds"]
     number = f"-{len(refunds) + 1}" if refunds else ""
     suggested = f"{view.reference[: _LONGEST_REFERENCE - 11]}-refund{number}"
@@ -207,11 +197,6 @@ def _page(transaction_id: str, context: RequestContext, error: ServiceError | No
         suggested_reference=suggested,
         left_cents=view.amount_cents - view.refunded_amount_cents,
     )
-
-
-def _propose(proposal: Propose, context: RequestContext) -> Any:
-    services().proposals.propose(proposal, context)
-    return done("The proposal waits for another operator.", "list_proposals")
 
 
 def _about_any(transaction_id: str, context: RequestContext) -> dict[str, Any]:

@@ -18,12 +18,7 @@ from ussd_server.services.transactions.messages import GetTransaction, Transacti
 from ussd_server.status import ServiceError
 
 _COLUMNS = (
-    Column(
-        "created_at",
-        "When",
-        "moment",
-        link=lambda seen: link_to("session", seen.session_id),
-    ),
+    Column("created_at", "When", "moment", link=lambda seen: link_to("session", seen.session_id)),
     Column("phone_number", "Phone number", "code"),
     Column("service_code", "Code", "code"),
     Column("menu_id", "Menu"),

@@ -13,7 +13,7 @@ from ussd_server.console.forms import done, shown_again
 from ussd_server.console.links import link_to
 from ussd_server.console.tables import Column, DataTable, show_table
 from ussd_server.context import RequestContext
-from ussd_server.services.operators.messages import ConfirmProposal
+from ussd_server.services.operators.messages import ConfirmProposal, ProposalView, Propose
 from ussd_server.services.settlement.messages import ListReviews, ReviewItem
 from ussd_server.status import ServiceError
 
@@ -67,6 +67,18 @@ def withdraw_proposal(context: RequestContext, proposal_id: str) -> Any:
     """Take a proposal back."""
     services().proposals.withdraw(proposal_id, context)
     return done("The proposal is withdrawn. Nothing was done.", "list_proposals")
+
+
+def propose(action: str, object_id: str, context: RequestContext, reason: str | None = None, **parameters: Any) -> Any:
+    """Propose what a form says, and lead to the list of proposals. Without `reason`, the form has it."""
+    given = request.form.get("reason", "") if reason is None else reason
+    services().proposals.propose(Propose(action, object_id, given, parameters), context)
+    return done("The proposal waits for another operator.", "list_proposals")
+
+
+def proposal_about(object_id: str, context: RequestContext) -> ProposalView | None:
+    """The oldest open proposal about an object; None without one."""
+    return next((each for each in services().proposals.list_open(context) if each.object_id == object_id), None)
 
 
 def _proposals_page(context: RequestContext, error: ServiceError | None = None) -> str:

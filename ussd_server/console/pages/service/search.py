@@ -20,7 +20,7 @@ from ussd_server.languages import gettext
 from ussd_server.services.search.messages import KINDS, SHORTEST_PART, Search, SearchHit, SearchRecent, SearchReply
 from ussd_server.services.subscribers.messages import GetHistory
 from ussd_server.status import ServiceError
-from ussd_server.values import KAMPALA, is_id, phone_number
+from ussd_server.values import is_id, phone_number
 
 _SHORTEST, _LONGEST = 3, 64
 _COLUMNS = (
@@ -113,6 +113,6 @@ def _hits(
 
 def _day(text: str, *, is_last: bool = False) -> datetime | None:
     """The beginning or the end of a day, which may be `today` or `yesterday`."""
-    today = services().clock.now().astimezone(KAMPALA).date()
+    today = forms.today()
     days = {"today": today, "yesterday": today - timedelta(days=1)}
     return forms.day(str(days.get(text.lower(), text)), is_last=is_last)
