@@ -41,7 +41,7 @@ CONSTANTS = {
     "console/pages/phone/messages.py": {"_RECEIPTS"},
     "console/pages/phone/replays.py": {"_RESULTS"},
     "console/pages/phone/sessions.py": {"_WHY"},
-    "console/pages/service/operators.py": {"QUEUES"},
+    "console/pages/service/overview.py": {"QUEUES"},
     "console/timeline.py": {"_SOURCES", "_TITLES"},
     "senders/messages.py": {"SMS_FAILURES"},
     "services/mail/messages.py": {"CHOICES", "PERSONAL", "TROUBLES"},

@@ -15,7 +15,7 @@ from ussd_server.console import charts, formats, links, navigation, tables
 from ussd_server.console.forms import refused
 from ussd_server.console.session import csrf_token, has_csrf_token, is_idle, keep_form
 from ussd_server.context import Caller, CallerKind, RequestContext, SignedInPerson
-from ussd_server.languages import current_language, marked, use_language
+from ussd_server.languages import ENGLISH, current_language, languages, marked, use_language
 from ussd_server.status import Code, ServiceError
 
 FOLDER = Path(__file__).parent
@@ -43,6 +43,7 @@ _ADVICE = {
     ),
 }
 TOO_OLD = ServiceError(Code.INVALID_REQUEST, "This form was too old. Please fill it in again.")
+LANGUAGE_COOKIE = "language"
 FRESH_CODE = "fresh_code"
 """The field of a form with a fresh code."""
 NO_PAGE = marked("There is no page at this address.")
@@ -65,6 +66,7 @@ class ConsolePages(Blueprint):
         *,
         needs: str | None = None,
         who: Who = "client",
+        name: str | None = None,
         fresh_code: bool = False,
         before_factor: bool = False,
         max_body_bytes: int = 64 * 1024,
@@ -80,7 +82,8 @@ class ConsolePages(Blueprint):
         within ten minutes, and then goes on with the same form. A person who has to add a second factor sees nothing
         but pages `before_factor`. With `streams_body` a large file goes to a temporary file instead of memory.
         `stale_form` shows a public form again that came without a token of this session, such as one
-        whose cookie is gone; it receives the variables of the path, and changes nothing.
+        whose cookie is gone; it receives the variables of the path, and changes nothing. The endpoint is `name`, else
+        that of the view, which may have further paths.
         """
 
         def register(view: _View) -> _View:
@@ -114,7 +117,7 @@ class ConsolePages(Blueprint):
             serve.who, serve.needs = who, needs  # type: ignore[attr-defined]
             serve.max_body_bytes = max_body_bytes  # type: ignore[attr-defined]
             serve.streams_body = streams_body  # type: ignore[attr-defined]
-            self.add_url_rule(path or "", view.__name__, serve, methods=[method])
+            self.add_url_rule(path or "", name or view.__name__, serve, methods=[method])
             return view
 
         return register
@@ -134,8 +137,7 @@ class ConsolePages(Blueprint):
                 client = services().clients.find(client_id, context)
                 return view(links.acting_for(client, context), client=client, **variables)
 
-            serve.__name__ = name
-            self.page(method, path, who="operator")(serve)
+            self.page(method, path, who="operator", name=name)(serve)
             return view
 
         return register
@@ -210,6 +212,18 @@ def static_file(version: str, name: str) -> Response:  # noqa: ARG001 - part of 
     return response
 
 
+@console.before_request
+def _use_language_of_browser() -> None:
+    """Use the language that this browser chose or asks for, until the login is read, which may name another one."""
+    use_language(request.cookies.get(LANGUAGE_COOKIE) or request.accept_languages.best_match(languages()))
+
+
+@console.teardown_request
+def _use_english_again(_: BaseException | None) -> None:
+    """The next request of this thread may be one of the API."""
+    use_language(ENGLISH)
+
+
 @console.after_request
 def _add_headers(response: Response) -> Response:
     response.headers.update(_HEADERS)
@@ -237,6 +251,8 @@ def _for_templates() -> dict[str, Any]:
         "public_address": links.public_address,
         "public_root": f"{services().settings.public_url}/" if services().settings.public_url else request.url_root,
         "link_to_table": tables.link_to_table,
+        "page_language": current_language(),
+        "page_languages": languages(),
         "is_redis_away": services().limiter.is_away(),
     }
 

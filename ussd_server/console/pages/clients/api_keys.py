@@ -1,4 +1,4 @@
-"""API keys: listed, created, shown, rotated and deleted."""
+"""API keys: listed, created, shown, rotated and deleted; for operators, what a call with any key would get."""
 
 from __future__ import annotations
 
@@ -83,13 +83,13 @@ def list_api_keys(context: RequestContext) -> Response:
 @console.page("GET", "/api-keys/new", needs="api_keys:create")
 def new_api_key(_: RequestContext) -> str:
     """The form of a new key."""
-    return _new_form({}, None)
+    return _form({})
 
 
 @console.page("POST", "/api-keys/new", needs="api_keys:create", fresh_code=True)
 def create_api_key(context: RequestContext) -> Any:
     """Create a key and show it."""
-    with shown_again(lambda error: _new_form(_given(), _plain(error)), *FAULTS):
+    with shown_again(_form_again, *FAULTS):
         key = services().api_keys.create(CreateApiKey(**_given_fields()), context)
     return done(
         "The API key is ready. Reveal its secret and give both to your program.", "show_api_key", api_key_id=key.id
@@ -108,14 +108,14 @@ def edit_api_key(context: RequestContext, api_key_id: str) -> str:
         "allowed_addresses": "\n".join(key.allowed_addresses or ()),
         "daily_limit": key.daily_limit_cents and shillings(key.daily_limit_cents),
     }
-    return _edit_form(key, given, None)
+    return _form(given, key=key)
 
 
 @console.page("POST", "/api-keys/<api_key_id>/edit", needs="api_keys:rotate", fresh_code=True)
 def update_api_key(context: RequestContext, api_key_id: str) -> Any:
     """Change a key; what it may no longer do is refused from now on."""
     key = services().key_reader.show(api_key_id, context)
-    with shown_again(lambda error: _edit_form(key, _given(), _plain(error)), *FAULTS):
+    with shown_again(lambda error: _form_again(error, key), *FAULTS):
         fields = _given_fields()
         if request.form.get("expires_at", "") == _last_day(key.expires_at):
             # The key may expire within that day.
@@ -183,6 +183,35 @@ def delete_api_keys(context: RequestContext) -> Any:
     return done(text, "list_api_keys", tone="warn" if outcome.failed else "good")
 
 
+@console.page("GET", "/operator/api-keys/<api_key_id>", who="operator")
+def explain_api_key(context: RequestContext, api_key_id: str) -> str:
+    """What would happen to a call with a key of any client now, and why."""
+    explained = services().key_explanations.explain(api_key_id, context)
+    if explained.client is None:
+        raise ServiceError(Code.NOT_FOUND, "API Key not found")
+    return render_template("console/operator/api_key.html", explained=explained, api_key_id=api_key_id)
+
+
+@console.page("GET", "/operator/api-keys", who="operator")
+def find_any_api_key(context: RequestContext) -> str:
+    """What would happen to a call with any client's key, named by itself or its id."""
+    wanted = request.args.get("q", "").strip()
+    explained = services().key_explanations.explain(wanted, context) if wanted else None
+    return render_template("console/operator/api_keys.html", api_key_id=wanted, explained=explained)
+
+
+@console.page("POST", "/operator/api-keys/set", who="operator")
+def set_any_api_key(context: RequestContext) -> Any:
+    """Disable any client's key or enable it."""
+    key, action = request.form.get("key", ""), request.form.get("action")
+    if action not in ("disable", "enable"):
+        raise ServiceError(Code.INVALID_REQUEST, "Choose whether to disable or enable the key.")
+    services().api_keys.set_active(key, action == "enable", context)
+    if action == "enable":
+        return done("The key is enabled. This holds for calls from now on.", "find_any_api_key", q=key)
+    return done("The key is disabled. This holds for calls from now on.", "find_any_api_key", q=key)
+
+
 def _key_page(api_key_id: str, context: RequestContext, secret: str | None = None) -> str:
     reader = services().key_reader
     key: ApiKeySummary = reader.show(api_key_id, context)
@@ -215,38 +244,17 @@ def _is_unused(key: ApiKeySummary) -> bool:
     return services().clock.now() - (key.last_used_at or key.created_at) > timedelta(days=90)
 
 
-def _new_form(given: dict[str, Any], error: ServiceError | None) -> str:
-    back = url_for("console.list_api_keys")
-    return _form(
-        given,
-        error,
-        gettext("New API key"),
-        url_for("console.create_api_key"),
-        gettext("Create the key"),
-        back=back,
-        back_title=gettext("API keys"),
-    )
-
-
-def _edit_form(key: ApiKeySummary, given: dict[str, Any], error: ServiceError | None) -> str:
-    action = url_for("console.update_api_key", api_key_id=key.id)
-    back = url_for("console.show_api_key", api_key_id=key.id)
-    title = gettext("Change %(key)s", key=key.title)
-    return _form(given, error, title, action, gettext("Change the key"), back=back, back_title=key.title)
-
-
-def _form(given: dict[str, Any], error: ServiceError | None, title: str, action: str, button: str, **back: str) -> str:
+def _form(given: dict[str, Any], error: ServiceError | None = None, key: ApiKeySummary | None = None) -> str:
+    """The form of a new key, or of `key`."""
     return render_template(
-        "console/api_keys/form.html",
-        given=given,
-        error=error,
-        title=title,
-        action=action,
-        button=button,
-        resources=RESOURCES,
-        actions=ACTIONS,
-        **back,
+        "console/api_keys/form.html", given=given, error=error, key=key, resources=RESOURCES, actions=ACTIONS
     )
+
+
+def _form_again(error: ServiceError, key: ApiKeySummary | None = None) -> str:
+    """The form with what was typed and chosen, and the refusal without the words that are for programs."""
+    given = request.form.to_dict() | {"scopes": request.form.getlist("scopes")}
+    return _form(given, ServiceError(error.code, error.message.removeprefix("Invalid request body: ")), key)
 
 
 def _given_fields() -> dict[str, Any]:
@@ -262,16 +270,6 @@ def _given_fields() -> dict[str, Any]:
         "allowed_addresses": tuple(re.findall(r"[^\s,;]+", form.get("allowed_addresses", ""))) or None,
         "daily_limit_cents": any_sum(form.get("daily_limit", "")),
     }
-
-
-def _given() -> dict[str, Any]:
-    """What was typed and chosen, to be shown again."""
-    return request.form.to_dict() | {"scopes": request.form.getlist("scopes")}
-
-
-def _plain(error: ServiceError) -> ServiceError:
-    """The refusal without the words that are for programs."""
-    return ServiceError(error.code, error.message.removeprefix("Invalid request body: "))
 
 
 def _is_named(key: ApiKeySummary, text: str) -> bool:

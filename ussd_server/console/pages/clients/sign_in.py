@@ -1,14 +1,15 @@
-"""Signing in and out, and the link for a person who forgot the password."""
+"""Signing in and out, the language of pages, and the link for a person who forgot the password."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
+from urllib.parse import urlsplit
 
-from flask import flash, redirect, render_template, request, session, url_for
+from flask import current_app, flash, redirect, render_template, request, session, url_for
 
 from ussd_server.api.requests import services
-from ussd_server.console.blueprint import NO_PAGE, TOO_OLD, console
+from ussd_server.console.blueprint import LANGUAGE_COOKIE, NO_PAGE, TOO_OLD, console
 from ussd_server.console.forms import done, shown_again
 from ussd_server.console.session import kept_form, remember
 from ussd_server.context import CallerKind, RequestContext
@@ -17,7 +18,8 @@ from ussd_server.services.operators.messages import OperatorSignIn
 from ussd_server.status import Code, ServiceError
 
 # A path of the console: no other host, no second slash, no backslash.
-OWN_PATH = re.compile(r"/console(?:/(?![/\\])[^\\\s]*|\?[^\\\s]*)?")
+_OWN_PATH = re.compile(r"/console(?:/(?![/\\])[^\\\s]*|\?[^\\\s]*)?")
+_YEAR_SECONDS = 365 * 24 * 3600
 _WRONG_LOGIN = (Code.INVALID_CREDENTIALS, Code.RATE_LIMIT_EXCEEDED)
 
 
@@ -69,6 +71,18 @@ def sign_out(context: RequestContext) -> Any:
     return redirect(url_for("console.show_operator_sign_in" if is_operator else "console.show_sign_in"), 303)
 
 
+@console.page("POST", "/language", who="public")
+def choose_language(context: RequestContext) -> Any:
+    """Show the pages in another language from now on, beginning with the one that the person came from."""
+    code = request.form.get("language", "")
+    services().mails.choose_language(code, context)
+    response = redirect(_page_before() or url_for("console.show_overview"), 303)
+    response.set_cookie(
+        LANGUAGE_COOKIE, code, _YEAR_SECONDS, path="/console", secure=request.is_secure, httponly=True, samesite="Lax"
+    )
+    return response
+
+
 def _require_operators_address() -> None:
     if not services().operator_logins.is_admitted(request.remote_addr or ""):
         raise ServiceError(Code.NOT_FOUND, NO_PAGE)
@@ -104,7 +118,7 @@ def _go_on(first_page: str) -> Any:
         if form_of_before := kept_form(kept):
             return render_template("console/send_again.html", **form_of_before)
         flash("You are signed in. The form that you sent before could not be kept; please fill it in again.", "warn")
-    return redirect(wanted if OWN_PATH.fullmatch(wanted) else url_for(first_page), 303)
+    return redirect(wanted if _OWN_PATH.fullmatch(wanted) else url_for(first_page), 303)
 
 
 @console.page("GET", "/forgotten-password", who="public")
@@ -135,3 +149,13 @@ def _link_form(email: str, error: ServiceError | None) -> str:
 def _ask_again(error: ServiceError) -> str:
     _require_mail()
     return _link_form(request.form.get("email", ""), error)
+
+
+def _page_before() -> str:
+    """The page with the form; empty for one without an address of its own, such as a form with a mistake."""
+    address, urls = urlsplit(request.referrer or ""), current_app.create_url_adapter(request)
+    if urls is None or not _OWN_PATH.fullmatch(address.path):
+        return ""
+    if urls.match(address.path, "GET")[0] == "console.refuse_unknown_page":
+        return ""
+    return f"{address.path}?{address.query}" if address.query else address.path
