@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
+from markupsafe import escape
 
 from ussd_server import values
 from ussd_server.console import charts, formats
@@ -45,6 +46,7 @@ def test_moments_are_shown_in_kampala_with_utc_beside() -> None:
 )
 def test_long_words_may_break_after_their_signs_only(text: str, written: str) -> None:
     assert formats.breakable(text) == written
+    assert formats.breakable(escape(text)) == written
 
 
 def test_charts_say_in_words_what_they_show_and_escape_their_labels() -> None:

@@ -138,6 +138,13 @@ def test_after_a_choice_follows_a_page_of_the_console(app: Flask, referer: str) 
     assert (reply.status_code, reply.location) == (303, "/console")
 
 
+def test_a_status_that_a_template_names_is_in_the_language_of_each_reader(app: Flask) -> None:
+    badge = app.jinja_env.from_string('{{ "low" | status }}, {{ "yes" | translated }}')
+    assert ">low</span>, yes" in badge.render()
+    with language_of("lg"):
+        assert ">ntono</span>, yee" in badge.render()
+
+
 def test_an_unknown_language_changes_nothing(visit: Visit, example_client: ExampleClient) -> None:
     visitor = visit("owner")
     assert visitor.post("/language", language="tlh").status_code == 400

@@ -12,9 +12,10 @@ from flask import Blueprint, Response, g, redirect, render_template, request, se
 from ussd_server.api.bodies import check_length
 from ussd_server.api.requests import current_request, services
 from ussd_server.console import charts, formats, links, navigation, tables
+from ussd_server.console.forms import refused
 from ussd_server.console.session import csrf_token, has_csrf_token, is_idle, keep_form
 from ussd_server.context import Caller, CallerKind, RequestContext, SignedInPerson
-from ussd_server.languages import current_language, marked, use_language
+from ussd_server.languages import ENGLISH, current_language, languages, marked, use_language
 from ussd_server.status import Code, ServiceError
 
 FOLDER = Path(__file__).parent
@@ -42,6 +43,7 @@ _ADVICE = {
     ),
 }
 TOO_OLD = ServiceError(Code.INVALID_REQUEST, "This form was too old. Please fill it in again.")
+LANGUAGE_COOKIE = "language"
 FRESH_CODE = "fresh_code"
 """The field of a form with a fresh code."""
 NO_PAGE = marked("There is no page at this address.")
@@ -64,11 +66,12 @@ class ConsolePages(Blueprint):
         *,
         needs: str | None = None,
         who: Who = "client",
+        name: str | None = None,
         fresh_code: bool = False,
         before_factor: bool = False,
         max_body_bytes: int = 64 * 1024,
         streams_body: bool = False,
-        stale_form: Callable[..., Response] | None = None,
+        stale_form: Callable[..., str] | None = None,
     ) -> Callable[[_View], _View]:
         """Register a view for `method` and `/console` + `path`.
 
@@ -78,8 +81,9 @@ class ConsolePages(Blueprint):
         checks the permission again. `fresh_code` asks a person with a second factor for a code, unless they gave one
         within ten minutes, and then goes on with the same form. A person who has to add a second factor sees nothing
         but pages `before_factor`. With `streams_body` a large file goes to a temporary file instead of memory.
-        `stale_form` answers a public form without a token of this session, such as one
-        whose cookie is gone; it receives the variables of the path, and changes nothing.
+        `stale_form` shows a public form again that came without a token of this session, such as one
+        whose cookie is gone; it receives the variables of the path, and changes nothing. The endpoint is `name`, else
+        that of the view, which may have further paths.
         """
 
         def register(view: _View) -> _View:
@@ -93,7 +97,7 @@ class ConsolePages(Blueprint):
                 except StaleFormError:
                     if stale_form is None:
                         raise
-                    return stale_form(**variables)
+                    return refused(stale_form(**variables), TOO_OLD)
                 if who != "public":
                     if person is None:
                         return ask_to_sign_in(who)
@@ -113,7 +117,27 @@ class ConsolePages(Blueprint):
             serve.who, serve.needs = who, needs  # type: ignore[attr-defined]
             serve.max_body_bytes = max_body_bytes  # type: ignore[attr-defined]
             serve.streams_body = streams_body  # type: ignore[attr-defined]
-            self.add_url_rule(path or "", view.__name__, serve, methods=[method])
+            self.add_url_rule(path or "", name or view.__name__, serve, methods=[method])
+            return view
+
+        return register
+
+    def for_operators(self, method: str, path: str, name: str) -> Callable[[_View], _View]:
+        """Register the view of a client's page once more, as `name` for operators, who act for the client.
+
+        `path` names the client with `client_id`, or an object of the client. The view receives the client as `client`.
+        """
+
+        def register(view: _View) -> _View:
+            def serve(context: RequestContext, **variables: str) -> Any:
+                client_id = variables.pop("client_id", None)
+                if client_id is None:
+                    ((variable, object_id),) = variables.items()
+                    client_id = services().search.owner_of(variable.removesuffix("_id"), object_id, context)
+                client = services().clients.find(client_id, context)
+                return view(links.acting_for(client, context), client=client, **variables)
+
+            self.page(method, path, who="operator", name=name)(serve)
             return view
 
         return register
@@ -162,11 +186,7 @@ def _ask_for_fresh_code(context: RequestContext) -> Response | None:
     shown = render_template(
         "console/security/fresh_code.html", fields=fields, error=error, code_name=FRESH_CODE, path=request.path
     )
-    status = error.code.http_status if error else Code.INVALID_CREDENTIALS.http_status
-    response = Response(shown, status=status)
-    if error is not None and error.retry_after_seconds is not None:
-        response.headers["Retry-After"] = str(error.retry_after_seconds)
-    return response
+    return refused(shown, error) if error else Response(shown, status=Code.INVALID_CREDENTIALS.http_status)
 
 
 def error_page(error: ServiceError) -> Response:
@@ -192,6 +212,18 @@ def static_file(version: str, name: str) -> Response:  # noqa: ARG001 - part of 
     return response
 
 
+@console.before_request
+def _use_language_of_browser() -> None:
+    """Use the language that this browser chose or asks for, until the login is read, which may name another one."""
+    use_language(request.cookies.get(LANGUAGE_COOKIE) or request.accept_languages.best_match(languages()))
+
+
+@console.teardown_request
+def _use_english_again(_: BaseException | None) -> None:
+    """The next request of this thread may be one of the API."""
+    use_language(ENGLISH)
+
+
 @console.after_request
 def _add_headers(response: Response) -> Response:
     response.headers.update(_HEADERS)
@@ -215,10 +247,12 @@ def _for_templates() -> dict[str, Any]:
         "asset": asset,
         "chart": charts,
         "link_to": links.link_to,
-        "link_to_page": links.link_to_page,
+        "own_view": links.own_view,
         "public_address": links.public_address,
         "public_root": f"{services().settings.public_url}/" if services().settings.public_url else request.url_root,
         "link_to_table": tables.link_to_table,
+        "page_language": current_language(),
+        "page_languages": languages(),
         "is_redis_away": services().limiter.is_away(),
     }
 

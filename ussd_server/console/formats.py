@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from jinja2 import pass_context
+from jinja2.runtime import Context
 from markupsafe import Markup
 
 from ussd_server.languages import gettext
@@ -103,7 +105,9 @@ def language_name(code: str | None) -> str:
 
 def breakable(text: object) -> Markup:
     """A text whose long words may break after their signs, as addresses and file names do."""
-    parted = _LONG_WORD.sub(lambda word: _SIGN.sub("\\1\n", word[0]), str(text).replace("\n", " "))
+    # A text of a template is escaped already.
+    plain = text.unescape() if isinstance(text, Markup) else str(text)
+    parted = _LONG_WORD.sub(lambda word: _SIGN.sub("\\1\n", word[0]), plain.replace("\n", " "))
     return Markup("<wbr>").join(parted.split("\n"))
 
 
@@ -154,12 +158,25 @@ def hourly(hours: Iterable[HourOfPayments], name: str) -> list[tuple[str, float]
     return [(local_time(hour.began_at), getattr(hour, name) / 100) for hour in hours]
 
 
+def _as_shown(word_filter: Callable[[str], Any]) -> Callable[[Context, str], Any]:
+    """A filter whose result depends on the language.
+
+    Without `pass_context`, Jinja computes the result for a constant once, in the language of the first page.
+    """
+
+    @pass_context
+    def applied(_: Context, text: str) -> Any:
+        return word_filter(text)
+
+    return applied
+
+
 FILTERS: dict[str, Callable[..., Any]] = {
-    "translated": translated,
+    "translated": _as_shown(translated),
     "money": money,
     "moment": moment,
     "local_time": local_time,
-    "status": status,
+    "status": _as_shown(status),
     "number": number,
     "breakable": breakable,
     "duration": duration,

@@ -1,12 +1,19 @@
-"""What people type into forms and filters, read as the services take it."""
+"""Forms: what people type into them and into filters, read as the services take it, and how they are answered."""
 
 from __future__ import annotations
 
 import re
-from datetime import date, datetime, timedelta
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import date, datetime
 from decimal import Decimal
+from typing import Any
+
+from flask import Response, abort, flash, make_response, redirect, url_for
 
 from ussd_server import values
+from ussd_server.api.requests import services
+from ussd_server.services.reports.messages import bounds_of_day
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import KAMPALA
 
@@ -14,7 +21,37 @@ _ANY_SUM = Decimal(10_000_000_000_000)
 _SUM = re.compile(r"(?:[0-9]{1,12}|[0-9]{1,3}(?:,[0-9]{3}){1,3})(?:\.[0-9]{1,2})?", re.ASCII)
 # Before the nine digits: the country's code in any spelling, a zero, or nothing.
 _NUMBER_START = re.compile(r"^(?:(?:\+|00)?256|0)?(?=[0-9]{9}$)", re.ASCII)
+FAULTS = tuple(code for code in Code if code.http_status == Code.INVALID_REQUEST.http_status)
+"""Refusals of what a form says."""
 _AMOUNT = re.compile(r"(?:[0-9]{1,6}|[0-9]{1,3}(?:,[0-9]{3})+)(?:\.[0-9]{1,2})?", re.ASCII)
+
+
+def done(text: str, view: str, *, tone: str = "good", **variables: Any) -> Any:
+    """Answer a form that did what it says: lead to the page of `view`, which shows `text`."""
+    flash(text, tone)
+    return redirect(url_for(f"console.{view}", **variables), 303)
+
+
+@contextmanager
+def shown_again(show: Callable[[ServiceError], str | Response], *codes: Code) -> Iterator[None]:
+    """Answer with the page of `show` where what is done here is refused with INVALID_REQUEST or one of `codes`.
+
+    The page is the form with what was typed and the reason of the refusal.
+    """
+    try:
+        yield
+    except ServiceError as error:
+        if error.code not in (Code.INVALID_REQUEST, *codes):
+            raise
+        abort(refused(show(error), error))
+
+
+def refused(page: str | Response, error: ServiceError) -> Response:
+    """The answer to a form that was refused: its page, with the status of the refusal."""
+    response = make_response(page, error.code.http_status)
+    if error.retry_after_seconds is not None:
+        response.headers["Retry-After"] = str(error.retry_after_seconds)
+    return response
 
 
 def cents(text: str) -> int | None:
@@ -24,20 +61,18 @@ def cents(text: str) -> int | None:
     """
     if not (text := text.strip()):
         return None
-    amount = values.cents_of(text.replace(",", "")) if _AMOUNT.fullmatch(text) else None
-    if amount is None:
-        raise ServiceError(Code.INVALID_AMOUNT, "Give the amount in shillings, such as 5000, or leave it empty.")
-    return amount
+    if _AMOUNT.fullmatch(text) and (amount := values.cents_of(text.replace(",", ""))):
+        return amount
+    raise ServiceError(Code.INVALID_AMOUNT, "Give the amount in shillings, such as 5000, or leave it empty.")
 
 
 def any_sum(text: str) -> int | None:
     """As `cents`, without the upper bound of an amount."""
     if not (text := text.strip()):
         return None
-    amount = values.cents_of(text.replace(",", ""), below=_ANY_SUM) if _SUM.fullmatch(text) else None
-    if amount is None:
-        raise ServiceError(Code.INVALID_AMOUNT, "Give the sum in shillings, such as 2000000, or leave it empty.")
-    return amount
+    if _SUM.fullmatch(text) and (amount := values.cents_of(text.replace(",", ""), below=_ANY_SUM)):
+        return amount
+    raise ServiceError(Code.INVALID_AMOUNT, "Give the sum in shillings, such as 2000000, or leave it empty.")
 
 
 def phone_number(text: str) -> str | None:
@@ -55,9 +90,12 @@ def day(text: str, *, is_last: bool = False) -> datetime | None:
     Raises INVALID_REQUEST for a text that names no day.
     """
     named = date_of(text)
-    if named is None:
-        return None
-    return datetime(named.year, named.month, named.day, tzinfo=KAMPALA) + timedelta(days=is_last)
+    return None if named is None else bounds_of_day(named)[is_last]
+
+
+def today() -> date:
+    """The present day in Kampala."""
+    return services().clock.now().astimezone(KAMPALA).date()
 
 
 def date_of(text: str) -> date | None:

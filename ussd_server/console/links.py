@@ -1,11 +1,11 @@
-"""Pages of objects: their addresses by kind, and the client on whose behalf an operator opens one."""
+"""Pages of objects: their addresses by kind, and an operator's request on behalf of a client."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
 
-from flask import current_app, g, url_for
+from flask import g, url_for
 
 from ussd_server.api.requests import services
 from ussd_server.context import RequestContext
@@ -40,8 +40,12 @@ _PAGES_OF_OPERATORS = {
 
 def link_to(kind: str, object_id: str | None) -> str | None:
     """The address of an object's page for the person who signed in; None for no object and a kind without a page."""
-    view, variable = (_PAGES_OF_OPERATORS if g.person.is_operator else _PAGES).get(kind, ("", ""))
-    return link_to_page(view, **{variable: object_id}) if object_id else None
+    page = (_PAGES_OF_OPERATORS if g.person.is_operator else _PAGES).get(kind)
+    if page is None or not object_id:
+        return None
+    view, variable = page
+    variables: dict[str, Any] = {variable: object_id}
+    return url_for(f"console.{view}", **variables)
 
 
 def public_address(view: str, **variables: Any) -> str:
@@ -52,17 +56,11 @@ def public_address(view: str, **variables: Any) -> str:
     return public_url + url_for(view, **variables)
 
 
-def link_to_page(view: str, **variables: Any) -> str | None:
-    """The address of a view, None where there is no such view."""
-    return url_for(f"console.{view}", **variables) if f"console.{view}" in current_app.view_functions else None
+def own_view(view: str) -> str:
+    """The endpoint of a view for the person who signed in: operators have `show_any_payout` for `show_payout`."""
+    return f"console.{view.replace('_', '_any_', 1) if g.person.is_operator else view}"
 
 
 def acting_for(client: ClientView, context: RequestContext) -> RequestContext:
     """The operator's request, on behalf of a client."""
     return replace(context, caller=replace(context.caller, client_id=client.client_id))
-
-
-def acting_for_owner(kind: str, object_id: str, context: RequestContext) -> tuple[ClientView, RequestContext]:
-    """The client that an object belongs to, and the operator's request on its behalf. NOT_FOUND for no such object."""
-    client = services().clients.find(services().search.owner_of(kind, object_id, context), context)
-    return client, acting_for(client, context)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from flask import current_app, request, url_for
+from flask import request, url_for
 
 from ussd_server.context import RequestContext, SignedInPerson
 from ussd_server.languages import gettext
@@ -100,17 +100,13 @@ class ShownItem:
 
 
 def groups_for(person: SignedInPerson) -> list[tuple[str, list[ShownItem]]]:
-    """The groups that this person may see, each with its pages. A page that does not exist is left out."""
+    """The groups that this person may see, each with its pages."""
     may = RequestContext(person.caller).may
     groups = [
-        (gettext(title), [_shown(item) for item in items if _exists(item) and (item.needs is None or may(item.needs))])
+        (gettext(title), [_shown(item) for item in items if item.needs is None or may(item.needs)])
         for title, items in (_OF_OPERATORS if person.is_operator else _GROUPS)
     ]
     return [(title, items) for title, items in groups if items]
-
-
-def _exists(item: NavigationItem) -> bool:
-    return f"console.{item.view}" in current_app.view_functions
 
 
 def _shown(item: NavigationItem) -> ShownItem:

@@ -12,11 +12,10 @@ from urllib.parse import urlencode
 import orjson
 from flask import Response, render_template, request
 
-from ussd_server.api.requests import services
-from ussd_server.console import formats
+from ussd_server.console import formats, forms
 from ussd_server.languages import ENGLISH, use_language
 from ussd_server.spreadsheets.delimited import csv_parts
-from ussd_server.values import KAMPALA, shillings
+from ussd_server.values import shillings
 
 _LONGEST_SEND_SECONDS = 30
 _LONGEST_WORD = 60
@@ -55,6 +54,9 @@ class Column:
         if self.kind == "money":
             return shillings(value) if isinstance(value, int) else value
         return formats.iso(value) or None if self.kind == "moment" else value
+
+
+PROVIDER = Column("provider", "Provider", "word", value=lambda row: formats.provider_name(row.provider))
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +126,7 @@ def show_table(template: str, table: DataTable, **shown: Any) -> Response:
         lines = csv_parts([column.name for column in table.file_columns], rows)
         response = Response(b"".join(lines), mimetype="text/csv")
         what = _VERB.sub("", (request.endpoint or "table").rpartition(".")[2])
-        day = services().clock.now().astimezone(KAMPALA).date()
-        response.headers["Content-Disposition"] = _attachment(what, day)
+        response.headers["Content-Disposition"] = _attachment(what, forms.today())
     else:
         return Response(render_template(template, table=table, **shown))
     if table.next_cursor:

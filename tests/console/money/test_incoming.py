@@ -62,6 +62,7 @@ def test_a_held_payment_is_assigned_by_two_operators(
     Till(services).pay("SCH1043", name="<i>Achieng</i>")
     assert "1 held payment</a> to assign or to return" in ann.get("/operator").text
     listed = ann.get("/operator/incoming").text
+    assert "<title>(1) Held payments" in listed
     assert "SCH1042" in listed
     page = ann.get(_first(listed)).text
     assert "&lt;i&gt;Achieng&lt;/i&gt;" in page

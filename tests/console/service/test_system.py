@@ -29,7 +29,8 @@ def test_an_operator_disables_a_client_with_a_reason_and_gives_it_a_code(
     assert ann.post(f"{path}/codes", service_code="384").status_code == 400
     assert ann.post(f"{path}/codes", service_code="*384*77#").status_code == 303
     assert "*384*77#" in ann.get(path).text
-    other = ExampleClient(services, "other")
+    other = ExampleClient(services, "<b>Sons</b> & Co")
+    assert "Payouts of &lt;b&gt;Sons&lt;/b&gt; &amp; Co" in ann.get(f"/operator/clients/{other.id}/payouts").text
     assert "Belongs to another client" in ann.post(f"/operator/clients/{other.id}/codes", service_code="*384*77#").text
     assert ann.post(f"{path}/disable").status_code == 400
     assert ann.post(f"{path}/disable", reason="<b>unpaid</b> bill").status_code == 303

@@ -1,19 +1,19 @@
-"""API keys: listed, created, shown, rotated and deleted."""
+"""API keys: listed, created, shown, rotated and deleted; for operators, what a call with any key would get."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from flask import Response, flash, redirect, render_template, request, url_for
+from flask import Response, render_template, request, url_for
 
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
 from ussd_server.console.charts import Point
-from ussd_server.console.forms import any_sum, day
+from ussd_server.console.forms import FAULTS, any_sum, day, done, shown_again
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext, marked
@@ -83,18 +83,17 @@ def list_api_keys(context: RequestContext) -> Response:
 @console.page("GET", "/api-keys/new", needs="api_keys:create")
 def new_api_key(_: RequestContext) -> str:
     """The form of a new key."""
-    return _new_form({}, None)
+    return _form({})
 
 
 @console.page("POST", "/api-keys/new", needs="api_keys:create", fresh_code=True)
 def create_api_key(context: RequestContext) -> Any:
     """Create a key and show it."""
-    try:
+    with shown_again(_form_again, *FAULTS):
         key = services().api_keys.create(CreateApiKey(**_given_fields()), context)
-    except ServiceError as error:
-        return _refused(error, _new_form)
-    flash("The API key is ready. Reveal its secret and give both to your program.", "good")
-    return redirect(url_for("console.show_api_key", api_key_id=key.id), 303)
+    return done(
+        "The API key is ready. Reveal its secret and give both to your program.", "show_api_key", api_key_id=key.id
+    )
 
 
 @console.page("GET", "/api-keys/<api_key_id>/edit", needs="api_keys:rotate")
@@ -109,31 +108,29 @@ def edit_api_key(context: RequestContext, api_key_id: str) -> str:
         "allowed_addresses": "\n".join(key.allowed_addresses or ()),
         "daily_limit": key.daily_limit_cents and shillings(key.daily_limit_cents),
     }
-    return _edit_form(key, given, None)
+    return _form(given, key=key)
 
 
 @console.page("POST", "/api-keys/<api_key_id>/edit", needs="api_keys:rotate", fresh_code=True)
 def update_api_key(context: RequestContext, api_key_id: str) -> Any:
     """Change a key; what it may no longer do is refused from now on."""
     key = services().key_reader.show(api_key_id, context)
-    try:
+    with shown_again(lambda error: _form_again(error, key), *FAULTS):
         fields = _given_fields()
         if request.form.get("expires_at", "") == _last_day(key.expires_at):
             # The key may expire within that day.
             del fields["expires_at"]
         services().api_keys.change(UpdateApiKey(key.id, **fields), context)
-    except ServiceError as error:
-        return _refused(error, lambda given, error: _edit_form(key, given, error))
-    flash("The API key is changed, for every call from now on.", "good")
-    return redirect(url_for("console.show_api_key", api_key_id=key.id), 303)
+    return done("The API key is changed, for every call from now on.", "show_api_key", api_key_id=key.id)
 
 
 @console.page("POST", "/api-keys/<api_key_id>/disable", needs="api_keys:rotate", fresh_code=True)
 def disable_api_key(context: RequestContext, api_key_id: str) -> Any:
     """Refuse a key from now on."""
     services().api_keys.change(UpdateApiKey(api_key_id, is_active=0), context)
-    flash("The API key is disabled. Calls with it are refused from now on.", "good")
-    return redirect(url_for("console.show_api_key", api_key_id=api_key_id), 303)
+    return done(
+        "The API key is disabled. Calls with it are refused from now on.", "show_api_key", api_key_id=api_key_id
+    )
 
 
 @console.page("GET", "/api-keys/<api_key_id>", needs="api_keys:list")
@@ -162,16 +159,16 @@ def rotate_api_key(context: RequestContext, api_key_id: str) -> Any:
     if grace not in _GRACE:
         raise ServiceError(Code.INVALID_REQUEST, "Choose how long the old secret stays valid.")
     services().api_keys.rotate(RotateApiKey(api_key_id, int(grace)), context)
-    flash("The key has a new secret. Reveal it and give it to your program.", "good")
-    return redirect(url_for("console.show_api_key", api_key_id=api_key_id), 303)
+    return done(
+        "The key has a new secret. Reveal it and give it to your program.", "show_api_key", api_key_id=api_key_id
+    )
 
 
 @console.page("POST", "/api-keys/<api_key_id>/delete", needs="api_keys:delete", fresh_code=True)
 def delete_api_key(context: RequestContext, api_key_id: str) -> Any:
     """Delete a key for ever."""
     services().api_keys.delete(api_key_id, context)
-    flash("The API key is deleted. Calls with it are refused from now on.", "good")
-    return redirect(url_for("console.list_api_keys"), 303)
+    return done("The API key is deleted. Calls with it are refused from now on.", "list_api_keys")
 
 
 @console.page("POST", "/api-keys/delete", needs="api_keys:delete", fresh_code=True)
@@ -179,13 +176,40 @@ def delete_api_keys(context: RequestContext) -> Any:
     """Delete the chosen keys for ever."""
     chosen = tuple(dict.fromkeys(request.form.getlist("api_key_ids")))
     if not chosen:
-        flash("No key was deleted: choose one or more keys first.", "warn")
-    else:
-        outcome = services().api_keys.delete_many(DeleteApiKeys(chosen[:100]), context)
-        counts = {"count": outcome.deleted_count, "requested": outcome.requested}
-        text = gettext("%(count)s of %(requested)s API keys deleted.", **counts)
-        flash(text, "warn" if outcome.failed else "good")
-    return redirect(url_for("console.list_api_keys"), 303)
+        return done("No key was deleted: choose one or more keys first.", "list_api_keys", tone="warn")
+    outcome = services().api_keys.delete_many(DeleteApiKeys(chosen[:100]), context)
+    counts = {"count": outcome.deleted_count, "requested": outcome.requested}
+    text = gettext("%(count)s of %(requested)s API keys deleted.", **counts)
+    return done(text, "list_api_keys", tone="warn" if outcome.failed else "good")
+
+
+@console.page("GET", "/operator/api-keys/<api_key_id>", who="operator")
+def explain_api_key(context: RequestContext, api_key_id: str) -> str:
+    """What would happen to a call with a key of any client now, and why."""
+    explained = services().key_explanations.explain(api_key_id, context)
+    if explained.client is None:
+        raise ServiceError(Code.NOT_FOUND, "API Key not found")
+    return render_template("console/operator/api_key.html", explained=explained, api_key_id=api_key_id)
+
+
+@console.page("GET", "/operator/api-keys", who="operator")
+def find_any_api_key(context: RequestContext) -> str:
+    """What would happen to a call with any client's key, named by itself or its id."""
+    wanted = request.args.get("q", "").strip()
+    explained = services().key_explanations.explain(wanted, context) if wanted else None
+    return render_template("console/operator/api_keys.html", api_key_id=wanted, explained=explained)
+
+
+@console.page("POST", "/operator/api-keys/set", who="operator")
+def set_any_api_key(context: RequestContext) -> Any:
+    """Disable any client's key or enable it."""
+    key, action = request.form.get("key", ""), request.form.get("action")
+    if action not in ("disable", "enable"):
+        raise ServiceError(Code.INVALID_REQUEST, "Choose whether to disable or enable the key.")
+    services().api_keys.set_active(key, action == "enable", context)
+    if action == "enable":
+        return done("The key is enabled. This holds for calls from now on.", "find_any_api_key", q=key)
+    return done("The key is disabled. This holds for calls from now on.", "find_any_api_key", q=key)
 
 
 def _key_page(api_key_id: str, context: RequestContext, secret: str | None = None) -> str:
@@ -220,38 +244,17 @@ def _is_unused(key: ApiKeySummary) -> bool:
     return services().clock.now() - (key.last_used_at or key.created_at) > timedelta(days=90)
 
 
-def _new_form(given: dict[str, Any], error: ServiceError | None) -> str:
-    back = url_for("console.list_api_keys")
-    return _form(
-        given,
-        error,
-        gettext("New API key"),
-        url_for("console.create_api_key"),
-        gettext("Create the key"),
-        back=back,
-        back_title=gettext("API keys"),
-    )
-
-
-def _edit_form(key: ApiKeySummary, given: dict[str, Any], error: ServiceError | None) -> str:
-    action = url_for("console.update_api_key", api_key_id=key.id)
-    back = url_for("console.show_api_key", api_key_id=key.id)
-    title = gettext("Change %(key)s", key=key.title)
-    return _form(given, error, title, action, gettext("Change the key"), back=back, back_title=key.title)
-
-
-def _form(given: dict[str, Any], error: ServiceError | None, title: str, action: str, button: str, **back: str) -> str:
+def _form(given: dict[str, Any], error: ServiceError | None = None, key: ApiKeySummary | None = None) -> str:
+    """The form of a new key, or of `key`."""
     return render_template(
-        "console/api_keys/form.html",
-        given=given,
-        error=error,
-        title=title,
-        action=action,
-        button=button,
-        resources=RESOURCES,
-        actions=ACTIONS,
-        **back,
+        "console/api_keys/form.html", given=given, error=error, key=key, resources=RESOURCES, actions=ACTIONS
     )
+
+
+def _form_again(error: ServiceError, key: ApiKeySummary | None = None) -> str:
+    """The form with what was typed and chosen, and the refusal without the words that are for programs."""
+    given = request.form.to_dict() | {"scopes": request.form.getlist("scopes")}
+    return _form(given, ServiceError(error.code, error.message.removeprefix("Invalid request body: ")), key)
 
 
 def _given_fields() -> dict[str, Any]:
@@ -267,15 +270,6 @@ def _given_fields() -> dict[str, Any]:
         "allowed_addresses": tuple(re.findall(r"[^\s,;]+", form.get("allowed_addresses", ""))) or None,
         "daily_limit_cents": any_sum(form.get("daily_limit", "")),
     }
-
-
-def _refused(error: ServiceError, show: Callable[[dict[str, Any], ServiceError], str]) -> Response:
-    """The form again, with what was given and what is wrong with it. Raises what is no fault of the form."""
-    if error.code.http_status != Code.INVALID_REQUEST.http_status:
-        raise error
-    sentence = error.message.removeprefix("Invalid request body: ")
-    given = request.form.to_dict() | {"scopes": request.form.getlist("scopes")}
-    return Response(show(given, ServiceError(error.code, sentence)), status=error.code.http_status)
 
 
 def _is_named(key: ApiKeySummary, text: str) -> bool:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import Response, flash, redirect, render_template, request, url_for
+from flask import Response, render_template, request, url_for
 
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
+from ussd_server.console.forms import done, shown_again
 from ussd_server.console.links import acting_for, link_to
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
@@ -102,16 +103,12 @@ def enable_client(context: RequestContext, client_id: str) -> Any:
 @console.page("POST", "/operator/clients/<client_id>/codes", who="operator")
 def assign_code(context: RequestContext, client_id: str) -> Any:
     """Give a service code to a client."""
-    try:
-        given = services().channels.assign_code(
-            AssignCode(request.form.get("service_code", "").strip(), client_id), context
-        )
-    except ServiceError as error:
-        if error.code is not Code.INVALID_REQUEST:
-            raise
-        return Response(_client_page(client_id, context, error), status=error.code.http_status)
-    flash(gettext("%(code)s belongs to this client.", code=given.service_code), "good")
-    return redirect(url_for("console.show_client", client_id=client_id), 303)
+    wanted = AssignCode(request.form.get("service_code", "").strip(), client_id)
+    with shown_again(lambda error: _client_page(client_id, context, error)):
+        given = services().channels.assign_code(wanted, context)
+    return done(
+        gettext("%(code)s belongs to this client.", code=given.service_code), "show_client", client_id=client_id
+    )
 
 
 @console.page("GET", "/operator/channels", who="operator")
@@ -180,8 +177,11 @@ def reveal_channel(context: RequestContext, channel_id: str) -> str:
 def set_channel(context: RequestContext, channel_id: str, action: str) -> Any:
     """Open or close a channel."""
     services().channels.set_active(channel_id, action == "open", context)
-    flash("The channel is open." if action == "open" else "The channel is closed: its path answers 404.", "good")
-    return redirect(url_for("console.show_channel", channel_id=channel_id), 303)
+    return done(
+        "The channel is open." if action == "open" else "The channel is closed: its path answers 404.",
+        "show_channel",
+        channel_id=channel_id,
+    )
 
 
 def _client_page(client_id: str, context: RequestContext, error: ServiceError | None) -> str:
@@ -209,8 +209,7 @@ def _channel_page(channel: ChannelView, path: str | None, context: RequestContex
 
 def _set_client(client_id: str, is_active: bool, text: str, context: RequestContext) -> Any:
     services().clients.set_active(client_id, is_active, context, request.form.get("reason", ""))
-    flash(text, "good")
-    return redirect(url_for("console.show_client", client_id=client_id), 303)
+    return done(text, "show_client", client_id=client_id)
 
 
 def _channel_form(given: dict[str, str], error: ServiceError | None) -> str:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 from urllib.parse import urlencode
 
-import orjson
 from flask import Response, flash, redirect, render_template, request, url_for
 
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
-from ussd_server.console.forms import local_moment
-from ussd_server.console.links import acting_for_owner
+from ussd_server.console.forms import done, local_moment
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
+from ussd_server.services.clients.messages import ClientView
 from ussd_server.services.webhooks.messages import (
     EVENT_TYPES,
     DeliveryAttemptView,
@@ -40,14 +38,6 @@ _COLUMNS = (
     Column("id", "Id", "id"),
 )
 _TYPES = {name: name for name in EVENT_TYPES}
-
-
-@dataclass(frozen=True, slots=True)
-class ShownDelivery:
-    """A delivery with its attempts, oldest first."""
-
-    delivery: DeliveryView
-    attempts: list[DeliveryAttemptView]
 
 
 @console.page("GET", "/events", needs="webhooks:read")
@@ -94,41 +84,26 @@ def redeliver_events(context: RequestContext) -> Any:
 
 
 @console.page("GET", "/events/<event_id>", needs="webhooks:read")
-def show_event(context: RequestContext, event_id: str) -> str:
+@console.for_operators("GET", "/operator/events/<event_id>", "show_any_event")
+def show_event(context: RequestContext, event_id: str, client: ClientView | None = None) -> str:
     """One event, and each attempt to deliver it."""
-    return render_template("console/events/event.html", **_shown(event_id, context))
+    return render_template("console/events/event.html", **_shown(event_id, context), client=client)
 
 
 @console.page("GET", "/events/<event_id>/deliveries", needs="webhooks:read")
-def show_event_deliveries(context: RequestContext, event_id: str) -> str:
+@console.for_operators("GET", "/operator/events/<event_id>/deliveries", "show_any_event_deliveries")
+def show_event_deliveries(context: RequestContext, event_id: str, client: ClientView | None = None) -> str:
     """The live part of an event's page."""
-    return render_template("console/events/deliveries.html", **_shown(event_id, context))
+    return render_template("console/events/deliveries.html", **_shown(event_id, context), client=client)
 
 
 @console.page("POST", "/events/<event_id>/redeliver", needs="webhooks:write")
 def redeliver_event(context: RequestContext, event_id: str) -> Any:
     """Send one event again."""
     services().events.redeliver(event_id, context)
-    flash("The event is sent again to every enabled webhook that takes its type.", "good")
-    return redirect(url_for("console.show_event", event_id=event_id), 303)
-
-
-@console.page("GET", "/operator/events/<event_id>", who="operator")
-def show_any_event(context: RequestContext, event_id: str) -> str:
-    """One event of any client, and each attempt to deliver it."""
-    return render_template("console/events/event.html", **_shown_to_operator(event_id, context))
-
-
-@console.page("GET", "/operator/events/<event_id>/deliveries", who="operator")
-def show_any_event_deliveries(context: RequestContext, event_id: str) -> str:
-    """The live part of that page."""
-    return render_template("console/events/deliveries.html", **_shown_to_operator(event_id, context))
-
-
-def _shown_to_operator(event_id: str, context: RequestContext) -> dict[str, Any]:
-    client, for_client = acting_for_owner("event", event_id, context)
-    live_view = "console.show_any_event_deliveries"
-    return _shown(event_id, for_client) | {"client": client, "live_view": live_view}
+    return done(
+        "The event is sent again to every enabled webhook that takes its type.", "show_event", event_id=event_id
+    )
 
 
 def _amount_cents(event: EventView) -> int | None:
@@ -147,17 +122,14 @@ def _shown(event_id: str, context: RequestContext) -> dict[str, Any]:
     event: EventDeliveries = services().events.get(event_id, context)
     sent = services().delivery_attempts.of_event(event_id, context)
     deliveries = [
-        ShownDelivery(delivery, [attempt for attempt in sent.attempts if attempt.delivery_id == delivery.id])
+        (delivery, [attempt for attempt in sent.attempts if attempt.delivery_id == delivery.id])
         for delivery in reversed(event.deliveries)
     ]
-    data = orjson.dumps(event.data, option=orjson.OPT_INDENT_2).decode()
     return {
         "event": event,
         "about": EVENT_TYPES.get(event.type, ""),
         "amount_cents": _amount_cents(event),
-        "data": data,
         "body": sent.body,
         "curl": _curl,
         "deliveries": deliveries,
-        "live_view": "console.show_event_deliveries",
     }

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import Response, flash, redirect, render_template, request, session, url_for
+from flask import Response, render_template, request, session, url_for
 
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import TOO_OLD, console
+from ussd_server.console.forms import done, shown_again
 from ussd_server.console.links import public_address
 from ussd_server.console.tables import Column, DataTable, show_table
 from ussd_server.context import RequestContext
@@ -57,12 +58,8 @@ def invite_person(context: RequestContext) -> Any:
     """Make a person, and show the link by which they choose a password."""
     form = request.form
     wanted = InvitePerson(form.get("email", "").strip(), form.get("role", ""), shows_link=_shows_link())
-    try:
+    with shown_again(lambda error: _form(form.to_dict(), error), Code.INSUFFICIENT_SCOPE, Code.RATE_LIMIT_EXCEEDED):
         link = services().team.invite(wanted, context)
-    except ServiceError as error:
-        if error.code not in (Code.INVALID_REQUEST, Code.INSUFFICIENT_SCOPE, Code.RATE_LIMIT_EXCEEDED):
-            raise
-        return Response(_form(form.to_dict(), error), status=error.code.http_status)
     return _link_page(gettext("The invitation is ready"), link)
 
 
@@ -123,29 +120,23 @@ def show_welcome(_: RequestContext, token: str) -> str:
     return _welcome(token, None)
 
 
-@console.page("POST", "/welcome/<token>", who="public", stale_form=lambda token: _welcome_again(token, TOO_OLD))
+@console.page("POST", "/welcome/<token>", who="public", stale_form=lambda token: _welcome(token, TOO_OLD))
 def choose_password(context: RequestContext, token: str) -> Any:
     """Set the password that a person chose."""
     password = request.form.get("password", "")
-    try:
+    with shown_again(lambda error: _welcome(token, error)):
         if password != request.form.get("password_again", ""):
             raise ServiceError(Code.INVALID_REQUEST, "The two passwords differ.")
         services().password_links.choose_password(token, password, context)
-    except ServiceError as error:
-        if error.code is not Code.INVALID_REQUEST:
-            raise
-        return _welcome_again(token, error)
     session.clear()
-    flash("Your password is set. Sign in with it.", "good")
-    return redirect(url_for("console.show_sign_in"), 303)
+    return done("Your password is set. Sign in with it.", "show_sign_in")
 
 
 def _changed(user_id: str, text: str, context: RequestContext) -> Any:
-    flash(text, "good")
     if user_id == context.caller.user_id:
         # A person who lowered their own role or ended their own logins can no longer see this page.
-        return redirect(url_for("console.show_overview"), 303)
-    return redirect(url_for("console.show_person", user_id=user_id), 303)
+        return done(text, "show_overview")
+    return done(text, "show_person", user_id=user_id)
 
 
 def _form(given: dict[str, Any], error: ServiceError | None) -> str:
@@ -165,15 +156,10 @@ def _welcome(token: str, error: ServiceError | None) -> str:
     return render_template("console/people/welcome.html", token=token, email=email, error=error)
 
 
-def _welcome_again(token: str, error: ServiceError) -> Response:
-    return Response(_welcome(token, error), status=error.code.http_status)
-
-
 def _link_page(title: str, link: PasswordLink) -> Any:
     """The page with the link, or the page of the person to whom it is mailed."""
     if link.token is None:
         text = gettext("A link is on its way to %(email)s. It works once, for three days.", email=link.person.email)
-        flash(text, "good")
-        return redirect(url_for("console.show_person", user_id=link.person.user_id), 303)
+        return done(text, "show_person", user_id=link.person.user_id)
     address = public_address("console.show_welcome", token=link.token)
     return render_template("console/people/link.html", title=title, link=link, address=address)

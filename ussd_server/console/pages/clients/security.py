@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import segno
-from flask import Response, flash, redirect, render_template, request, url_for
+from flask import render_template, request
 
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import TOO_OLD, console
+from ussd_server.console.forms import done, shown_again
 from ussd_server.console.session import decrypt_field, encrypt_field
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
-from ussd_server.status import Code, ServiceError
+from ussd_server.status import ServiceError
 
 
 @console.page("GET", "/security", before_factor=True)
@@ -31,14 +32,10 @@ def show_new_factor(context: RequestContext) -> str:
 def add_factor(context: RequestContext) -> Any:
     """Make the shown secret the second factor, and show the recovery codes."""
     secret = decrypt_field(request.form.get("secret", ""))
-    try:
+    with shown_again(lambda error: _form(context, secret, error)):
         if not secret:
             raise TOO_OLD
         codes = services().second_factors.add(secret, request.form.get("code", ""), context)
-    except ServiceError as error:
-        if error.code is not Code.INVALID_REQUEST:
-            raise
-        return Response(_form(context, secret, error), status=error.code.http_status)
     return _codes_page(gettext("You have a second factor"), codes)
 
 
@@ -52,24 +49,26 @@ def replace_recovery_codes(context: RequestContext) -> str:
 def remove_own_factor(context: RequestContext) -> Any:
     """Sign in with the password alone from now on."""
     services().second_factors.remove_own(context)
-    flash("Your second factor is removed.", "warn")
-    return redirect(url_for("console.show_security"), 303)
+    return done("Your second factor is removed.", "show_security", tone="warn")
 
 
 @console.page("POST", "/people/<user_id>/second-factor/remove", needs="team:write", fresh_code=True)
 def remove_factor_of_person(context: RequestContext, user_id: str) -> Any:
     """Remove the second factor of a colleague who lost it."""
     services().second_factors.remove(user_id, context)
-    flash("The second factor is removed, and the person is signed out everywhere.", "good")
-    return redirect(url_for("console.show_person", user_id=user_id), 303)
+    return done(
+        "The second factor is removed, and the person is signed out everywhere.", "show_person", user_id=user_id
+    )
 
 
 @console.page("POST", "/people/second-factor/<any(required,optional):action>", needs="team:write", fresh_code=True)
 def require_factor(context: RequestContext, action: str) -> Any:
     """Require a second factor of every person of the client, or leave it to each person."""
     services().second_factors.require(action == "required", context)
-    flash("Every person needs a second factor from now on." if action == "required" else "Each person decides.", "good")
-    return redirect(url_for("console.list_people"), 303)
+    return done(
+        "Every person needs a second factor from now on." if action == "required" else "Each person decides.",
+        "list_people",
+    )
 
 
 def _form(context: RequestContext, secret: str = "", error: ServiceError | None = None) -> str:

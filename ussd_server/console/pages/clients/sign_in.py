@@ -1,21 +1,25 @@
-"""Signing in and out, and the link for a person who forgot the password."""
+"""Signing in and out, the language of pages, and the link for a person who forgot the password."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
+from urllib.parse import urlsplit
 
-from flask import Response, flash, redirect, render_template, request, session, url_for
+from flask import current_app, flash, redirect, render_template, request, session, url_for
 
 from ussd_server.api.requests import services
-from ussd_server.console.blueprint import NO_PAGE, TOO_OLD, console
+from ussd_server.console.blueprint import LANGUAGE_COOKIE, NO_PAGE, TOO_OLD, console
+from ussd_server.console.forms import done, shown_again
 from ussd_server.console.session import kept_form, remember
 from ussd_server.context import CallerKind, RequestContext
 from ussd_server.services.clients.messages import LogIn
 from ussd_server.status import Code, ServiceError
 
 # A path of the console: no other host, no second slash, no backslash.
-OWN_PATH = re.compile(r"/console(?:/(?![/\\])[^\\\s]*|\?[^\\\s]*)?")
+_OWN_PATH = re.compile(r"/console(?:/(?![/\\])[^\\\s]*|\?[^\\\s]*)?")
+_YEAR_SECONDS = 365 * 24 * 3600
+_WRONG_LOGIN = (Code.INVALID_CREDENTIALS, Code.RATE_LIMIT_EXCEEDED)
 
 
 @console.page("GET", "/sign-in", who="public")
@@ -24,37 +28,32 @@ def show_sign_in(_: RequestContext) -> str:
     return _form(request.args.get("next", ""))
 
 
-@console.page("POST", "/sign-in", who="public", stale_form=lambda: _fresh_form())
+@console.page("POST", "/sign-in", who="public", stale_form=lambda: _again(TOO_OLD))
 def sign_in(context: RequestContext) -> Any:
     """Check password and code, and go on where the person wanted to go."""
     form = request.form
-    try:
-        login_id = services().logins.begin_for_console(
-            LogIn(form.get("email", "").strip(), form.get("password", ""), form.get("code", "")), context
-        )
-    except ServiceError as error:
-        return _refused(error)
+    wanted = LogIn(form.get("email", "").strip(), form.get("password", ""), form.get("code", ""))
+    with shown_again(_again, *_WRONG_LOGIN):
+        login_id = services().logins.begin_for_console(wanted, context)
     remember(login=login_id, user=services().auth.authenticate_login(login_id).caller.user_id or "")
     return _go_on("console.show_overview")
 
 
 @console.page("GET", "/operator/sign-in", who="public")
-def show_operator_sign_in(context: RequestContext) -> str:
+def show_operator_sign_in(_: RequestContext) -> str:
     """The sign-in form of operators."""
-    _require_operators_address(context)
+    _require_operators_address()
     return _form(request.args.get("next", ""), for_operators=True)
 
 
-@console.page("POST", "/operator/sign-in", who="public", stale_form=lambda: _fresh_operators_form())
+@console.page("POST", "/operator/sign-in", who="public", stale_form=lambda: _operators_again(TOO_OLD))
 def sign_operator_in(context: RequestContext) -> Any:
     """Check password and code, and go on where the operator wanted to go."""
-    _require_operators_address(context)
+    _require_operators_address()
     form, logins = request.form, services().operator_logins
     wanted = LogIn(form.get("email", "").strip(), form.get("password", ""), form.get("code", ""))
-    try:
+    with shown_again(_operators_again, *_WRONG_LOGIN):
         login_id = logins.begin(wanted, context)
-    except ServiceError as error:
-        return _refused(error, for_operators=True)
     remember(operator_login=login_id, user=logins.authenticate(login_id, context).caller.user_id or "")
     return _go_on("console.show_operator_overview")
 
@@ -71,8 +70,20 @@ def sign_out(context: RequestContext) -> Any:
     return redirect(url_for("console.show_operator_sign_in" if is_operator else "console.show_sign_in"), 303)
 
 
-def _require_operators_address(context: RequestContext) -> None:
-    if not services().operator_logins.is_admitted(context.address):
+@console.page("POST", "/language", who="public")
+def choose_language(context: RequestContext) -> Any:
+    """Show the pages in another language from now on, beginning with the one that the person came from."""
+    code = request.form.get("language", "")
+    services().mails.choose_language(code, context)
+    response = redirect(_page_before() or url_for("console.show_overview"), 303)
+    response.set_cookie(
+        LANGUAGE_COOKIE, code, _YEAR_SECONDS, path="/console", secure=request.is_secure, httponly=True, samesite="Lax"
+    )
+    return response
+
+
+def _require_operators_address() -> None:
+    if not services().operator_logins.is_admitted(request.remote_addr or ""):
         raise ServiceError(Code.NOT_FOUND, NO_PAGE)
 
 
@@ -87,37 +98,16 @@ def _form(next_path: str, *, for_operators: bool = False, **shown: Any) -> str:
     )
 
 
-def _fresh_form() -> Response:
-    """The form again, with a token of this session."""
-    return _again(TOO_OLD, for_operators=False)
-
-
-def _fresh_operators_form() -> Response:
-    if not services().operator_logins.is_admitted(request.remote_addr or ""):
-        raise ServiceError(Code.NOT_FOUND, NO_PAGE)
-    return _again(TOO_OLD, for_operators=True)
-
-
-def _refused(error: ServiceError, *, for_operators: bool = False) -> Response:
-    """The form again, with what was typed but the secrets."""
-    if error.code not in (Code.INVALID_CREDENTIALS, Code.RATE_LIMIT_EXCEEDED):
-        raise error
-    return _again(error, for_operators=for_operators)
-
-
-def _again(error: ServiceError, *, for_operators: bool) -> Response:
+def _again(error: ServiceError, *, for_operators: bool = False) -> str:
+    """The form with what was typed but the secrets."""
     form = request.form
-    shown = _form(
-        form.get("next", ""),
-        for_operators=for_operators,
-        kept=form.get("kept", ""),
-        email=form.get("email", ""),
-        error=error,
-    )
-    response = Response(shown, status=error.code.http_status)
-    if error.retry_after_seconds is not None:
-        response.headers["Retry-After"] = str(error.retry_after_seconds)
-    return response
+    given = {"kept": form.get("kept", ""), "email": form.get("email", "")}
+    return _form(form.get("next", ""), for_operators=for_operators, error=error, **given)
+
+
+def _operators_again(error: ServiceError) -> str:
+    _require_operators_address()
+    return _again(error, for_operators=True)
 
 
 def _go_on(first_page: str) -> Any:
@@ -127,7 +117,7 @@ def _go_on(first_page: str) -> Any:
         if form_of_before := kept_form(kept):
             return render_template("console/send_again.html", **form_of_before)
         flash("You are signed in. The form that you sent before could not be kept; please fill it in again.", "warn")
-    return redirect(wanted if OWN_PATH.fullmatch(wanted) else url_for(first_page), 303)
+    return redirect(wanted if _OWN_PATH.fullmatch(wanted) else url_for(first_page), 303)
 
 
 @console.page("GET", "/forgotten-password", who="public")
@@ -141,12 +131,9 @@ def show_forgotten_password(_: RequestContext) -> str:
 def request_password_link(context: RequestContext) -> object:
     """Have a link mailed. The reply is the same for every address."""
     _require_mail()
-    try:
+    with shown_again(_ask_again, Code.RATE_LIMIT_EXCEEDED):
         services().password_links.request(request.form.get("email", "").strip(), context)
-    except ServiceError as error:
-        return _ask_again(error)
-    flash("If the address is known, a link is on its way. It works once, for an hour.", "good")
-    return redirect(url_for("console.show_sign_in"), 303)
+    return done("If the address is known, a link is on its way. It works once, for an hour.", "show_sign_in")
 
 
 def _require_mail() -> None:
@@ -158,9 +145,16 @@ def _link_form(email: str, error: ServiceError | None) -> str:
     return render_template("console/mails/forgotten_password.html", email=email, error=error)
 
 
-def _ask_again(error: ServiceError) -> Response:
+def _ask_again(error: ServiceError) -> str:
     _require_mail()
-    response = Response(_link_form(request.form.get("email", ""), error), status=error.code.http_status)
-    if error.retry_after_seconds is not None:
-        response.headers["Retry-After"] = str(error.retry_after_seconds)
-    return response
+    return _link_form(request.form.get("email", ""), error)
+
+
+def _page_before() -> str:
+    """The page with the form; empty for one without an address of its own, such as a form with a mistake."""
+    address, urls = urlsplit(request.referrer or ""), current_app.create_url_adapter(request)
+    if urls is None or not _OWN_PATH.fullmatch(address.path):
+        return ""
+    if urls.match(address.path, "GET")[0] == "console.refuse_unknown_page":
+        return ""
+    return f"{address.path}?{address.query}" if address.query else address.path

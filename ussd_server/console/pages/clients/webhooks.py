@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import Response, flash, redirect, render_template, request, url_for
+from flask import Response, render_template, request, url_for
 
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
+from ussd_server.console.forms import done, shown_again
 from ussd_server.console.tables import Column, DataTable, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
@@ -63,10 +64,8 @@ def new_webhook(_: RequestContext) -> str:
 @console.page("POST", "/webhooks/new", needs="webhooks:write")
 def create_webhook(context: RequestContext) -> Any:
     """Create a webhook and show its secret this once."""
-    try:
+    with shown_again(_form_again):
         created = services().webhooks.create(CreateWebhook(*_typed()), context)
-    except ServiceError as error:
-        return _refused(error)
     return _secret_page(gettext("The webhook is ready"), created.secret, created)
 
 
@@ -81,12 +80,11 @@ def edit_webhook(context: RequestContext, webhook_id: str) -> str:
 @console.page("POST", "/webhooks/<webhook_id>/edit", needs="webhooks:write")
 def change_webhook(context: RequestContext, webhook_id: str) -> Any:
     """Give a webhook another address and other types."""
-    try:
+    with shown_again(lambda error: _form_again(error, webhook_id)):
         services().webhooks.change(ChangeWebhook(webhook_id, *_typed()), context)
-    except ServiceError as error:
-        return _refused(error, webhook_id)
-    flash("The webhook is changed. What waits goes to its address from now on.", "good")
-    return redirect(url_for("console.show_webhook", webhook_id=webhook_id), 303)
+    return done(
+        "The webhook is changed. What waits goes to its address from now on.", "show_webhook", webhook_id=webhook_id
+    )
 
 
 @console.page("GET", "/webhooks/<webhook_id>", needs="webhooks:read")
@@ -109,8 +107,7 @@ def show_webhook_health(context: RequestContext, webhook_id: str) -> str:
 def test_webhook(context: RequestContext, webhook_id: str) -> Any:
     """Send a test event, and show its delivery."""
     event = services().webhooks.test(webhook_id, context)
-    flash("The test event is on its way. Its attempts appear below.", "good")
-    return redirect(url_for("console.show_event", event_id=event.id), 303)
+    return done("The test event is on its way. Its attempts appear below.", "show_event", event_id=event.id)
 
 
 @console.page("POST", "/webhooks/<webhook_id>/rotate", needs="webhooks:write")
@@ -134,16 +131,18 @@ def rotate_callbacks(context: RequestContext) -> Any:
 def enable_webhook(context: RequestContext, webhook_id: str) -> Any:
     """Switch a webhook on again."""
     services().webhooks.enable(webhook_id, context)
-    flash("The webhook is enabled. Redeliver the events of the time when it was disabled, if you need them.", "good")
-    return redirect(url_for("console.show_webhook", webhook_id=webhook_id), 303)
+    return done(
+        "The webhook is enabled. Redeliver the events of the time when it was disabled, if you need them.",
+        "show_webhook",
+        webhook_id=webhook_id,
+    )
 
 
 @console.page("POST", "/webhooks/<webhook_id>/delete", needs="webhooks:write")
 def delete_webhook(context: RequestContext, webhook_id: str) -> Any:
     """Remove a webhook."""
     services().webhooks.delete(webhook_id, context)
-    flash("The webhook is deleted. Nothing more is sent to it.", "good")
-    return redirect(url_for("console.list_webhooks"), 303)
+    return done("The webhook is deleted. Nothing more is sent to it.", "list_webhooks")
 
 
 def _grace_period() -> int:
@@ -166,12 +165,9 @@ def _typed() -> tuple[str, tuple[str, ...] | None]:
     return request.form.get("url", "").strip(), types
 
 
-def _refused(error: ServiceError, webhook_id: str | None = None) -> Response:
-    """The form again, with what was typed."""
-    if error.code is not Code.INVALID_REQUEST:
-        raise error
-    shown = _form(request.form.to_dict(), tuple(request.form.getlist("types")), error, webhook_id)
-    return Response(shown, status=error.code.http_status)
+def _form_again(error: ServiceError, webhook_id: str | None = None) -> str:
+    """The form with what was typed."""
+    return _form(request.form.to_dict(), tuple(request.form.getlist("types")), error, webhook_id)
 
 
 def _form(

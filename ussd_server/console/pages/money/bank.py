@@ -6,11 +6,12 @@ from dataclasses import asdict
 from datetime import date
 from typing import Any
 
-from flask import Response, flash, redirect, render_template, request, url_for
+from flask import Response, render_template, request
 
 from ussd_server.api.requests import services
 from ussd_server.console import forms
 from ussd_server.console.blueprint import console
+from ussd_server.console.forms import done, shown_again
 from ussd_server.console.links import link_to
 from ussd_server.console.tables import Column, DataTable, send_csv, show_table
 from ussd_server.context import RequestContext
@@ -43,14 +44,11 @@ def show_bank_account(context: RequestContext) -> str:
 def state_bank_account(context: RequestContext) -> Any:
     """State another bank account; an operator confirms it before it is used."""
     stated = StateBankAccount(*(request.form.get(part, "") for part in ("bank", "number", "name")))
-    try:
+    with shown_again(lambda error: _account_page(context, error)):
         services().bank_accounts.state(stated, context)
-    except ServiceError as error:
-        if error.code is not Code.INVALID_REQUEST:
-            raise
-        return Response(_account_page(context, error), status=error.code.http_status)
-    flash("The bank account is stated. Nothing is paid to it before the operator has confirmed it.", "good")
-    return redirect(url_for("console.show_bank_account"), 303)
+    return done(
+        "The bank account is stated. Nothing is paid to it before the operator has confirmed it.", "show_bank_account"
+    )
 
 
 @console.page("GET", "/operator/settlements", who="operator")
@@ -70,21 +68,16 @@ def download_due_settlements(context: RequestContext) -> Response:
 def confirm_bank_account(context: RequestContext, client_id: str) -> Any:
     """Confirm the bank account that was shown."""
     confirmed = ConfirmBankAccount(client_id, context.caller.operator or "", request.form.get("digest", ""))
-    try:
+    with shown_again(lambda error: _settlements_page(context, error)):
         services().bank_accounts.confirm(confirmed, context)
-    except ServiceError as error:
-        if error.code is not Code.INVALID_REQUEST:
-            raise
-        return _settlements_page(context, error)
-    flash("The bank account is confirmed.", "good")
-    return redirect(url_for("console.list_settlements"), 303)
+    return done("The bank account is confirmed.", "list_settlements")
 
 
 @console.page("POST", "/operator/settlements/file", who="operator", max_body_bytes=LARGEST_FILE_BYTES + 64 * 1024)
 def propose_settlements(context: RequestContext) -> Any:
     """Propose to record each line of a file that has a bank reference: all of them or none."""
     file = request.files.get("file")
-    try:
+    with shown_again(lambda error: _settlements_page(context, error)):
         if file is None or not file.filename:
             raise ServiceError(Code.INVALID_REQUEST, "Choose a file.")
         lines = services().bank_settlements.read(file.read(), context)
@@ -95,12 +88,7 @@ def propose_settlements(context: RequestContext) -> Any:
             ],
             context,
         )
-    except ServiceError as error:
-        if error.code is not Code.INVALID_REQUEST:
-            raise
-        return _settlements_page(context, error)
-    flash(gettext("%(count)s proposed. Another operator confirms each.", count=len(lines)), "good")
-    return redirect(url_for("console.list_proposals"), 303)
+    return done(gettext("%(count)s proposed. Another operator confirms each.", count=len(lines)), "list_proposals")
 
 
 def _account_page(context: RequestContext, error: ServiceError | None = None) -> str:

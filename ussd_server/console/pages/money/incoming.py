@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any
 
-from flask import Response, flash, redirect, render_template, request, url_for
+from flask import Response, render_template, request
 
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
-from ussd_server.console.formats import provider_name
-from ussd_server.console.tables import Column, DataTable, show_table
+from ussd_server.console.forms import done, shown_again
+from ussd_server.console.links import link_to
+from ussd_server.console.pages.service.proposals import proposal_about, propose
+from ussd_server.console.tables import PROVIDER, Column, DataTable, show_table
 from ussd_server.context import RequestContext
 from ussd_server.services.incoming.messages import HoldDifference, ListIncoming
-from ussd_server.services.operators.messages import Propose
 from ussd_server.status import Code, ServiceError
 
 _COLUMNS = (
-    Column(
-        "received_at",
-        "Reported",
-        "moment",
-        link=lambda each: url_for("console.show_incoming", incoming_id=each.incoming_id),
-    ),
-    Column("provider", "Provider", "word", value=lambda each: provider_name(each.provider)),
+    Column("received_at", "Reported", "moment", link=lambda each: link_to("incoming", each.incoming_id)),
+    PROVIDER,
     Column("provider_transaction_id", "Receipt", "reference"),
     Column("amount", "Amount", "money"),
     Column("phone_number", "Payer", "code", missing="unknown"),
@@ -59,40 +56,33 @@ def show_incoming(context: RequestContext, incoming_id: str) -> str:
 def propose_assignment(context: RequestContext, incoming_id: str) -> Any:
     """Propose to book a held payment under a code."""
     code = request.form.get("code", "").strip()
-    return _proposed("incoming.assign", incoming_id, f"The payer meant {code}"[:200], context, code=code)
+    with _shown_again(incoming_id, context):
+        return propose("incoming.assign", incoming_id, context, f"The payer meant {code}"[:200], code=code)
 
 
 @console.page("POST", "/operator/incoming/<incoming_id>/return", who="operator")
 def propose_return(context: RequestContext, incoming_id: str) -> Any:
     """Propose to mark a held payment for return."""
-    return _proposed("incoming.return", incoming_id, request.form.get("reason", ""), context)
+    with _shown_again(incoming_id, context):
+        return propose("incoming.return", incoming_id, context)
 
 
 @console.page("POST", "/operator/differences/<difference_id>/hold", who="operator")
 def hold_difference(context: RequestContext, difference_id: str) -> Any:
     """Hold a credit of a statement that is not ours."""
     held = services().held_payments.hold(HoldDifference(difference_id, context.caller.operator or ""), context)
-    flash("The payment is held. Assign it to a code, or mark it for return.", "good")
-    return redirect(url_for("console.show_incoming", incoming_id=held.incoming_id), 303)
+    return done(
+        "The payment is held. Assign it to a code, or mark it for return.",
+        "show_incoming",
+        incoming_id=held.incoming_id,
+    )
 
 
-def _proposed(action: str, incoming_id: str, reason: str, context: RequestContext, **parameters: str) -> Any:
-    try:
-        services().proposals.propose(Propose(action, incoming_id, reason, parameters), context)
-    except ServiceError as error:
-        if error.code not in (Code.INVALID_REQUEST, Code.NOT_FOUND):
-            raise
-        return Response(_page(incoming_id, context, error), status=error.code.http_status)
-    flash("The proposal waits for another operator.", "good")
-    return redirect(url_for("console.list_proposals"), 303)
+def _shown_again(incoming_id: str, context: RequestContext) -> AbstractContextManager[None]:
+    return shown_again(lambda error: _page(incoming_id, context, error), Code.NOT_FOUND)
 
 
 def _page(incoming_id: str, context: RequestContext, error: ServiceError | None = None) -> str:
     payment = services().held_payments.show(incoming_id, context)
-    proposals = services().proposals.list_open(context)
-    return render_template(
-        "console/incoming/payment.html",
-        payment=payment,
-        error=error,
-        is_proposed=any(proposal.object_id == incoming_id for proposal in proposals),
-    )
+    is_proposed = proposal_about(incoming_id, context) is not None
+    return render_template("console/incoming/payment.html", payment=payment, error=error, is_proposed=is_proposed)

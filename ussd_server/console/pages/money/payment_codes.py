@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import segno
-from flask import Response, flash, redirect, render_template, request, url_for
+from flask import Response, render_template, request, url_for
 
 from ussd_server.api.requests import services
 from ussd_server.console import forms
 from ussd_server.console.blueprint import console
+from ussd_server.console.forms import done, shown_again
 from ussd_server.console.tables import Column, DataTable, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
@@ -115,20 +116,13 @@ def change_payment_code(context: RequestContext, code: str) -> Any:
 def delete_payment_code(context: RequestContext, code: str) -> Any:
     """Remove a code."""
     services().payment_codes.delete(code, context)
-    flash("The code is deleted. What comes with it from now on is held for the operator.", "good")
-    return redirect(url_for("console.list_payment_codes"), 303)
+    return done("The code is deleted. What comes with it from now on is held for the operator.", "list_payment_codes")
 
 
 def _save(code: str, context: RequestContext, *, is_new: bool = False) -> Any:
-    try:
+    with shown_again(lambda error: _form(request.form.to_dict(), None if is_new else code, error), *forms.FAULTS):
         saved = services().payment_codes.put(_typed(code), context)
-    except ServiceError as error:
-        if error.code.http_status != Code.INVALID_REQUEST.http_status:
-            raise
-        page = _form(request.form.to_dict(), None if is_new else code, error)
-        return Response(page, status=error.code.http_status)
-    flash("The code is saved. Print its sheet, or tell payers to type it.", "good")
-    return redirect(url_for("console.show_payment_code", code=saved.code), 303)
+    return done("The code is saved. Print its sheet, or tell payers to type it.", "show_payment_code", code=saved.code)
 
 
 def _typed(code: str) -> PutPaymentCode:

@@ -1,23 +1,28 @@
-"""Payouts: uploaded as a file, approved by another person, followed and cancelled."""
+"""Payouts: uploaded as a file, corrected, approved by another person, followed and cancelled."""
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 
-from flask import Response, flash, redirect, render_template, request, url_for
+from flask import Response, render_template, request
 
 from schemas.payouts import ApprovePayoutBody, CreatePayoutQuery
 from ussd_server.api.bodies import load
 from ussd_server.api.requests import services
 from ussd_server.console import forms
 from ussd_server.console.blueprint import console
+from ussd_server.console.forms import done, shown_again
 from ussd_server.console.links import link_to
 from ussd_server.console.tables import Column, DataTable, TableFilter, send_csv, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
 from ussd_server.services.clients.messages import ClientView
 from ussd_server.services.payouts.messages import (
+    FIELDS,
     LARGEST_FILE_BYTES,
+    MOST_CORRECTED,
     ApprovePayout,
     CreatePayout,
     ItemState,
@@ -27,20 +32,16 @@ from ussd_server.services.payouts.messages import (
     PayoutItemView,
     PayoutStatus,
     PayoutView,
+    ReplacePayout,
 )
 from ussd_server.status import Code, ServiceError
 
-FORM_BYTES = 64 * 1024
+_FORM_BYTES = 64 * 1024
 """What a browser sends around a file."""
 
 _COLUMNS = (
     Column("created_at", "Created", "moment"),
-    Column(
-        "reference",
-        "Reference",
-        "reference",
-        link=lambda seen: link_to("payout", seen.payout_id),
-    ),
+    Column("reference", "Reference", "reference", link=lambda seen: link_to("payout", seen.payout_id)),
     Column("status", "Status", "status"),
     Column("send_at", "Date", "moment"),
     Column("ready_count", "People", "number"),
@@ -52,6 +53,7 @@ _COLUMNS = (
     Column("description", "Description"),
     Column("payout_id", "Id", "id", where="files"),
 )
+_FIELD_TITLES = {name: name.replace("_", " ").capitalize() for name in FIELDS}
 _OTHERS = "an operator, or a person or key that was deleted"
 _ITEM_COLUMNS = (
     Column("line", "Line", "number"),
@@ -73,13 +75,9 @@ _ITEM_COLUMNS = (
 
 
 @console.page("GET", "/payouts", needs="payouts:read")
-def list_payouts(context: RequestContext) -> Response:
-    """The client's payouts, newest first."""
-    return payouts_page(context)
-
-
-def payouts_page(context: RequestContext, client: ClientView | None = None) -> Response:
-    """The payouts of a client, newest first. Operators name the `client`, on whose behalf they look."""
+@console.for_operators("GET", "/operator/clients/<client_id>/payouts", "list_any_payouts")
+def list_payouts(context: RequestContext, client: ClientView | None = None) -> Response:
+    """The payouts of a client, newest first."""
     status = TableFilter("status", "Status", {word.value: word.value.capitalize() for word in PayoutStatus})
     reference = TableFilter("reference", "Reference")
     first, last = TableFilter("from", "From", input_type="date"), TableFilter("to", "To", input_type="date")
@@ -111,109 +109,119 @@ def new_payout(_: RequestContext) -> str:
     return render_template("console/payouts/new.html", given={}, error=None)
 
 
-@console.page("POST", "/payouts/new", needs="payouts:write", max_body_bytes=LARGEST_FILE_BYTES + FORM_BYTES)
+@console.page("POST", "/payouts/new", needs="payouts:write", max_body_bytes=LARGEST_FILE_BYTES + _FORM_BYTES)
 def create_payout(context: RequestContext) -> Any:
     """Judge every row of a file and show them; nothing is sent."""
     given = {name: request.form.get(name, "").strip() for name in ("reference", "description", "send_at")}
     file = request.files.get("file")
-    try:
+    with shown_again(
+        lambda error: render_template("console/payouts/new.html", given=given, error=error), Code.IDEMPOTENCY_KEY_REUSED
+    ):
         if file is None or not file.filename:
             raise ServiceError(Code.INVALID_REQUEST, "Choose a file.")
         named = {name: given[name] for name in ("reference", "description") if given[name]}
         values = load(CreatePayoutQuery(), named) | {"send_at": forms.local_moment(given["send_at"])}
         created = services().payouts.create(CreatePayout(**values, file=file.read()), context)
-    except ServiceError as error:
-        if error.code not in (Code.INVALID_REQUEST, Code.IDEMPOTENCY_KEY_REUSED):
-            raise
-        shown = render_template("console/payouts/new.html", given=given, error=error)
-        return Response(shown, status=error.code.http_status)
+    payout_id = created.payout.payout_id
     if created.replayed:
-        flash("This file was uploaded before under the same reference. Here is its payout.", "warn")
-    else:
-        flash("Every row is checked. Nothing is sent before another person approves it.", "good")
-    return redirect(url_for("console.show_payout", payout_id=created.payout.payout_id), 303)
+        return done(
+            "This file was uploaded before under the same reference. Here is its payout.",
+            "show_payout",
+            tone="warn",
+            payout_id=payout_id,
+        )
+    return done(
+        "Every row is checked. Nothing is sent before another person approves it.", "show_payout", payout_id=payout_id
+    )
 
 
 @console.page("GET", "/payouts/<payout_id>", needs="payouts:read")
-def show_payout(context: RequestContext, payout_id: str) -> Response:
+@console.for_operators("GET", "/operator/payouts/<payout_id>", "show_any_payout")
+def show_payout(context: RequestContext, payout_id: str, client: ClientView | None = None) -> Response:
     """One payout: its totals, its rows and what can be done with it."""
-    return payout_page(payout_id, context)
+    return _page(payout_id, context, client)
 
 
 @console.page("GET", "/payouts/<payout_id>/live", needs="payouts:read")
-def show_payout_live(context: RequestContext, payout_id: str) -> Response:
+@console.for_operators("GET", "/operator/payouts/<payout_id>/live", "show_any_payout_live")
+def show_payout_live(context: RequestContext, payout_id: str, client: ClientView | None = None) -> Response:
     """The part of a payout's page that refreshes by itself; a new status reloads the page."""
-    return live_part(payout_id, context)
-
-
-@console.page("GET", "/payouts/<payout_id>/results.csv", needs="payouts:read")
-def download_payout(context: RequestContext, payout_id: str) -> Response:
-    """Every row with its result, or those of one state, as a file."""
-    return results_file(payout_id, context)
-
-
-@console.page("POST", "/payouts/<payout_id>/approve", needs="payouts:approve", fresh_code=True)
-def approve_payout(context: RequestContext, payout_id: str) -> Any:
-    """Reserve the sum and the fees of all ready rows, and send them."""
-    try:
-        shown = load(ApprovePayoutBody(), {name: value for name, value in request.form.items() if name == "total_fee"})
-        approved = services().payouts.approve(ApprovePayout(payout_id, **shown), context)
-    except ServiceError as error:
-        return _refused(payout_id, error, context, None)
-    if approved.send_at and approved.approved_at and approved.send_at > approved.approved_at:
-        flash("The payout is approved. It waits for its date.", "good")
-    else:
-        flash("The payout is approved. Its rows are being sent.", "good")
-    return redirect(url_for("console.show_payout", payout_id=payout_id), 303)
-
-
-@console.page("POST", "/payouts/<payout_id>/cancel", needs="payouts:write")
-def cancel_payout(context: RequestContext, payout_id: str) -> Any:
-    """Cancel what was not sent."""
-    return cancel(payout_id, context)
-
-
-def cancel(payout_id: str, context: RequestContext, client: ClientView | None = None) -> Any:
-    """Cancel what was not sent, and show the page of the payout. Operators name its `client`."""
-    try:
-        services().payouts.cancel(payout_id, context)
-    except ServiceError as error:
-        return _refused(payout_id, error, context, client)
-    flash("What was not sent is cancelled, and its money is free again.", "good")
-    return redirect(url_for(_views(client)["page"], payout_id=payout_id), 303)
-
-
-def live_part(payout_id: str, context: RequestContext, client: ClientView | None = None) -> Response:
-    """The live part of a payout's page. A new status reloads the page."""
     payout = services().payouts.get(payout_id, context)
-    shown = render_template("console/payouts/live.html", **_live_parts(payout, context, client))
-    response = Response(shown)
+    response = Response(render_template("console/payouts/live.html", **_live_parts(payout, context, client)))
     if request.args.get("was") != _version_of(payout):
         response.headers["HX-Refresh"] = "true"
     return response
 
 
-def results_file(payout_id: str, context: RequestContext) -> Response:
-    """The rows of a payout with their results, of the chosen state or of all."""
+@console.page("GET", "/payouts/<payout_id>/results.csv", needs="payouts:read")
+@console.for_operators("GET", "/operator/payouts/<payout_id>/results.csv", "download_any_payout")
+def download_payout(context: RequestContext, payout_id: str, client: ClientView | None = None) -> Response:  # noqa: ARG001 - names the file of both
+    """Every row with its result, or those of one state, as a file."""
     payout = services().payouts.get(payout_id, context)
     wanted = ListPayoutItems(payout_id, state=_state(), name_match=_name_match())
     parts = services().payouts.csv(wanted, context)
     return send_csv(parts, "payout", payout.reference, wanted.state, wanted.name_match)
 
 
-def _refused(payout_id: str, error: ServiceError, context: RequestContext, client: ClientView | None) -> Response:
-    """The page of the payout with the reason why it stays as it is."""
-    if error.code not in (Code.INVALID_REQUEST, Code.INSUFFICIENT_BALANCE, Code.INSUFFICIENT_SCOPE):
-        raise error
-    response = payout_page(payout_id, context, client, error)
-    response.status_code = error.code.http_status
-    return response
+@console.page("GET", "/payouts/<payout_id>/correct", needs="payouts:write")
+def show_payout_corrections(context: RequestContext, payout_id: str) -> str:
+    """The form with the invalid rows of a draft, and that of a corrected file."""
+    return _corrections_page(payout_id, context)
 
 
-def payout_page(
-    payout_id: str, context: RequestContext, client: ClientView | None = None, error: ServiceError | None = None
+@console.page(
+    "POST", "/payouts/<payout_id>/correct", needs="payouts:write", max_body_bytes=LARGEST_FILE_BYTES + _FORM_BYTES
+)
+def correct_payout(context: RequestContext, payout_id: str) -> Any:
+    """Put a corrected draft in the place of a draft, and show it."""
+    file = request.files.get("file")
+    with shown_again(lambda error: _corrections_page(payout_id, context, error), Code.INSUFFICIENT_SCOPE):
+        if file is not None and not file.filename:
+            raise ServiceError(Code.INVALID_REQUEST, "Choose a file.")
+        content = None if file is None else file.read()
+        replaced = services().payouts.replace(ReplacePayout(payout_id, content, _corrections()), context).payout
+    if replaced.payout_id == payout_id:
+        return done("Nothing was changed.", "show_payout", tone="warn", payout_id=payout_id)
+    return done(
+        "Every row is checked again. Nothing is sent before another person approves it.",
+        "show_payout",
+        payout_id=replaced.payout_id,
+    )
+
+
+@console.page("POST", "/payouts/<payout_id>/approve", needs="payouts:approve", fresh_code=True)
+def approve_payout(context: RequestContext, payout_id: str) -> Any:
+    """Reserve the sum and the fees of all ready rows, and send them."""
+    with _shown_again(payout_id, context):
+        shown = load(ApprovePayoutBody(), {name: value for name, value in request.form.items() if name == "total_fee"})
+        approved = services().payouts.approve(ApprovePayout(payout_id, **shown), context)
+    if approved.send_at and approved.approved_at and approved.send_at > approved.approved_at:
+        return done("The payout is approved. It waits for its date.", "show_payout", payout_id=payout_id)
+    return done("The payout is approved. Its rows are being sent.", "show_payout", payout_id=payout_id)
+
+
+@console.page("POST", "/payouts/<payout_id>/cancel", needs="payouts:write")
+@console.for_operators("POST", "/operator/payouts/<payout_id>/cancel", "cancel_any_payout")
+def cancel_payout(context: RequestContext, payout_id: str, client: ClientView | None = None) -> Any:
+    """Cancel what was not sent. The client reads in its audit trail that an operator did it."""
+    with _shown_again(payout_id, context, client):
+        services().payouts.cancel(payout_id, context)
+    view = "show_any_payout" if client else "show_payout"
+    return done("What was not sent is cancelled, and its money is free again.", view, payout_id=payout_id)
+
+
+def _shown_again(
+    payout_id: str, context: RequestContext, client: ClientView | None = None
+) -> AbstractContextManager[None]:
+    """Show the page of the payout with the reason why it stays as it is."""
+    return shown_again(
+        lambda error: _page(payout_id, context, client, error), Code.INSUFFICIENT_BALANCE, Code.INSUFFICIENT_SCOPE
+    )
+
+
+def _page(
+    payout_id: str, context: RequestContext, client: ClientView | None, error: ServiceError | None = None
 ) -> Response:
-    """The page of a payout. Operators name its `client`, on whose behalf they look."""
     reader = services().payouts
     payout = reader.get(payout_id, context)
     state = TableFilter("state", "State", {word.value: word.value.capitalize() for word in ItemState})
@@ -247,7 +255,6 @@ def _live_parts(payout: PayoutView, context: RequestContext, client: ClientView 
         "replaced_by": services().payouts.replaced_by(payout.payout_id, context),
         "version": _version_of(payout),
         "client": client,
-        "views": _views(client),
     }
 
 
@@ -263,17 +270,6 @@ def _people(payout: PayoutView, context: RequestContext) -> dict[str, Any]:
         "approvers": reader.who_may("payouts:approve", context, without=counted_as_maker) if is_open else (),
         "may_correct": payout.status is PayoutStatus.DRAFT and payout.created_by == context.caller.user_id,
         "is_maker": context.caller.user_id in counted_as_maker,
-    }
-
-
-def _views(client: ClientView | None) -> dict[str, str]:
-    """The views that a payout's page leads to: for its client's people, or for operators."""
-    name = "any_payout" if client else "payout"
-    return {
-        "page": f"console.show_{name}",
-        "live": f"console.show_{name}_live",
-        "download": f"console.download_{name}",
-        "cancel": f"console.cancel_{name}",
     }
 
 
@@ -296,3 +292,25 @@ def _name_match() -> NameMatch | None:
 def _result(item: PayoutItemView) -> str | None:
     """Why a row is not sent or failed, in words."""
     return item.failure.message if item.failure else " ".join(item.problems)
+
+
+def _corrections_page(payout_id: str, context: RequestContext, error: ServiceError | None = None) -> str:
+    """The page with what was typed, else with what the rows hold."""
+    payout = services().payouts.get(payout_id, context)
+    typed = _corrections()
+    rows = [
+        replace(row, fields=typed.get(row.line, row.fields))
+        for row in services().payouts.invalid_rows(payout_id, context)
+    ]
+    return render_template("console/payouts/correct.html", payout=payout, rows=rows, titles=_FIELD_TITLES, error=error)
+
+
+def _corrections() -> dict[int, dict[str, str]]:
+    """What was typed into the fields of each line."""
+    prefix = "phone_number-"
+    lines = [name.removeprefix(prefix) for name in request.form if name.startswith(prefix)]
+    return {
+        int(line): {name: request.form.get(f"{name}-{line}", "").strip() for name in FIELDS}
+        for line in lines[:MOST_CORRECTED]
+        if line.isascii() and line.isdigit() and len(line) < 8
+    }

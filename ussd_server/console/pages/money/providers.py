@@ -6,13 +6,14 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
-from flask import Response, flash, redirect, request, url_for
+from flask import Response, request
 
 from ussd_server.api.requests import services
 from ussd_server.console import forms
 from ussd_server.console.blueprint import console
 from ussd_server.console.charts import Point
 from ussd_server.console.formats import local_time
+from ussd_server.console.forms import done
 from ussd_server.console.tables import Column, DataTable, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
@@ -24,7 +25,6 @@ from ussd_server.services.providers.messages import (
     SwitchProvider,
 )
 from ussd_server.services.reports.messages import bounds_of_day
-from ussd_server.values import KAMPALA
 
 _COLUMNS = (
     Column("provider", "Provider", "word"),
@@ -47,7 +47,7 @@ def list_providers(context: RequestContext) -> Response:
     """Every provider with its state, limits, float and figures; a day's or the last 24 hours' calls as charts."""
     day = forms.date_of(request.args.get("day", ""))
     until = bounds_of_day(day)[1] - timedelta(seconds=1) if day else None
-    today = services().clock.now().astimezone(KAMPALA).date()
+    today = forms.today()
     states = services().provider_states.list(context)
     recent = services().recent_payments.get(context)
     return show_table(
@@ -70,8 +70,7 @@ def switch_provider(context: RequestContext, provider: str) -> Any:
     is_off = request.form.get("to") == "off"
     state = services().provider_states.switch(SwitchProvider(provider, is_off, request.form.get("reason", "")), context)
     text = gettext("%(name)s is switched off." if is_off else "%(name)s is switched on.", name=state.name)
-    flash(text, "warn" if is_off else "good")
-    return redirect(url_for("console.list_providers"), 303)
+    return done(text, "list_providers", tone="warn" if is_off else "good")
 
 
 def _points(quarters: Iterable[QuarterOfCalls]) -> dict[str, list[Point]]:

@@ -1,4 +1,4 @@
-"""Reconciliation: statements of providers compared with our transactions, and their differences."""
+"""Reconciliation: statements of providers compared with our transactions, their differences, and closed days."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ from typing import IO, Any
 from flask import Response, flash, redirect, render_template, request, url_for
 
 from ussd_server.api.requests import services
+from ussd_server.console import forms
 from ussd_server.console.blueprint import console
-from ussd_server.console.formats import provider_name
+from ussd_server.console.forms import done, shown_again
 from ussd_server.console.links import link_to
-from ussd_server.console.tables import Column, DataTable, TableFilter, send_csv, show_table
+from ussd_server.console.pages.service.proposals import proposal_about, propose
+from ussd_server.console.tables import PROVIDER, Column, DataTable, TableFilter, send_csv, show_table
 from ussd_server.context import RequestContext
-from ussd_server.languages import gettext
+from ussd_server.languages import gettext, marked
 from ussd_server.providers.statement_format import LineStatus
-from ussd_server.services.operators.messages import Propose
 from ussd_server.services.reconciliation.messages import (
     MAY_DIFFER,
+    CloseDay,
     ComparedLine,
     DifferenceView,
     EndDifference,
@@ -51,14 +53,13 @@ VERDICTS = {
     Verdict.REVERSAL: "Reversal",
     Verdict.FEE: "Fee",
 }
+_STEPS = {verdict.value: title for verdict, title in VERDICTS.items()} | marked(
+    {"late_change": "Late change", "timing": "Dated on a neighbouring day"}
+)
 
 _STATEMENT_COLUMNS = (
-    Column(
-        "file_name",
-        "File",
-        link=lambda seen: url_for("console.show_reconciliation", statement_id=seen.statement_id),
-    ),
-    Column("provider", "Provider", "word", value=lambda seen: provider_name(seen.provider)),
+    Column("file_name", "File", link=lambda seen: link_to("statement", seen.statement_id)),
+    PROVIDER,
     Column("first_at", "From", "moment"),
     Column("last_at", "To", "moment"),
     Column("lines", "Lines", "number", value=lambda seen: sum(seen.lines.values())),
@@ -73,7 +74,7 @@ _DIFFERENCE_COLUMNS = (
         "verdict",
         "Difference",
         value=lambda each: VERDICTS[each.verdict],
-        link=lambda each: url_for("console.show_difference", difference_id=each.difference_id),
+        link=lambda each: link_to("difference", each.difference_id),
     ),
     Column("ours", "Ours", "reference", value=lambda each: side(each.ours), missing="nothing"),
     Column("theirs", "Theirs", "reference", value=lambda each: side(each.theirs), missing="nothing"),
@@ -119,21 +120,18 @@ def create_reconciliation(context: RequestContext) -> Any:
         result_file = held.enter_context(TemporaryFile())
         text = TextIOWrapper(result_file, encoding="utf-8", newline="")
         try:
-            if file is None or not file.filename:
-                raise ServiceError(Code.INVALID_REQUEST, "Choose a file.")
-            wanted = ReconcileStatement(
-                provider,
-                file.filename,
-                file.stream,  # type: ignore[arg-type]
-                _row_writer(text),
-                is_dry_run=request.form.get("result") == "try",
-                is_confirmed=request.form.get("is_confirmed") == "yes",
-            )
-            result = services().provider_statements.reconcile(wanted, context)
-        except ServiceError as error:
-            if error.code is not Code.INVALID_REQUEST:
-                raise
-            return Response(_form(context, error), status=error.code.http_status)
+            with shown_again(lambda error: _form(context, error)):
+                if file is None or not file.filename:
+                    raise ServiceError(Code.INVALID_REQUEST, "Choose a file.")
+                wanted = ReconcileStatement(
+                    provider,
+                    file.filename,
+                    file.stream,  # type: ignore[arg-type]
+                    _row_writer(text),
+                    is_dry_run=request.form.get("result") == "try",
+                    is_confirmed=request.form.get("is_confirmed") == "yes",
+                )
+                result = services().provider_statements.reconcile(wanted, context)
         finally:
             text.detach()
         if not result.is_stored:
@@ -168,8 +166,7 @@ def show_reconciliation(context: RequestContext, statement_id: str) -> Response:
         empty_title="The books agree",
         empty_text="Every line matches a transaction of ours.",
     )
-    proposals = services().proposals.list_open(context)
-    is_proposed = any(proposal.object_id == statement_id for proposal in proposals)
+    is_proposed = proposal_about(statement_id, context) is not None
     return show_table(
         "console/reconciliation/statement.html", table, seen=seen, verdicts=VERDICTS, is_proposed=is_proposed
     )
@@ -179,19 +176,16 @@ def show_reconciliation(context: RequestContext, statement_id: str) -> Response:
 def propose_undo(context: RequestContext, statement_id: str) -> Any:
     """Propose to take the import of a statement back."""
     services().provider_statements.show(statement_id, context)
-    services().proposals.propose(Propose("statement.undo", statement_id, request.form.get("reason", "")), context)
-    flash("The proposal waits for another operator.", "good")
-    return redirect(url_for("console.list_proposals"), 303)
+    return propose("statement.undo", statement_id, context)
 
 
 @console.page("GET", "/operator/differences", who="operator")
 def list_differences(context: RequestContext) -> Response:
     """Differences whose review is open, newest first."""
     page = services().differences.list(ListDifferences(cursor=request.args.get("cursor")), context)
-    provider = Column("provider", "Provider", "word", value=lambda each: provider_name(each.provider))
     table = DataTable(
         "Open differences, newest first",
-        (provider, *_DIFFERENCE_COLUMNS),
+        (PROVIDER, *_DIFFERENCE_COLUMNS),
         page.items,
         page.next_cursor,
         empty_title="No difference is open",
@@ -210,12 +204,9 @@ def show_difference(context: RequestContext, difference_id: str) -> str:
 def end_difference(context: RequestContext, difference_id: str) -> Any:
     """End the review of a difference that is explained. No money moves."""
     wanted = EndDifference(difference_id, request.form.get("reason", ""), context.caller.operator or "")
-    try:
+    with shown_again(lambda error: _difference_page(difference_id, context, error)):
         services().differences.end(wanted, context)
-    except ServiceError as error:
-        return _refused(difference_id, error, context)
-    flash("The review of the difference has ended.", "good")
-    return redirect(url_for("console.show_difference", difference_id=difference_id), 303)
+    return done("The review of the difference has ended.", "show_difference", difference_id=difference_id)
 
 
 @console.page("POST", "/operator/differences/<difference_id>/conclude", who="operator")
@@ -223,14 +214,27 @@ def propose_conclusion(context: RequestContext, difference_id: str) -> Any:
     """Propose to set the payment to succeeded, as the provider's statement says."""
     if not _may_conclude(services().differences.show(difference_id, context)):
         raise ServiceError(Code.INVALID_REQUEST, "Only an open difference with a success of the provider is concluded.")
-    try:
-        services().proposals.propose(
-            Propose("difference.conclude", difference_id, request.form.get("reason", ""), {}), context
-        )
-    except ServiceError as error:
-        return _refused(difference_id, error, context)
-    flash("The proposal waits for another operator.", "good")
-    return redirect(url_for("console.list_proposals"), 303)
+    with shown_again(lambda error: _difference_page(difference_id, context, error)):
+        return propose("difference.conclude", difference_id, context)
+
+
+@console.page("GET", "/operator/days", who="operator")
+def list_days(context: RequestContext) -> str:
+    """The past days of each provider."""
+    return _days_page(context)
+
+
+@console.page("POST", "/operator/days", who="operator")
+def close_day(context: RequestContext) -> Any:
+    """Close a day."""
+    form = request.form
+    day, is_empty = forms.date_of(form.get("date", "")), form.get("is_empty") == "yes"
+    wanted = None if day is None else CloseDay(day, form.get("provider", ""), context.caller.operator or "", is_empty)
+    with shown_again(lambda error: _days_page(context, error, wanted)):
+        if wanted is None:
+            raise ServiceError(Code.INVALID_REQUEST, "Choose a day.")
+        services().days.close(wanted, context)
+    return done(gettext("%(day)s is closed.", day=day), "list_days")
 
 
 def side(value: int | str | None) -> str | None:
@@ -238,15 +242,8 @@ def side(value: int | str | None) -> str | None:
     return written_amount(value) if isinstance(value, int) else value
 
 
-def _refused(difference_id: str, error: ServiceError, context: RequestContext) -> Response:
-    if error.code is not Code.INVALID_REQUEST:
-        raise error
-    return Response(_difference_page(difference_id, context, error), status=error.code.http_status)
-
-
 def _difference_page(difference_id: str, context: RequestContext, error: ServiceError | None = None) -> str:
     each = services().differences.show(difference_id, context)
-    proposals = services().proposals.list_open(context)
     receipt = each.provider_id if each.verdict is Verdict.NOT_OURS else None
     return render_template(
         "console/reconciliation/difference.html",
@@ -255,13 +252,23 @@ def _difference_page(difference_id: str, context: RequestContext, error: Service
         error=error,
         verdicts=VERDICTS,
         side=side,
-        is_proposed=any(proposal.object_id == difference_id for proposal in proposals),
+        is_proposed=proposal_about(difference_id, context) is not None,
         may_conclude=_may_conclude(each),
     )
 
 
 def _may_conclude(each: DifferenceView) -> bool:
     return each.ended_at is None and each.verdict is Verdict.STATUS_DIFFERS and each.theirs == LineStatus.SUCCEEDED
+
+
+def _days_page(context: RequestContext, error: ServiceError | None = None, refused: CloseDay | None = None) -> str:
+    return render_template(
+        "console/reconciliation/days.html",
+        days=services().days.list(context),
+        steps=_STEPS,
+        error=error,
+        empty=refused if refused and services().days.may_be_empty(refused, context) else None,
+    )
 
 
 def _form(context: RequestContext, error: ServiceError | None = None, tried: Reconciliation | None = None) -> str:

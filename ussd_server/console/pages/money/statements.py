@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import date, datetime, timedelta
-from functools import partial
 
-from flask import Response, request, url_for
+from flask import Response, request
 
 from ussd_server.api.requests import services
 from ussd_server.console import forms
 from ussd_server.console.blueprint import console
 from ussd_server.console.charts import Point
-from ussd_server.console.formats import provider_name
-from ussd_server.console.links import acting_for, link_to
-from ussd_server.console.tables import Column, DataTable, send_csv, show_table
+from ussd_server.console.links import link_to
+from ussd_server.console.tables import PROVIDER, Column, DataTable, send_csv, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext, marked
 from ussd_server.services.accounts.messages import GetBalances, GetStatement, StatementView
 from ussd_server.services.clients.messages import ClientView
-from ussd_server.services.reports.messages import GetDailyReport
+from ussd_server.services.reports.messages import GetDailyReport, bounds_of_day
 from ussd_server.services.transactions.messages import MAIN_ACCOUNT
 from ussd_server.values import KAMPALA
 
@@ -40,7 +37,7 @@ _LINE_COLUMNS = (
 )
 _REPORT_COLUMNS = (
     Column("type", "Type", "word", value=lambda row: row.type.capitalize()),
-    Column("provider", "Provider", "word", value=lambda row: provider_name(row.provider)),
+    PROVIDER,
     Column("status", "Status", "status"),
     Column("count", "Payments", "number"),
     Column("amount", "Amount", "money"),
@@ -50,19 +47,9 @@ _REPORT_COLUMNS = (
 
 
 @console.page("GET", "/statements", needs="statements:read")
-def show_statement(context: RequestContext) -> Response:
+@console.for_operators("GET", "/operator/clients/<client_id>/statement", "show_any_statement")
+def show_statement(context: RequestContext, client: ClientView | None = None) -> Response:
     """The statement of an account for a period, with its balance over time."""
-    return _statement_page(context)
-
-
-@console.page("GET", "/operator/clients/<client_id>/statement", who="operator")
-def show_any_statement(context: RequestContext, client_id: str) -> Response:
-    """The statement of one client's account."""
-    client = services().clients.find(client_id, context)
-    return _statement_page(acting_for(client, context), client)
-
-
-def _statement_page(context: RequestContext, client: ClientView | None = None) -> Response:
     first, last = _period()
     wanted = _request_for(first, last)
     reader = services().statements
@@ -85,8 +72,7 @@ def _statement_page(context: RequestContext, client: ClientView | None = None) -
         account=wanted.account,
         client=client,
         is_whole=is_whole,
-        page_address=_address("show", client),
-        download_address=_address("download", client),
+        client_id=client and client.client_id,
         first=first,
         last=last,
         periods=_periods(),
@@ -104,19 +90,9 @@ def _whole(wanted: GetStatement, context: RequestContext) -> StatementView:
 
 
 @console.page("GET", "/statements/file.csv", needs="statements:read")
-def download_statement(context: RequestContext) -> Response:
+@console.for_operators("GET", "/operator/clients/<client_id>/statement.csv", "download_any_statement")
+def download_statement(context: RequestContext, client: ClientView | None = None) -> Response:
     """The whole statement as a file."""
-    return _statement_file(context)
-
-
-@console.page("GET", "/operator/clients/<client_id>/statement.csv", who="operator")
-def download_any_statement(context: RequestContext, client_id: str) -> Response:
-    """The whole statement of one client's account as a file."""
-    client = services().clients.find(client_id, context)
-    return _statement_file(acting_for(client, context), client)
-
-
-def _statement_file(context: RequestContext, client: ClientView | None = None) -> Response:
     first, last = _period()
     wanted = _request_for(first, last)
     statement = services().statements.csv(wanted, context, for_people=True)
@@ -126,7 +102,7 @@ def _statement_file(context: RequestContext, client: ClientView | None = None) -
 @console.page("GET", "/reports", needs="statements:read")
 def show_report(context: RequestContext) -> Response:
     """What became final on a day."""
-    today = _today()
+    today = forms.today()
     day = forms.date_of(request.args.get("date", "")) or today
     report = services().daily_reports.get(GetDailyReport(day), context)
     table = DataTable(
@@ -140,16 +116,9 @@ def show_report(context: RequestContext) -> Response:
     return show_table("console/statements/report.html", table, report=report, day=day, days=days)
 
 
-def _address(action: str, client: ClientView | None) -> Callable[..., str]:
-    """Makes addresses of the client's own page, or of the operators' page of that client."""
-    if client is None:
-        return partial(url_for, f"console.{action}_statement")
-    return partial(url_for, f"console.{action}_any_statement", client_id=client.client_id)
-
-
 def _request_for(first: date, last: date) -> GetStatement:
     account = forms.phone_number(request.args.get("account", "").strip()) or MAIN_ACCOUNT
-    return GetStatement(account, _begin(first), _begin(last + timedelta(days=1)), cursor=request.args.get("cursor"))
+    return GetStatement(account, bounds_of_day(first)[0], bounds_of_day(last)[1], cursor=request.args.get("cursor"))
 
 
 def _period() -> tuple[date, date]:
@@ -162,7 +131,7 @@ def _period() -> tuple[date, date]:
 
 def _periods() -> dict[str, tuple[date, date]]:
     """Periods to choose, by name."""
-    today = _today()
+    today = forms.today()
     month = today.replace(day=1)
     end_of_last = month - timedelta(days=1)
     yesterday = today - timedelta(days=1)
@@ -178,8 +147,8 @@ def _periods() -> dict[str, tuple[date, date]]:
 
 def _moments(first: date, last: date) -> list[datetime]:
     """Evenly spaced moments of the period as far as it is over, its beginning and its end among them."""
-    begin = _begin(first)
-    end = max(begin, min(_begin(last + timedelta(days=1)), services().clock.now()))
+    begin = bounds_of_day(first)[0]
+    end = max(begin, min(bounds_of_day(last)[1], services().clock.now()))
     steps = 24 if first == last else min(_MOST_POINTS, max(1, (last - first).days + 1))
     return [begin + (end - begin) * step / steps for step in range(steps + 1)]
 
@@ -190,11 +159,3 @@ def _points(moments: list[datetime], balances: tuple[int, ...], *, is_day: bool)
         (moment.astimezone(KAMPALA).strftime(written), cents / 100)
         for moment, cents in zip(moments, balances, strict=True)
     ]
-
-
-def _today() -> date:
-    return services().clock.now().astimezone(KAMPALA).date()
-
-
-def _begin(day: date) -> datetime:
-    return datetime(day.year, day.month, day.day, tzinfo=KAMPALA)

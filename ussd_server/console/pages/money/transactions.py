@@ -1,19 +1,20 @@
-"""Transactions: listed, explained, and given back."""
+"""Transactions: listed, explained and given back; for operators also what they propose about one."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from flask import Response, flash, redirect, render_template, request, url_for
+from flask import Response, render_template, request
 
 from ussd_server.api.requests import services
 from ussd_server.console import forms
 from ussd_server.console.blueprint import console
-from ussd_server.console.links import link_to
+from ussd_server.console.forms import done, shown_again
+from ussd_server.console.links import acting_for, link_to
+from ussd_server.console.pages.service.proposals import proposal_about, propose
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.console.timeline import timeline_of
 from ussd_server.context import RequestContext
-from ussd_server.languages import gettext
 from ussd_server.services.clients.messages import ClientView
 from ussd_server.services.transactions.messages import (
     CreateRefund,
@@ -28,14 +29,11 @@ from ussd_server.services.webhooks.messages import DeliveryStatus, EventDeliveri
 from ussd_server.status import Code, ServiceError
 
 _LONGEST_REFERENCE = 64
+# What is wrong with a refund, and refusals of its provider.
+_FAULTS_OF_REFUND = tuple(code for code in Code if code.http_status in (400, 502))
 
 _COLUMNS = (
-    Column(
-        "created_at",
-        "When",
-        "moment",
-        link=lambda seen: link_to("transaction", seen.transaction_id),
-    ),
+    Column("created_at", "When", "moment", link=lambda seen: link_to("transaction", seen.transaction_id)),
     Column("type", "Type", "word"),
     Column("phone_number", "Phone number", "code"),
     Column("amount", "Amount", "money"),
@@ -48,16 +46,17 @@ _COLUMNS = (
     Column("fee", "Fee", "money", where="files"),
     Column("transaction_id", "Id", "id", where="files"),
 )
+_OUTCOMES: dict[str, tuple[str, dict[str, Any]]] = {
+    "succeeded": ("review.settle", {"has_succeeded": True}),
+    "failed": ("review.settle", {"has_succeeded": False}),
+    "close": ("review.close", {}),
+}
 
 
 @console.page("GET", "/transactions", needs="transactions:read")
-def list_transactions(context: RequestContext) -> Response:
-    """The client's transactions, newest first."""
-    return transactions_page(context)
-
-
-def transactions_page(context: RequestContext, client: ClientView | None = None) -> Response:
-    """The transactions of a client, newest first. Operators name the `client`, on whose behalf they look."""
+@console.for_operators("GET", "/operator/clients/<client_id>/transactions", "list_any_transactions")
+def list_transactions(context: RequestContext, client: ClientView | None = None) -> Response:
+    """The transactions of a client, newest first."""
     status = TableFilter("status", "Status", {word.value: word.value.capitalize() for word in TransactionStatus})
     kind = TableFilter("type", "Type", {word.value: word.value.capitalize() for word in TransactionType})
     number = TableFilter("phone_number", "Phone number", placeholder="0772 123 456")
@@ -97,32 +96,60 @@ def show_transaction(context: RequestContext, transaction_id: str) -> str:
 @console.page("GET", "/transactions/<transaction_id>/live", needs="transactions:read")
 def show_transaction_live(context: RequestContext, transaction_id: str) -> Response:
     """The part of a transaction's page that refreshes by itself; a transaction that became final reloads the page."""
-    return show_live(about_transaction(_get(transaction_id, context), context))
+    return _live_part(_about(services().transactions.get(GetTransaction(transaction_id), context), context))
 
 
 @console.page("POST", "/transactions/<transaction_id>/refund", needs="transactions:write", fresh_code=True)
 def refund_transaction(context: RequestContext, transaction_id: str) -> Any:
     """Give a payment back, in whole or in part."""
     form = request.form
-    try:
+    with shown_again(lambda error: _page(transaction_id, context, error), *_FAULTS_OF_REFUND):
         amount_cents, reference = forms.cents(form.get("amount", "")), form.get("reference", "").strip()
         if not 0 < len(reference) <= _LONGEST_REFERENCE:
             raise ServiceError(Code.INVALID_REQUEST, "Give the refund a reference of 1 to 64 characters.")
         wanted = CreateRefund(transaction_id, reference, amount_cents, reason=form.get("reason", "").strip())
         refund = services().refunds.create(wanted, context)
-    except ServiceError as error:
-        if error.code is Code.TRANSACTION_NOT_FOUND or error.code.http_status not in (400, 502):
-            raise
-        return Response(_page(transaction_id, context, error), status=error.code.http_status)
-    text = gettext("This refund was made before." if refund.replayed else "The refund is on its way to the payer.")
-    flash(text, "warn" if refund.replayed else "good")
-    return redirect(url_for("console.show_transaction", transaction_id=refund.transaction.transaction_id), 303)
+    refund_id = refund.transaction.transaction_id
+    if refund.replayed:
+        return done("This refund was made before.", "show_transaction", tone="warn", transaction_id=refund_id)
+    return done("The refund is on its way to the payer.", "show_transaction", transaction_id=refund_id)
 
 
-def about_transaction(
-    view: TransactionHistory, context: RequestContext, live_view: str = "console.show_transaction_live"
-) -> dict[str, Any]:
-    """What the page of one transaction shows, to clients and operators. `live_view` answers its live part."""
+@console.page("GET", "/operator/transactions/<transaction_id>", who="operator")
+def show_any_transaction(context: RequestContext, transaction_id: str) -> str:
+    """One transaction of any client: where its money is, and everything that happened to it."""
+    shown = _about_any(transaction_id, context)
+    proposal = proposal_about(shown["view"].transaction_id, context)
+    return render_template("console/operator/transaction.html", **shown, proposal=proposal)
+
+
+@console.page("GET", "/operator/transactions/<transaction_id>/live", who="operator")
+def show_any_transaction_live(context: RequestContext, transaction_id: str) -> Response:
+    """The part of the page that refreshes by itself."""
+    return _live_part(_about_any(transaction_id, context))
+
+
+@console.page("POST", "/operator/reviews/<transaction_id>/propose", who="operator")
+def propose_end_of_review(context: RequestContext, transaction_id: str) -> Any:
+    """Propose how a review ends."""
+    services().reviews.show(transaction_id, context)
+    outcome = request.form.get("outcome")
+    if outcome not in _OUTCOMES:
+        raise ServiceError(Code.INVALID_REQUEST, "Choose how the review ends.")
+    action, parameters = _OUTCOMES[outcome]
+    return propose(action, transaction_id, context, **parameters)
+
+
+@console.page("POST", "/operator/transactions/<transaction_id>/refund", who="operator")
+def propose_refund(context: RequestContext, transaction_id: str) -> Any:
+    """Propose to give a payment back, in whole or in part."""
+    services().reviews.show(transaction_id, context)
+    amount_cents = forms.cents(request.form.get("amount", ""))
+    return propose("transaction.refund", transaction_id, context, amount_cents=amount_cents)
+
+
+def _about(view: TransactionHistory, context: RequestContext) -> dict[str, Any]:
+    """What the page of one transaction shows, to clients and operators."""
     events = services().events.list_of_object(view.transaction_id, context)
     original, payout = None, None
     if view.refund_of is not None:
@@ -137,11 +164,10 @@ def about_transaction(
         "refunds": services().refunds.list(GetTransaction(view.transaction_id), context),
         "events": events,
         "is_live": view.completed_at is None or _is_sending(events),
-        "live_view": live_view,
     }
 
 
-def show_live(shown: dict[str, Any]) -> Response:
+def _live_part(shown: dict[str, Any]) -> Response:
     """The live part of a transaction's page. One that became final reloads the page."""
     response = Response(render_template("console/transactions/live.html", **shown))
     if shown["view"].completed_at and "open" in request.args:
@@ -159,12 +185,8 @@ def _is_sending(events: tuple[EventDeliveries, ...]) -> bool:
     return any(each.status is DeliveryStatus.WAITING and not each.attempts for each in deliveries)
 
 
-def _get(transaction_id: str, context: RequestContext) -> TransactionHistory:
-    return services().transactions.get(GetTransaction(transaction_id), context)
-
-
 def _page(transaction_id: str, context: RequestContext, error: ServiceError | None = None) -> str:
-    shown = about_transaction(_get(transaction_id, context), context)
+    shown = _about(services().transactions.get(GetTransaction(transaction_id), context), context)
     view, refunds = shown["view"], shown["refunds"]
     number = f"-{len(refunds) + 1}" if refunds else ""
     suggested = f"{view.reference[: _LONGEST_REFERENCE - 11]}-refund{number}"
@@ -175,3 +197,10 @@ def _page(transaction_id: str, context: RequestContext, error: ServiceError | No
         suggested_reference=suggested,
         left_cents=view.amount_cents - view.refunded_amount_cents,
     )
+
+
+def _about_any(transaction_id: str, context: RequestContext) -> dict[str, Any]:
+    item = services().reviews.show(transaction_id, context)
+    client = services().clients.find(item.client_id, context)
+    shown = _about(item.transaction, acting_for(client, context))
+    return shown | {"item": item, "client": client}

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import Response, flash, redirect, render_template, request, url_for
+from flask import Response, render_template, request, url_for
 
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
 from ussd_server.console.formats import LANGUAGES, NETWORKS, iso
+from ussd_server.console.forms import FAULTS, done, shown_again
 from ussd_server.console.tables import Column, DataTable, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
@@ -62,15 +63,11 @@ def new_menu(_: RequestContext) -> str:
 def upload_menu(context: RequestContext) -> Any:
     """Save what was uploaded or typed as the draft of a menu, new or not."""
     menu_id, text = request.form.get("menu_id", "").strip(), _text()
-    try:
+    with shown_again(
+        lambda error: render_template("console/menus/new.html", menu_id=menu_id, text=text, error=error), *FAULTS
+    ):
         services().menus.save_draft(SaveDraft(menu_id, source=_source(text)), context)
-    except ServiceError as error:
-        if error.code.http_status != Code.INVALID_REQUEST.http_status:
-            raise
-        shown = render_template("console/menus/new.html", menu_id=menu_id, text=text, error=error)
-        return Response(shown, status=error.code.http_status)
-    flash("The draft is saved. Try it with the phone before you publish it.", "good")
-    return redirect(url_for("console.show_menu", menu_id=menu_id), 303)
+    return done("The draft is saved. Try it with the phone before you publish it.", "show_menu", menu_id=menu_id)
 
 
 @console.page("GET", "/menus/<menu_id>", needs="menus:read")
@@ -120,11 +117,10 @@ def save_menu(context: RequestContext, menu_id: str) -> Any:
     try:
         if request.form.get("do") == "save":
             services().menus.save_draft(SaveDraft(menu_id, source=_source(text)), context)
-            flash("The draft is saved.", "good")
-            return redirect(url_for("console.edit_menu", menu_id=menu_id), 303)
+            return done("The draft is saved.", "edit_menu", menu_id=menu_id)
         report = services().menus.check(CheckMenu(menu_id, source=_source(text)), context)
     except ServiceError as refusal:
-        if refusal.code.http_status != Code.INVALID_REQUEST.http_status:
+        if refusal.code not in FAULTS:
             raise
         error = refusal
     if "HX-Request" in request.headers:
@@ -137,19 +133,22 @@ def publish_menu(context: RequestContext, menu_id: str) -> Any:
     """Publish the draft, unless it was saved anew after its changes were shown."""
     menu = services().menus.get(menu_id, context)
     if request.form.get("draft_saved_at") != iso(menu.draft_saved_at):
-        flash("The draft was not published: it was saved anew. Read what it changes now.", "warn")
-        return redirect(url_for("console.show_menu_version", menu_id=menu_id, version="draft"), 303)
-    try:
-        published = services().menus.publish(menu_id, context)
-        text = gettext(
-            "Version %(version)s is published. New sessions use it; open ones keep theirs.", version=published.version
+        return done(
+            "The draft was not published: it was saved anew. Read what it changes now.",
+            "show_menu_version",
+            tone="warn",
+            menu_id=menu_id,
+            version="draft",
         )
-        flash(text, "good")
+    try:
+        version = services().menus.publish(menu_id, context).version
     except ServiceError as error:
         if error.code is not Code.MENU_INVALID:
             raise
-        flash(gettext("The draft was not published: %(reason)s", reason=error.message), "bad")
-    return redirect(url_for("console.show_menu", menu_id=menu_id), 303)
+        text = gettext("The draft was not published: %(reason)s", reason=error.message)
+        return done(text, "show_menu", tone="bad", menu_id=menu_id)
+    text = gettext("Version %(version)s is published. New sessions use it; open ones keep theirs.", version=version)
+    return done(text, "show_menu", menu_id=menu_id)
 
 
 @console.page("POST", "/menus/<menu_id>/rollback", needs="menus:write")
@@ -157,16 +156,18 @@ def roll_back_menu(context: RequestContext, menu_id: str) -> Any:
     """Make another version the one in force."""
     version = _number(request.form.get("version", ""))
     services().menus.roll_back(RollBack(menu_id, version), context)
-    flash(gettext("Version %(version)s is in force again. The draft stays as it is.", version=version), "good")
-    return redirect(url_for("console.show_menu", menu_id=menu_id), 303)
+    return done(
+        gettext("Version %(version)s is in force again. The draft stays as it is.", version=version),
+        "show_menu",
+        menu_id=menu_id,
+    )
 
 
 @console.page("POST", "/menus/<menu_id>/codes", needs="menus:write")
 def bind_code(context: RequestContext, menu_id: str) -> Any:
     """Bind a code of the client to this menu."""
     code = services().menus.bind_code(BindCode(request.form.get("service_code", ""), menu_id), context)
-    flash(gettext("%(code)s leads to this menu now.", code=code.service_code), "good")
-    return redirect(url_for("console.show_menu", menu_id=menu_id), 303)
+    return done(gettext("%(code)s leads to this menu now.", code=code.service_code), "show_menu", menu_id=menu_id)
 
 
 @console.page("GET", "/menus/<menu_id>/versions/<version>", needs="menus:read")

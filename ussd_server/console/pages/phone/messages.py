@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from flask import Response, flash, redirect, render_template, request, url_for
+from flask import Response, render_template, request
 from marshmallow import ValidationError
 
 from schemas.messages import Receipts
 from ussd_server.api.requests import services
 from ussd_server.console import forms
 from ussd_server.console.blueprint import console
+from ussd_server.console.forms import done, shown_again
 from ussd_server.console.links import link_to
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
@@ -73,17 +74,13 @@ def show_receipts(context: RequestContext) -> str:
 def save_receipts(context: RequestContext) -> Any:
     """Replace the texts of all receipts by those of the form."""
     given = {kind: _texts_of(kind) for kind in _RECEIPTS}
-    try:
-        receipts = Receipts().deserialize(given)
+    with shown_again(lambda error: _receipts_page(given, error)):
+        try:
+            receipts = Receipts().deserialize(given)
+        except ValidationError as fault:
+            raise ServiceError(Code.INVALID_REQUEST, str(fault.messages[0])) from None
         services().receipts.update(UpdateClientSettings(receipts), context)
-    except ValidationError as fault:
-        return Response(_receipts_page(given, ServiceError(Code.INVALID_REQUEST, str(fault.messages[0]))), status=400)
-    except ServiceError as error:
-        if error.code is not Code.INVALID_REQUEST:
-            raise
-        return Response(_receipts_page(given, error), status=400)
-    flash("The texts of receipts are saved.", "good")
-    return redirect(url_for("console.show_receipts"), 303)
+    return done("The texts of receipts are saved.", "show_receipts")
 
 
 @console.page("GET", "/messages/<message_id>", needs="messages:read")

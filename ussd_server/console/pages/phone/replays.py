@@ -6,11 +6,12 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from datetime import timedelta
 
-from flask import Response, url_for
+from flask import Response
 
 from ussd_server.api.requests import services
 from ussd_server.console import forms
 from ussd_server.console.blueprint import console
+from ussd_server.console.links import link_to
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
@@ -26,9 +27,7 @@ _RESULTS = {
     ReplayResult.NOT_FOUND: "deleted since",
 }
 _COLUMNS = (
-    Column(
-        "session_id", "Session", "id", link=lambda item: url_for("console.show_session", session_id=item.session_id)
-    ),
+    Column("session_id", "Session", "id", link=lambda item: link_to("session", item.session_id)),
     Column("result", "Result"),
     Column("turn", "After entry", "number"),
     Column("was", "Was"),

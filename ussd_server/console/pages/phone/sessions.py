@@ -7,7 +7,7 @@ from flask import Response, render_template, request
 from ussd_server.api.requests import services
 from ussd_server.console import forms
 from ussd_server.console.blueprint import console
-from ussd_server.console.links import acting_for, acting_for_owner, link_to
+from ussd_server.console.links import link_to
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
@@ -18,12 +18,7 @@ from ussd_server.services.transactions.messages import GetTransaction, Transacti
 from ussd_server.status import ServiceError
 
 _COLUMNS = (
-    Column(
-        "created_at",
-        "When",
-        "moment",
-        link=lambda seen: link_to("session", seen.session_id),
-    ),
+    Column("created_at", "When", "moment", link=lambda seen: link_to("session", seen.session_id)),
     Column("phone_number", "Phone number", "code"),
     Column("service_code", "Code", "code"),
     Column("menu_id", "Menu"),
@@ -50,19 +45,9 @@ _WHY = {
 
 
 @console.page("GET", "/sessions", needs="ussd:read")
-def list_sessions(context: RequestContext) -> Response:
-    """The client's sessions, newest first."""
-    return _sessions_page(context)
-
-
-@console.page("GET", "/operator/clients/<client_id>/sessions", who="operator")
-def list_any_sessions(context: RequestContext, client_id: str) -> Response:
-    """The sessions of one client, newest first."""
-    client = services().clients.find(client_id, context)
-    return _sessions_page(acting_for(client, context), client)
-
-
-def _sessions_page(context: RequestContext, client: ClientView | None = None) -> Response:
+@console.for_operators("GET", "/operator/clients/<client_id>/sessions", "list_any_sessions")
+def list_sessions(context: RequestContext, client: ClientView | None = None) -> Response:
+    """The sessions of a client, newest first."""
     status = TableFilter("status", "Status", {word.value: word.value.replace("_", " ") for word in SessionStatus})
     number = TableFilter("phone_number", "Phone number", placeholder="0772 123 456")
     code = TableFilter("service_code", "Code", placeholder="*165#")
@@ -91,26 +76,25 @@ def _sessions_page(context: RequestContext, client: ClientView | None = None) ->
 
 
 @console.page("GET", "/sessions/<session_id>", needs="ussd:read")
-def show_session(context: RequestContext, session_id: str) -> str:
-    """One session. With `replay` in its address, also how it would go in the menu's draft."""
+@console.for_operators("GET", "/operator/sessions/<session_id>", "show_any_session")
+def show_session(context: RequestContext, session_id: str, client: ClientView | None = None) -> str:
+    """One session. With `replay` in its address, people of its client also see how it would go in the menu's draft."""
     seen = services().api_sessions.get(session_id, context)
     replayed, error = None, None
-    if "replay" in request.args:
+    if "replay" in request.args and client is None:
         try:
             replayed = _replayed(seen, context)
         except ServiceError as refusal:
             error = refusal
-    shown = {"seen": seen, "why": _why(seen), "payment": _payment(seen, context)}
-    return render_template("console/sessions/session.html", **shown, replayed=replayed, error=error)
-
-
-@console.page("GET", "/operator/sessions/<session_id>", who="operator")
-def show_any_session(context: RequestContext, session_id: str) -> str:
-    """One session of any client."""
-    client, for_client = acting_for_owner("session", session_id, context)
-    seen = services().api_sessions.get(session_id, for_client)
-    shown = {"seen": seen, "why": _why(seen), "payment": _payment(seen, for_client)}
-    return render_template("console/sessions/session.html", **shown, client=client)
+    return render_template(
+        "console/sessions/session.html",
+        seen=seen,
+        why=_why(seen),
+        payment=_payment(seen, context),
+        client=client,
+        replayed=replayed,
+        error=error,
+    )
 
 
 def _payment(seen: SessionView, context: RequestContext) -> TransactionView | None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import Response, flash, redirect, render_template, request, url_for
+from flask import Response, render_template, request
 
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
+from ussd_server.console.forms import done
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
-from ussd_server.context import RequestContext
+from ussd_server.context import CallerKind, RequestContext
 from ussd_server.services.mail.messages import ListMails, MailStatus
 
 _COLUMNS = (
@@ -27,27 +28,20 @@ _COLUMNS = (
 
 
 @console.page("GET", "/notifications")
+@console.page("GET", "/operator/notifications", who="operator", name="show_operator_notifications")
 def show_notifications(context: RequestContext) -> str:
-    """Which mails a person of a client receives."""
-    return _choices(context, "console.choose_notifications")
+    """Which mails a person receives."""
+    mails = services().mails
+    return render_template("console/mails/choices.html", choices=mails.choices(context), is_mail_on=mails.is_on)
 
 
 @console.page("POST", "/notifications")
+@console.page("POST", "/operator/notifications", who="operator", name="choose_operator_notifications")
 def choose_notifications(context: RequestContext) -> Any:
     """Receive the mails that were chosen, and no others."""
-    return _choose(context, "console.show_notifications")
-
-
-@console.page("GET", "/operator/notifications", who="operator")
-def show_operator_notifications(context: RequestContext) -> str:
-    """Which mails an operator receives."""
-    return _choices(context, "console.choose_operator_notifications")
-
-
-@console.page("POST", "/operator/notifications", who="operator")
-def choose_operator_notifications(context: RequestContext) -> Any:
-    """Receive the mails that were chosen, and no others."""
-    return _choose(context, "console.show_operator_notifications")
+    services().mails.choose(request.form.getlist("wanted"), context)
+    is_operator = context.caller.kind is CallerKind.OPERATOR
+    return done("Your choice is saved.", "show_operator_notifications" if is_operator else "show_notifications")
 
 
 @console.page("GET", "/operator/mails", who="operator")
@@ -67,16 +61,3 @@ def list_mails(context: RequestContext) -> Response:
         empty_text="Mails are written with what they report and kept for 30 days.",
     )
     return show_table("console/mails/list.html", table, is_mail_on=mails.is_on)
-
-
-def _choices(context: RequestContext, form: str) -> str:
-    mails = services().mails
-    return render_template(
-        "console/mails/choices.html", choices=mails.choices(context), is_mail_on=mails.is_on, form=url_for(form)
-    )
-
-
-def _choose(context: RequestContext, page: str) -> Any:
-    services().mails.choose(request.form.getlist("wanted"), context)
-    flash("Your choice is saved.", "good")
-    return redirect(url_for(page), 303)

@@ -1,4 +1,4 @@
-"""The first page, and what answers addresses that do not exist."""
+"""The first pages of clients and of operators, and what answers addresses that do not exist."""
 
 from __future__ import annotations
 
@@ -13,6 +13,19 @@ from ussd_server.services.payouts.messages import ListPayouts, PayoutStatus
 from ussd_server.services.transactions.messages import ListTransactions, TransactionStatus, TransactionType
 from ussd_server.status import Code, ServiceError
 
+QUEUES = {
+    "ussd_transactions_overdue_seconds": ("The worker is behind with payments by", "s"),
+    "ussd_transactions_oldest_unfinished_seconds": ("Oldest payment without an outcome", "s"),
+    "ussd_incoming_held": ("Held payments", ""),
+    "ussd_events_pending": ("Events that are not relayed yet", ""),
+    "ussd_deliveries_queued": ("Queues of webhooks with deliveries", ""),
+    "ussd_deliveries_overdue_seconds": ("The worker is behind with webhooks by", "s"),
+    "ussd_mails_waiting": ("Mails that are not sent yet", ""),
+    "ussd_mails_overdue_seconds": ("The worker is behind with mails by", "s"),
+    "ussd_sessions_active": ("Open USSD sessions", ""),
+}
+"""What waits: the gauge, what people call it, and its unit."""
+
 
 @console.page("GET", "", who="person")
 def show_overview(context: RequestContext) -> Any:
@@ -26,6 +39,42 @@ def show_overview(context: RequestContext) -> Any:
 def show_overview_figures(context: RequestContext) -> str:
     """The part of the overview that refreshes by itself."""
     return render_template("console/figures.html", **_figures(context))
+
+
+@console.page("GET", "/operator", who="operator")
+def show_operator_overview(context: RequestContext) -> str:
+    """How the service does, and what waits for an operator."""
+    gauges = {gauge.name: gauge.value for gauge in services().gauges.read() if gauge.name in QUEUES}
+    return render_template(
+        "console/operator/overview.html",
+        **_waiting(context),
+        queues=QUEUES,
+        gauges=gauges,
+    )
+
+
+@console.page("GET", "/operator/figures", who="operator")
+def show_operator_figures(context: RequestContext) -> str:
+    """The part of the overview that refreshes by itself."""
+    return render_template("console/operator/figures.html", **_waiting(context))
+
+
+@console.page("GET", "/", who="public")
+def leave_out_slash(_: RequestContext) -> Any:
+    """The overview under its usual address."""
+    return redirect(url_for("console.show_overview"))
+
+
+@console.page("GET", "/<path:anything>", who="person")
+def refuse_unknown_page(_: RequestContext, anything: str) -> str:  # noqa: ARG001 - the unknown address
+    """Refuse an address that does not exist."""
+    raise ServiceError(Code.NOT_FOUND, NO_PAGE)
+
+
+@console.page("POST", "/<path:anything>", who="person")
+def refuse_unknown_form(_: RequestContext, anything: str) -> str:  # noqa: ARG001 - the unknown address
+    """Refuse a form for an address that does not exist."""
+    raise ServiceError(Code.NOT_FOUND, NO_PAGE)
 
 
 def _figures(context: RequestContext) -> dict[str, Any]:
@@ -61,19 +110,22 @@ def _next_steps(context: RequestContext) -> dict[str, Any] | None:
     return {"has_key": has_key, "has_paid": has_paid, "codes": codes, "is_sandbox": services().settings.is_sandbox}
 
 
-@console.page("GET", "/", who="public")
-def leave_out_slash(_: RequestContext) -> Any:
-    """The overview under its usual address."""
-    return redirect(url_for("console.show_overview"))
-
-
-@console.page("GET", "/<path:anything>", who="person")
-def refuse_unknown_page(_: RequestContext, anything: str) -> str:  # noqa: ARG001 - the unknown address
-    """Refuse an address that does not exist."""
-    raise ServiceError(Code.NOT_FOUND, NO_PAGE)
-
-
-@console.page("POST", "/<path:anything>", who="person")
-def refuse_unknown_form(_: RequestContext, anything: str) -> str:  # noqa: ARG001 - the unknown address
-    """Refuse a form for an address that does not exist."""
-    raise ServiceError(Code.NOT_FOUND, NO_PAGE)
+def _waiting(context: RequestContext) -> dict[str, Any]:
+    proposals = services().proposals.list_open(context)
+    has_worker = services().system.has_worker(context)
+    states = services().provider_states.list(context)
+    counts = {
+        "review_count": services().reviews.count(context),
+        "held_count": services().held_payments.count(context),
+        "account_count": services().bank_accounts.count_waiting(context),
+        "difference_count": services().differences.count(context),
+    }
+    troubles = sum(state.is_troubled + bool(state.float_low_since) for state in states)
+    return {
+        "has_worker": has_worker,
+        "proposals": proposals,
+        **counts,
+        "recent": services().recent_payments.get(context),
+        "states": states,
+        "attention_count": troubles + (not has_worker) + bool(proposals) + sum(map(bool, counts.values())),
+    }

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import Response, flash, redirect, render_template, request, url_for
+from flask import Response, render_template, request
 
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
 from ussd_server.console.formats import provider_name
+from ussd_server.console.forms import done, shown_again
 from ussd_server.console.links import link_to
 from ussd_server.console.tables import Column, DataTable, show_table
 from ussd_server.context import RequestContext
-from ussd_server.services.operators.messages import ConfirmProposal
+from ussd_server.services.operators.messages import ConfirmProposal, ProposalView, Propose
 from ussd_server.services.settlement.messages import ListReviews, ReviewItem
-from ussd_server.status import Code, ServiceError
+from ussd_server.status import ServiceError
 
 
 @console.page("GET", "/operator/reviews", who="operator")
@@ -56,22 +57,28 @@ def list_proposals(context: RequestContext) -> str:
 def confirm_proposal(context: RequestContext, proposal_id: str) -> Any:
     """Do what another operator proposed, if it still does what was shown."""
     wanted = ConfirmProposal(proposal_id, request.form.get("digest", ""))
-    try:
+    with shown_again(lambda error: _proposals_page(context, error)):
         services().proposals.confirm(wanted, context)
-    except ServiceError as error:
-        if error.code is not Code.INVALID_REQUEST:
-            raise
-        return Response(_proposals_page(context, error), status=error.code.http_status)
-    flash("It is done.", "good")
-    return redirect(url_for("console.list_proposals"), 303)
+    return done("It is done.", "list_proposals")
 
 
 @console.page("POST", "/operator/proposals/<proposal_id>/withdraw", who="operator")
 def withdraw_proposal(context: RequestContext, proposal_id: str) -> Any:
     """Take a proposal back."""
     services().proposals.withdraw(proposal_id, context)
-    flash("The proposal is withdrawn. Nothing was done.", "good")
-    return redirect(url_for("console.list_proposals"), 303)
+    return done("The proposal is withdrawn. Nothing was done.", "list_proposals")
+
+
+def propose(action: str, object_id: str, context: RequestContext, reason: str | None = None, **parameters: Any) -> Any:
+    """Propose what a form says, and lead to the list of proposals. Without `reason`, the form has it."""
+    given = request.form.get("reason", "") if reason is None else reason
+    services().proposals.propose(Propose(action, object_id, given, parameters), context)
+    return done("The proposal waits for another operator.", "list_proposals")
+
+
+def proposal_about(object_id: str, context: RequestContext) -> ProposalView | None:
+    """The oldest open proposal about an object; None without one."""
+    return next((each for each in services().proposals.list_open(context) if each.object_id == object_id), None)
 
 
 def _proposals_page(context: RequestContext, error: ServiceError | None = None) -> str:

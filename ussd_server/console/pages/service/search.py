@@ -1,4 +1,4 @@
-"""Search: one box on every page."""
+"""Search: one box on every page, and everything that happened with one phone number."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from flask import redirect, request, url_for
+from flask import redirect, render_template, request, url_for
 
 from ussd_server.api.requests import services
 from ussd_server.console import forms
@@ -18,8 +18,9 @@ from ussd_server.console.tables import Column, DataTable, TableFilter, show_tabl
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
 from ussd_server.services.search.messages import KINDS, SHORTEST_PART, Search, SearchHit, SearchRecent, SearchReply
+from ussd_server.services.subscribers.messages import GetHistory
 from ussd_server.status import ServiceError
-from ussd_server.values import KAMPALA, is_id, phone_number
+from ussd_server.values import is_id, phone_number
 
 _SHORTEST, _LONGEST = 3, 64
 _COLUMNS = (
@@ -43,6 +44,14 @@ def search(context: RequestContext) -> Any:
 def search_all_clients(context: RequestContext) -> Any:
     """The same over all clients."""
     return _answer(services().search.find, _COLUMNS_OF_OPERATORS, (*KINDS, "incoming"), context)
+
+
+@console.page("GET", "/subscribers/<phone_number>", needs="transactions:read")
+def show_subscriber(context: RequestContext, phone_number: str) -> str:
+    """The history of a phone number, newest first."""
+    wanted = GetHistory(phone_number, cursor=request.args.get("cursor"))
+    history = services().subscriber_history.get(wanted, context)
+    return render_template("console/subscribers/history.html", history=history, phone_number=phone_number)
 
 
 def _answer(
@@ -104,6 +113,6 @@ def _hits(
 
 def _day(text: str, *, is_last: bool = False) -> datetime | None:
     """The beginning or the end of a day, which may be `today` or `yesterday`."""
-    today = services().clock.now().astimezone(KAMPALA).date()
+    today = forms.today()
     days = {"today": today, "yesterday": today - timedelta(days=1)}
     return forms.day(str(days.get(text.lower(), text)), is_last=is_last)

@@ -1,15 +1,24 @@
-"""System: the state of the installation, the doctor, and the check of the books."""
+"""System: the state of the installation, the doctor, the check of the books, and the operators."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from flask import redirect, render_template, request, url_for
+from flask import Response, redirect, render_template, request, url_for
 
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
-from ussd_server.console.pages.service.operators import QUEUES
+from ussd_server.console.pages.service.overview import QUEUES
+from ussd_server.console.tables import Column, DataTable, show_table
 from ussd_server.context import RequestContext
+
+_OPERATORS = (
+    Column("email", "E-mail"),
+    Column("state", "State", "status", value=lambda operator: "active" if operator.is_active else "disabled"),
+    Column("recovery_codes_left", "Recovery codes left", "number"),
+    Column("created_at", "Created", "moment"),
+    Column("operator_id", "Id", "id"),
+)
 
 
 @console.page("GET", "/operator/system", who="operator")
@@ -35,6 +44,13 @@ def run_doctor(context: RequestContext) -> Any:
 def check_books(context: RequestContext) -> str:
     """Check the books for some seconds and show what was found."""
     return _page(context, checked=services().system.check(request.form.get("mark") or None, context))
+
+
+@console.page("GET", "/operator/operators", who="operator")
+def list_operators(context: RequestContext) -> Response:
+    """Who signs in as an operator."""
+    table = DataTable("Operators, oldest first", _OPERATORS, services().operators.list(context))
+    return show_table("console/operator/operators.html", table)
 
 
 def _page(context: RequestContext, **shown: Any) -> str:
