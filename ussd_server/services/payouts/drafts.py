@@ -24,7 +24,7 @@ from ussd_server.runtime import Runtime, Service
 from ussd_server.services.accounts.fees import FeeBook, fee_cents
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.bulkhead import Bulkhead
-from ussd_server.services.payouts.digests import ItemsDigest, JudgedRow, PayoutDigests, judged_rows
+from ussd_server.services.payouts.digests import JudgedRow, PayoutDigests, digest_of_items, judged_rows
 from ussd_server.services.payouts.files import read_file
 from ussd_server.services.payouts.messages import MOST_ITEMS, CreatedPayout, CreatePayout, PayoutStatus, ReplacePayout
 from ussd_server.services.payouts.records import corrected_rows, mark_cancelled, payout_views, write_payout_event
@@ -150,7 +150,9 @@ class PayoutDrafts(Service):
             due_at=now if any(row.name for row in ready) else None,
         )
         items = [_values(payout.id, row) for row in rows]
-        payout.items_digest = str(ItemsDigest(map(_judged, items)))
+        payout.items_digest = digest_of_items(
+            JudgedRow._make(item.get(name) for name in JudgedRow._fields) for item in items
+        )
         payout.draft_digest = self._digests.of_draft(payout)
         return payout, items
 
@@ -162,7 +164,7 @@ class PayoutDrafts(Service):
     def _require_as_judged(self, known: Payout) -> None:
         """Raise INVALID_REQUEST when a draft or its rows were changed since they were judged."""
         is_draft = known.status == PayoutStatus.DRAFT
-        if is_draft and not self._digests.is_as_judged(known, str(ItemsDigest(judged_rows(known.id)))):
+        if is_draft and not self._digests.is_as_judged(known, digest_of_items(judged_rows(known.id))):
             raise ServiceError(
                 Code.INVALID_REQUEST, "The payout is not what was judged when it was created; upload its file again"
             )
@@ -285,7 +287,3 @@ def _values(payout_id: str, row: PayoutRow) -> dict[str, Any]:
     problems, _ = values.pop("problems"), values.pop("sent")
     written = {"problems": orjson.dumps(problems).decode()} if problems else {}
     return values | written | {"payout_id": payout_id, "is_ready": row.is_ready}
-
-
-def _judged(item: dict[str, Any]) -> JudgedRow:
-    return JudgedRow._make(item.get(name) for name in JudgedRow._fields)

@@ -17,7 +17,7 @@ from ussd_server.models.payouts import Payout
 from ussd_server.models.transactions import QUEUED_UNTIL
 from ussd_server.runtime import Runtime
 from ussd_server.services.accounts.ledger import DailyLimitError, OverdraftError, Postings
-from ussd_server.services.payouts.digests import ItemsDigest, judged_rows
+from ussd_server.services.payouts.digests import digest_of_items, judged_rows
 from ussd_server.services.payouts.drafts import used_lines
 from ussd_server.services.payouts.queue import insert_queued, queued_batch
 from ussd_server.services.payouts.rows import transaction_reference
@@ -36,12 +36,12 @@ Result = TypeVar("Result")
 
 @dataclass(slots=True)
 class DraftedRows:
-    """The rows of a payout: the transactions, the id and the fee of each by its line, and the digest of all rows."""
+    """The digest of all rows of a payout; of those that are ready the transactions, and ids and fees by their lines."""
 
+    items_digest: str
     queued: list[tuple[Batch, Postings]] = field(default_factory=list)
     ids: dict[int, str] = field(default_factory=dict)
     fees: dict[int, int] = field(default_factory=dict)
-    items_digest: str = ""
 
     @property
     def total_fee_cents(self) -> int:
@@ -77,11 +77,11 @@ class PayoutReservation:
 
     def draft_rows(self, payout: Payout, key_id: str | None, request_id: str | None) -> DraftedRows:
         """The transactions of the ready rows with the fee that is agreed now, counted for the key. Nothing is kept."""
-        drafted, items = DraftedRows(), ItemsDigest()
-        for place, item in enumerate(judged_rows(payout.id)):
+        items = judged_rows(payout.id)
+        drafted = DraftedRows(digest_of_items(items))
+        for place, item in enumerate(items):
             if place % _ROWS_BEFORE_A_PAUSE == 0:
                 time.sleep(0)
-            items.add(item)
             if not item.is_ready:
                 continue
             reference = transaction_reference(payout.reference, str(item.reference))
@@ -105,7 +105,6 @@ class PayoutReservation:
             )
             drafted.queued.append(queued_batch(draft))
             drafted.ids[item.line], drafted.fees[item.line] = draft.row.id, draft.row.fee_cents
-        drafted.items_digest = str(items)
         return drafted
 
     def reserve(self, row: Payout, drafted: DraftedRows, now: datetime) -> None:
