@@ -40,7 +40,7 @@ from ussd_server.services.payouts.messages import (
 )
 from ussd_server.services.payouts.queue import cancel_queued, is_under_way
 from ussd_server.services.payouts.records import (
-    given_row,
+    fields_of,
     invalid_rows,
     item_state,
     item_view,
@@ -87,7 +87,7 @@ class PayoutService(Service):
         context.require("payouts:write")
         payout = _find(request.payout_id, context)
         rows = PayoutItem.select().where(PayoutItem.payout_id == payout.id).order_by(PayoutItem.line)
-        items = tuple(map(given_row, rows))
+        items = tuple({name: text for name, text in fields_of(row).items() if text} for row in rows)
         copied = CreatePayout(request.reference, payout.description, items, send_at=request.send_at)
         return self._drafts.create(copied, context)
 

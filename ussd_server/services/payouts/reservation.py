@@ -13,12 +13,12 @@ from peewee import IntegrityError
 
 from ussd_server.database.unit_of_work import dialect, run_query
 from ussd_server.models.ledger import Holding, read_holdings
-from ussd_server.models.payouts import Payout
+from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.transactions import QUEUED_UNTIL
 from ussd_server.runtime import Runtime
 from ussd_server.services.accounts.ledger import DailyLimitError, OverdraftError, Postings
 from ussd_server.services.payouts.digests import digest_of_items, judged_rows
-from ussd_server.services.payouts.drafts import used_lines
+from ussd_server.services.payouts.drafts import MOST_LINES_NAMED, used_references
 from ussd_server.services.payouts.queue import insert_queued, queued_batch
 from ussd_server.services.payouts.rows import transaction_reference
 from ussd_server.services.transactions.create import Batch, TransactionCreator, daily_limit_reached
@@ -28,7 +28,6 @@ from ussd_server.status import Code, ServiceError
 
 # After so many rows, let other requests of the process run.
 _ROWS_BEFORE_A_PAUSE = 50
-_MOST_LINES_NAMED = 5
 _TYPES = {"transaction_id": "uuid", "fee_cents": "bigint"}
 
 Result = TypeVar("Result")
@@ -84,7 +83,7 @@ class PayoutReservation:
                 time.sleep(0)
             if not item.is_ready:
                 continue
-            reference = transaction_reference(payout.reference, str(item.reference))
+            reference = transaction_reference(payout.reference, item.reference)
             identity = RequestIdentity(
                 payout.client_id,
                 TransactionType.DISBURSEMENT,
@@ -125,8 +124,12 @@ def require_money(payout: Payout, fee_cents: int) -> None:
 
 def refuse_used_references(payout: Payout) -> None:
     """Raise INVALID_REQUEST when other transactions have taken references of ready rows."""
-    if lines := used_lines(payout):
-        named = ", ".join(map(str, lines[:_MOST_LINES_NAMED]))
+    rows = PayoutItem.select(PayoutItem.line, PayoutItem.reference).where(
+        PayoutItem.payout_id == payout.id, PayoutItem.is_ready
+    )
+    lines = {transaction_reference(payout.reference, row.reference): row.line for row in rows}
+    if used := sorted(lines[reference] for reference in used_references(payout.client_id, lines)):
+        named = ", ".join(map(str, used[:MOST_LINES_NAMED]))
         raise ServiceError(
             Code.INVALID_REQUEST, f"The references of these rows were used since the payout was created: {named}"
         )
