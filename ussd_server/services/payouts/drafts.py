@@ -27,7 +27,7 @@ from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.payouts.digests import JudgedRow, PayoutDigests, digest_of_items, judged_rows
 from ussd_server.services.payouts.messages import MOST_ITEMS, CreatedPayout, CreatePayout, PayoutStatus, ReplacePayout
-from ussd_server.services.payouts.records import fields_of, mark_cancelled, payout_views, write_payout_event
+from ussd_server.services.payouts.records import fields_of, mark_cancelled, payout_view, write_payout_event
 from ussd_server.services.payouts.rows import PayoutRow, corrected_row, read_file, row_of, transaction_reference
 from ussd_server.services.people import people_behind
 from ussd_server.services.providers.providers import problems_of_amount
@@ -84,7 +84,7 @@ class PayoutDrafts(Service):
             if known is None:
                 raise
             return _repeated(known, digest)
-        return CreatedPayout(payout_views([payout])[0], replayed=False)
+        return CreatedPayout(payout_view(payout), replayed=False)
 
     def replace(self, known: Payout, request: ReplacePayout, context: RequestContext) -> CreatedPayout:
         """Judge and keep the corrected rows of a draft as a draft in its place, under the same reference.
@@ -101,7 +101,7 @@ class PayoutDrafts(Service):
             self._require_as_judged(known)
             rows = _corrected_rows(known, request.corrections)
             if not rows:
-                return CreatedPayout(payout_views([known])[0], replayed=True)
+                return CreatedPayout(payout_view(known), replayed=True)
         terms = CreatePayout(known.reference, known.description, send_at=known.send_at)
         digest = _digest_of(rows, terms)
         latest = Payout.get_by_id(known.replaced_by) if known.replaced_by else known
@@ -118,7 +118,7 @@ class PayoutDrafts(Service):
             row.save()
             write_audit_event("payout.replaced", context, now, client_id=row.client_id, object_id=row.id)
             _insert(payout, items, context)
-        return CreatedPayout(payout_views([payout])[0], replayed=False)
+        return CreatedPayout(payout_view(payout), replayed=False)
 
     def _judged(
         self,
@@ -309,7 +309,7 @@ def _insert(payout: Payout, items: list[dict[str, Any]], context: RequestContext
 def _repeated(known: Payout, digest: str) -> CreatedPayout:
     if known.request_digest != digest:
         raise ServiceError(Code.IDEMPOTENCY_KEY_REUSED, "The reference was used for a different payout")
-    return CreatedPayout(payout_views([known])[0], replayed=True)
+    return CreatedPayout(payout_view(known), replayed=True)
 
 
 def _values(payout_id: str, row: PayoutRow) -> dict[str, Any]:

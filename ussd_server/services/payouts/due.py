@@ -15,7 +15,7 @@ from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.leases import end_lease
 from ussd_server.services.payouts.digests import PayoutDigests
 from ussd_server.services.payouts.messages import PayoutStatus
-from ussd_server.services.payouts.records import mark_cancelled, write_payout_event
+from ussd_server.services.payouts.records import complete, mark_cancelled, write_payout_event
 from ussd_server.services.payouts.reservation import PayoutReservation, require_money
 from ussd_server.services.transactions.create import TransactionCreator
 from ussd_server.status import Code, ServiceError
@@ -102,9 +102,7 @@ def _is_unreserved(row: Payout, now: datetime) -> bool:
 def _cancel(row: Payout, reason: str, now: datetime) -> None:
     log.warning("a payout was cancelled when it was due", object_id=row.id, reason=reason)
     mark_cancelled(row, now)
-    row.completed_at = now
-    row.save()
-    write_payout_event(row, "payout.completed", now)
+    complete(row, now)
     write_audit_event(
         "payout.cancelled",
         RequestContext(Caller(CallerKind.NOBODY)),

@@ -40,13 +40,14 @@ from ussd_server.services.payouts.messages import (
 )
 from ussd_server.services.payouts.queue import cancel_queued, is_under_way
 from ussd_server.services.payouts.records import (
+    complete,
     fields_of,
     invalid_rows,
     item_state,
     item_view,
     mark_cancelled,
+    payout_view,
     payout_views,
-    write_payout_event,
 )
 from ussd_server.services.people import counted_as_one
 from ussd_server.services.transactions.create import TransactionCreator
@@ -110,7 +111,7 @@ class PayoutService(Service):
     def get(self, payout_id: str, context: RequestContext) -> PayoutStates:
         """One payout with the counts and sums of its rows by state. NOT_FOUND, also for another client's."""
         context.require("payouts:read")
-        return payout_views([_find(payout_id, context)])[0]
+        return payout_view(_find(payout_id, context))
 
     def shortfalls(self, payout_id: str, context: RequestContext) -> tuple[FloatShortfall, ...]:
         """The providers whose float is too low for a draft; none for other payouts. NOT_FOUND as `get`."""
@@ -175,7 +176,7 @@ class PayoutService(Service):
         for each in short:
             log.warning("a payout that is larger than the float was approved", provider=each.provider)
         self._wake_worker()
-        return payout_views([row])[0]
+        return payout_view(row)
 
     def approve_by_operators(
         self, request: ApprovePayout, by: str, second: str, context: RequestContext
@@ -198,17 +199,17 @@ class PayoutService(Service):
             row = lock_row(Payout, payout.id)
             if row.status != PayoutStatus.CANCELLED:
                 self._cancel(row, context, self._clock.now())
-        return payout_views([row])[0]
+        return payout_view(row)
 
     def _cancel(self, row: Payout, context: RequestContext, now: datetime) -> None:
         if row.completed_at is not None or (row.reserved_at is not None and not cancel_queued(row.id, now)):
             raise ServiceError(Code.INVALID_REQUEST, "Every row of the payout was sent; nothing can be cancelled")
         mark_cancelled(row, now)
-        if row.approved_at is not None:
-            row.due_at, row.completed_at = (now, None) if is_under_way(row.id) else (None, now)
-        row.save()
-        if row.completed_at is not None:
-            write_payout_event(row, "payout.completed", now)
+        if row.approved_at is not None and not is_under_way(row.id):
+            complete(row, now)
+        else:
+            row.due_at = now if row.approved_at is not None else None
+            row.save()
         write_audit_event("payout.cancelled", context, now, client_id=row.client_id, object_id=row.id)
 
 

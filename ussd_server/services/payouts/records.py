@@ -97,6 +97,11 @@ def states_of(payouts: Collection[Payout]) -> dict[str, dict[ItemState, StateSum
 _WRITE = writer(PayoutView)
 
 
+def payout_view(row: Payout) -> PayoutStates:
+    """A payout as its client sees it."""
+    return payout_views([row])[0]
+
+
 def payout_views(rows: Sequence[Payout]) -> tuple[PayoutStates, ...]:
     """Payouts as their client sees them."""
     states = states_of(rows)
@@ -124,9 +129,18 @@ def mark_cancelled(row: Payout, now: datetime) -> None:
     row.due_at = row.leased_until = row.lease_token = row.draft_digest = None
 
 
+def complete(row: Payout, now: datetime) -> None:
+    """Complete a payout of which no row is under way. Call in its unit of work, with the row locked."""
+    if row.status != PayoutStatus.CANCELLED:
+        row.status = PayoutStatus.COMPLETED
+    row.completed_at, row.due_at, row.updated_at = now, None, now
+    row.save()
+    write_payout_event(row, "payout.completed", now)
+
+
 def write_payout_event(row: Payout, event_type: str, now: datetime) -> None:
     """Write an event about a payout with its record as it is now. Call in its unit of work, with the row locked."""
-    (view,) = payout_views([row])
+    view = payout_view(row)
     write_event(row.client_id, event_type, row.id, _WRITE(view), now)
     _notify(MailKind(event_type), row, view, now)
 

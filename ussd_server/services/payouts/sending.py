@@ -25,7 +25,7 @@ from ussd_server.services.payouts.due import DuePayouts
 from ussd_server.services.payouts.messages import NameMatch, PayoutStatus
 from ussd_server.services.payouts.name_match import compare_names
 from ussd_server.services.payouts.queue import cancel_queued, is_under_way, release_queued, released_and_unsent
-from ussd_server.services.payouts.records import write_payout_event
+from ussd_server.services.payouts.records import complete
 from ussd_server.services.providers.subscribers import SubscriberNames
 from ussd_server.services.transactions.create import TransactionCreator
 
@@ -92,10 +92,10 @@ class PayoutSender(Service):
                 if row.status == PayoutStatus.APPROVED:
                     row.status = PayoutStatus.RUNNING
             if not waiting and not is_under_way(row.id):
-                self._complete(row, now)
+                complete(row, now)
             else:
                 row.due_at = now + timedelta(seconds=_rest_seconds(row, now, bool(waiting), bool(ready)))
-            row.save()
+                row.save()
         if released:
             self._wake_worker()
 
@@ -105,13 +105,6 @@ class PayoutSender(Service):
         most = max(1, int(provider.pace.per_second * _SHARE_OF_A_SECOND))
         allowed = min(most - released_and_unsent(name, now), max(1, most // _TURNS))
         return release_queued(payout_id, name, allowed, now) if allowed > 0 else 0
-
-    def _complete(self, row: Payout, now: datetime) -> None:
-        if row.status != PayoutStatus.CANCELLED:
-            row.status = PayoutStatus.COMPLETED
-        row.completed_at, row.due_at, row.updated_at = now, None, now
-        row.save()
-        write_payout_event(row, "payout.completed", now)
 
     def _match_names(self, row: Payout) -> None:
         """Look up some names, while no database transaction is open, and keep how they compare."""
