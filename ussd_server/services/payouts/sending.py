@@ -2,7 +2,7 @@
 
 Released rows are settled like any other transaction (`settlement/settlement.py`), so a row is sent once, also when a
 worker is killed. The rows of a disabled client wait. Before the approval, the worker looks up the names that are
-registered for the phone numbers. What was approved for a later date is reserved when it is due (`due.py`).
+registered for the phone numbers. What was approved for a later date is reserved when it is due (`approval.py`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
 from ussd_server.providers.messages import Registration
 from ussd_server.runtime import Runtime, Service
 from ussd_server.services.leases import end_lease, is_due
-from ussd_server.services.payouts.due import DuePayouts
+from ussd_server.services.payouts.approval import PayoutApproval
 from ussd_server.services.payouts.messages import NameMatch, PayoutStatus
 from ussd_server.services.payouts.name_match import compare_names
 from ussd_server.services.payouts.queue import cancel_queued, is_under_way, release_queued, released_and_unsent
@@ -50,7 +50,7 @@ class PayoutSender(Service):
 
     def __init__(self, runtime: Runtime, names: SubscriberNames, creator: TransactionCreator) -> None:
         super().__init__(runtime)
-        self._due = DuePayouts(runtime, creator)
+        self._approval = PayoutApproval(runtime, creator)
         self._names = names
 
     def claim(self, limit: int) -> list[str]:
@@ -65,7 +65,7 @@ class PayoutSender(Service):
         if row.status == PayoutStatus.DRAFT:
             self._match_names(row)
         elif row.status == PayoutStatus.APPROVED and row.reserved_at is None:
-            self._due.reserve(row.id)
+            self._approval.reserve_due(row.id)
         else:
             self._send(row.id)
 
