@@ -4,8 +4,8 @@ from typing import Any
 
 import click
 
+from simulators.airtel.access import AirtelSettings
 from simulators.airtel.api import AirtelMoney
-from simulators.airtel.settings import AirtelSettings
 from simulators.server import options, serve
 
 

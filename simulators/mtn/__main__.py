@@ -4,8 +4,8 @@ from typing import Any
 
 import click
 
+from simulators.mtn.access import MtnSettings
 from simulators.mtn.api import MtnMomo
-from simulators.mtn.settings import MtnSettings
 from simulators.server import options, serve
 
 
