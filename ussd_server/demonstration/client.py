@@ -10,8 +10,7 @@ from pathlib import Path
 
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext, operator_context
-from ussd_server.demonstration.example_day import ExampleClient, live_example_day
-from ussd_server.demonstration.moving_time import MovingTime
+from ussd_server.demonstration.example_day import ExampleClient, ExampleDay, MovingTime
 from ussd_server.menus.source.texts import read_menu_file
 from ussd_server.security.private_file import write_private
 from ussd_server.services.clients.keys.messages import ApiKeyView, CreateApiKey
@@ -65,7 +64,7 @@ def prepare_demonstration(services: Services, base_url: str, *, with_examples: b
     with time.begin():
         made = _prepare(services, base_url)
         context = operator_context(made.client_id)
-        live_example_day(
+        ExampleDay(
             services,
             time,
             ExampleClient(
@@ -79,7 +78,7 @@ def prepare_demonstration(services: Services, base_url: str, *, with_examples: b
                 service_code=made.service_code,
                 gateway_path=made.gateway_path,
             ),
-        )
+        ).live()
     return made
 
 
