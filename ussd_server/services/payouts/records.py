@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -35,7 +35,7 @@ from ussd_server.wire import view_of_row, writer
 
 _NEVER_SENT = Transaction.asked_at.is_null()
 
-TRANSACTION_STATE: Any = Case(
+_TRANSACTION_STATE: Any = Case(
     None,
     (
         (Transaction.status.in_(SUCCESSFUL), ItemState.SUCCEEDED),
@@ -62,13 +62,13 @@ def item_state(payout: Payout) -> Any:
     return Case(
         None,
         ((~PayoutItem.is_ready, ItemState.INVALID), (PayoutItem.transaction_id.is_null(), waiting)),
-        TRANSACTION_STATE,
+        _TRANSACTION_STATE,
     )
 
 
-def states_of(payouts: Collection[Payout]) -> dict[str, dict[ItemState, StateSum]]:
+def _states_of(payouts: Collection[Payout]) -> defaultdict[str, dict[ItemState, StateSum]]:
     """How many rows of each payout are in each state, and their sums, by the payout's id."""
-    found: dict[str, dict[ItemState, StateSum]] = defaultdict(dict)
+    found: defaultdict[str, dict[ItemState, StateSum]] = defaultdict(dict)
     for payout in payouts:
         if payout.invalid_count:
             # What rows with problems would add up to means nothing.
@@ -81,7 +81,7 @@ def states_of(payouts: Collection[Payout]) -> dict[str, dict[ItemState, StateSum
         sums: Any = (
             Transaction.select(
                 Transaction.payout_id,
-                TRANSACTION_STATE.alias("state"),
+                _TRANSACTION_STATE.alias("state"),
                 fn.COUNT(Transaction.id),
                 fn.SUM(Transaction.amount_cents),
                 fn.SUM(Transaction.fee_cents),
@@ -104,8 +104,23 @@ def payout_view(row: Payout) -> PayoutStates:
 
 def payout_views(rows: Sequence[Payout]) -> tuple[PayoutStates, ...]:
     """Payouts as their client sees them."""
-    states = states_of(rows)
-    return tuple(_view(row, states.get(row.id, {})) for row in rows)
+    states = _states_of(rows)
+
+    def count(row: Payout, state: ItemState) -> int:
+        return states[row.id][state].count if state in states[row.id] else 0
+
+    return tuple(
+        view_of_row(
+            PayoutStates,
+            row,
+            payout_id=row.id,
+            succeeded_count=count(row, ItemState.SUCCEEDED),
+            failed_count=count(row, ItemState.FAILED),
+            queued_count=count(row, ItemState.QUEUED),
+            states=states[row.id],
+        )
+        for row in rows
+    )
 
 
 def item_view(row: Any, state: ItemState) -> PayoutItemView:
@@ -159,21 +174,6 @@ def _notify(kind: MailKind, row: Payout, view: PayoutView, now: datetime) -> Non
     }
     makers = counted_as_one(row.client_id, row.people or ()) if kind is MailKind.NEEDS_APPROVAL else ()
     notify_people(kind, row.client_id, parameters, now, occasion=f"{kind}/{row.id}", without=makers)
-
-
-def _view(row: Payout, states: Mapping[ItemState, StateSum]) -> PayoutStates:
-    def count(state: ItemState) -> int:
-        return states[state].count if state in states else 0
-
-    return view_of_row(
-        PayoutStates,
-        row,
-        payout_id=row.id,
-        succeeded_count=count(ItemState.SUCCEEDED),
-        failed_count=count(ItemState.FAILED),
-        queued_count=count(ItemState.QUEUED),
-        states=states,
-    )
 
 
 def invalid_rows(payout: Payout) -> tuple[InvalidRow, ...]:
