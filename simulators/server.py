@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
+from functools import wraps
 from typing import Any, TypeVar
 
 import click
@@ -164,8 +165,13 @@ def show_until_stopped(name: str, running: AbstractContextManager[str]) -> None:
         signal.sigwait(ends)
 
 
-def options(default_port: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Returns a decorator that adds the options of every stand-in, which are the keyword arguments of `serve`."""
+def command(
+    create: Callable[[_Settings, str, Switches], StandIn], default_port: int
+) -> Callable[[Callable[..., _Settings]], Callable[..., None]]:
+    """Returns a decorator that makes of a function the command of a stand-in, with the options that all of them have.
+
+    The function returns the settings from the options of its own.
+    """
     any_port, seconds = click.IntRange(0, 65535), click.FloatRange(0)
     shared = (
         click.option("--port", type=any_port, default=default_port, show_default=True, help="0 takes any free port."),
@@ -175,25 +181,18 @@ def options(default_port: int) -> Callable[[Callable[..., None]], Callable[..., 
         click.option("--callback-delay", type=seconds, default=0.0, help="Seconds from outcome to callback."),
     )
 
-    def add(command: Callable[..., None]) -> Callable[..., None]:
+    def make(read: Callable[..., _Settings]) -> Callable[..., None]:
+        @wraps(read)
+        def serve(
+            port: int, certificate: str | None, book: str, approve_delay: float, callback_delay: float, **own: Any
+        ) -> None:
+            switches = Switches(approve_delay_seconds=approve_delay, callback_delay_seconds=callback_delay)
+            stand_in = create(read(**own), book, switches)
+            show_until_stopped(stand_in.name, run(stand_in, port, certificate))
+
+        added: Callable[..., None] = serve
         for option in reversed(shared):
-            command = option(command)
-        return command
+            added = option(added)
+        return click.command()(added)
 
-    return add
-
-
-def serve(
-    create: Callable[[_Settings, str, Switches], StandIn],
-    settings: _Settings,
-    *,
-    port: int,
-    certificate: str | None,
-    book: str,
-    approve_delay: float,
-    callback_delay: float,
-) -> None:
-    """Create a stand-in, print its base URL on one line, and serve until SIGINT or SIGTERM."""
-    switches = Switches(approve_delay_seconds=approve_delay, callback_delay_seconds=callback_delay)
-    stand_in = create(settings, book, switches)
-    show_until_stopped(stand_in.name, run(stand_in, port, certificate))
+    return make
