@@ -16,10 +16,9 @@ from werkzeug.exceptions import HTTPException
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 
 from simulators import faults
-from simulators.clock import iso_time
 from simulators.standin import RefusalError, StandIn
 from simulators.statements import StatementForm
-from simulators.switches import Switches
+from simulators.switches import Switches, iso_time
 
 HOST = "127.0.0.1"
 _Settings = TypeVar("_Settings")

@@ -12,9 +12,8 @@ from flask import Response, request
 
 from simulators.book import Book, BookedPayment, BookedStep, RequestedPayment
 from simulators.callbacks import CallbackSender
-from simulators.clock import StandInClock
 from simulators.statements import StatementForm, write_statement, written_time
-from simulators.switches import CurrentSwitches, Switches
+from simulators.switches import CurrentSwitches, StandInClock, Switches
 
 APPROVAL_SECONDS = 300.0
 
