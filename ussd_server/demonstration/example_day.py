@@ -10,12 +10,13 @@ import random
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from ussd_server.bootstrap import Services
-from ussd_server.context import Caller, CallerKind, RequestContext, new_request_id
+from ussd_server.context import Caller, CallerKind, RequestContext, new_request_id, operator_context
 from ussd_server.database.unit_of_work import dialect
 from ussd_server.gateways.messages import GatewayRequest
 from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout
@@ -24,6 +25,9 @@ from ussd_server.services.settlement.settlement import Settlement
 from ussd_server.services.transactions.create import TransactionCreator
 from ussd_server.services.transactions.messages import CreateRefund, CreateTransaction, TransactionType, TransactionView
 from ussd_server.services.webhooks.messages import CreateWebhook
+
+if TYPE_CHECKING:
+    from ussd_server.demonstration.client import Demonstration
 
 _DAY = timedelta(hours=24)
 _AT_ONCE = 50
@@ -140,29 +144,20 @@ _WEBHOOK_URL = "https://hooks.demonstration.example/payments"
 _STAFF = (("Nakato Mary", 350_000), ("Okello James", 280_000), ("Namusoke Ruth", 310_000), ("Mugisha Peter", 265_000))
 
 
-@dataclass(frozen=True, slots=True)
-class ExampleClient:
-    """The client that the day belongs to, its API key, and the person who approves payouts."""
-
-    client_id: str
-    key_id: str
-    approver_id: str
-    service_code: str
-    gateway_path: str
-
-
 class ExampleDay:
-    """The day of an example client."""
+    """The day of the demonstration client."""
 
-    def __init__(self, services: Services, time: MovingTime, client: ExampleClient) -> None:
+    def __init__(self, services: Services, time: MovingTime, made: Demonstration) -> None:
         self._services = services
         self._time = time
-        self._phones = Phones(services, time, client.service_code, client.gateway_path)
-        self._by_key = RequestContext(
-            Caller(CallerKind.KEY, client_id=client.client_id, key_id=client.key_id, grants=None)
-        )
+        self._phones = Phones(services, time, made.service_code, made.gateway_path)
+        context = operator_context(made.client_id)
+        keys, people = services.api_keys.list(context), services.clients.list_users(made.client_id, context)
+        key_id = next(each.id for each in keys if each.apikey == made.apikey)
+        approver_id = next(each.user_id for each in people if each.email == made.approver_email)
+        self._by_key = RequestContext(Caller(CallerKind.KEY, client_id=made.client_id, key_id=key_id, grants=None))
         self._by_approver = RequestContext(
-            Caller(CallerKind.TOKEN, client_id=client.client_id, user_id=client.approver_id, grants=None)
+            Caller(CallerKind.TOKEN, client_id=made.client_id, user_id=approver_id, grants=None)
         )
         self._chance = random.Random(256)  # noqa: S311 - the same day each time
         self._number = 0
