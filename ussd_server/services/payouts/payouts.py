@@ -23,6 +23,7 @@ from ussd_server.services.pages import of_period, page_of
 from ussd_server.services.payouts.approval import PayoutApproval
 from ussd_server.services.payouts.drafts import PayoutDrafts
 from ussd_server.services.payouts.messages import (
+    MOST_CORRECTED,
     ApprovePayout,
     CopyPayout,
     CreatedPayout,
@@ -42,7 +43,6 @@ from ussd_server.services.payouts.queue import cancel_queued, is_under_way
 from ussd_server.services.payouts.records import (
     complete,
     fields_of,
-    invalid_rows,
     item_state,
     item_view,
     mark_cancelled,
@@ -106,7 +106,11 @@ class PayoutService(Service):
     def invalid_rows(self, payout_id: str, context: RequestContext) -> tuple[InvalidRow, ...]:
         """The first 50 rows with problems, to be corrected. NOT_FOUND as `get`."""
         context.require("payouts:read")
-        return invalid_rows(_find(payout_id, context))
+        items = PayoutItem.select().where(PayoutItem.payout_id == _find(payout_id, context).id, ~PayoutItem.is_ready)
+        return tuple(
+            InvalidRow(item.line, tuple(item.problems or ()), fields_of(item))
+            for item in items.order_by(PayoutItem.line).limit(MOST_CORRECTED)
+        )
 
     def get(self, payout_id: str, context: RequestContext) -> PayoutStates:
         """One payout with the counts and sums of its rows by state. NOT_FOUND, also for another client's."""

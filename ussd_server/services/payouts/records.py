@@ -16,8 +16,6 @@ from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import notify_people
 from ussd_server.services.payouts.messages import (
     FIELDS,
-    MOST_CORRECTED,
-    InvalidRow,
     ItemState,
     NameMatch,
     PayoutItemView,
@@ -174,15 +172,6 @@ def _notify(kind: MailKind, row: Payout, view: PayoutView, now: datetime) -> Non
     }
     makers = counted_as_one(row.client_id, row.people or ()) if kind is MailKind.NEEDS_APPROVAL else ()
     notify_people(kind, row.client_id, parameters, now, occasion=f"{kind}/{row.id}", without=makers)
-
-
-def invalid_rows(payout: Payout) -> tuple[InvalidRow, ...]:
-    """The first rows with problems, at most 50."""
-    items = PayoutItem.select().where(PayoutItem.payout_id == payout.id, ~PayoutItem.is_ready)
-    return tuple(
-        InvalidRow(item.line, tuple(item.problems or ()), fields_of(item))
-        for item in items.order_by(PayoutItem.line).limit(MOST_CORRECTED)
-    )
 
 
 def fields_of(item: Any) -> dict[str, str]:
