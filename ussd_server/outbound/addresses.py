@@ -91,7 +91,7 @@ class Target:
 
     @classmethod
     def of(cls, parts: SplitResult) -> Target:
-        """The target of a URL that was split, whose scheme is http or https. Raises ValueError for a wrong port."""
+        """The target of a URL that was split. Raises ValueError for a wrong port."""
         return cls(
             scheme=parts.scheme,
             host=(parts.hostname or "").lower(),

@@ -135,10 +135,13 @@ class Transport:
     def _target(self, url: str) -> Target:
         if self._guard is not None:
             return self._guard.check_url(url)
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        try:
+            target = Target.of(urlsplit(url))
+        except ValueError:
+            raise AddressRefusedError("The address is not a valid URL") from None
+        if target.scheme not in ("http", "https") or not target.host:
             raise AddressRefusedError("The address is not a valid URL")
-        return Target.of(parts)
+        return target
 
     def _send(
         self, method: str, target: Target, headers: dict[str, str], body: bytes, max_body_bytes: int
