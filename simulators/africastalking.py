@@ -5,19 +5,15 @@ never reported, 04 accepted with a broken answer, 05 reported before the answer.
 """
 
 import itertools
-import signal
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import click
 import httpx2
 from flask import Flask, Response, jsonify, request
-from werkzeug.serving import BaseWSGIServer, make_server
 
-from simulators.server import HOST, QuietHandler
+from simulators.server import serving, show_until_stopped
 
 _REPORTS = {"02": {"status": "Failed", "failureReason": "UserDoesNotExist"}, "03": None}
 
@@ -82,22 +78,6 @@ def _answer(number: str, code: int, status: str, message_id: str) -> Response:
     return answer
 
 
-@contextmanager
-def serve(stand_in: AfricasTalkingSms, port: int = 0) -> Iterator[str]:
-    """Serve it on the loopback interface while the block lasts; yields its base URL."""
-    server: BaseWSGIServer = make_server(
-        HOST, port, stand_in.application(), threaded=True, request_handler=QuietHandler
-    )
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, name="stand-in", daemon=True)
-    thread.start()
-    try:
-        yield f"http://{HOST}:{server.port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
 @click.command()
 @click.option("--port", type=click.IntRange(0, 65535), default=9003, show_default=True, help="0 takes any free port.")
 @click.option("--username", default="sandbox", show_default=True)
@@ -105,11 +85,7 @@ def serve(stand_in: AfricasTalkingSms, port: int = 0) -> Iterator[str]:
 @click.option("--callback-url", default="", help="The URL of delivery reports; without it none are sent.")
 def main(port: int, **access: Any) -> None:
     """Serve a stand-in for the SMS API of Africa's Talking; what it accepted is at /_control/messages."""
-    ends = {signal.SIGINT, signal.SIGTERM}
-    signal.pthread_sigmask(signal.SIG_BLOCK, ends)
-    with serve(AfricasTalkingSms(**access), port) as base_url:
-        click.echo(f"africastalking stand-in at {base_url}")
-        signal.sigwait(ends)
+    show_until_stopped("africastalking", serving(AfricasTalkingSms(**access).application(), port))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, astuple, dataclass, field, fields
 from typing import Any
 
-from simulators.clock import iso_time
+from simulators.switches import iso_time
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS payments (

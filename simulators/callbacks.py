@@ -10,8 +10,7 @@ from urllib.parse import urlsplit
 import httpx2
 
 from simulators.book import Book, BookedPayment, BookedStep, DueCallback
-from simulators.clock import StandInClock
-from simulators.switches import CurrentSwitches, Switches
+from simulators.switches import CurrentSwitches, StandInClock, Switches
 
 TIMEOUT_SECONDS = 5.0
 

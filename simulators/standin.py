@@ -1,6 +1,7 @@
-"""The base of both stand-ins: a book, a clock, switches, callbacks, and the payments they share."""
+"""The base of both stand-ins: a book, a clock, switches, callbacks, access tokens, and how payments end."""
 
 import json
+import secrets
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -9,12 +10,12 @@ from typing import Any, ClassVar
 
 from flask import Response, request
 
-from simulators.access import Authorizer
 from simulators.book import Book, BookedPayment, BookedStep, RequestedPayment
 from simulators.callbacks import CallbackSender
-from simulators.clock import StandInClock
 from simulators.statements import StatementForm, write_statement, written_time
-from simulators.switches import CurrentSwitches, Switches
+from simulators.switches import CurrentSwitches, StandInClock, Switches
+
+APPROVAL_SECONDS = 300.0
 
 
 class RefusalError(Exception):
@@ -24,6 +25,72 @@ class RefusalError(Exception):
         super().__init__(status)
         self.status = status
         self.body = body
+
+
+@dataclass(frozen=True)
+class Authorizer(ABC):
+    """Issues tokens and checks the tokens of calls."""
+
+    book: Book
+    clock: StandInClock
+
+    @abstractmethod
+    def prepare(self) -> None:
+        """Add the credentials that exist before the first call; does nothing when the book has them."""
+
+    def credential(self, kind: str, name: str) -> dict[str, Any] | None:
+        """Returns the details of a credential, or None when it is unknown or expired."""
+        return self.book.find_credential(kind, name, self.clock.now())
+
+    def create_token(self, details: dict[str, Any], seconds: float) -> str:
+        """Returns a new token that is valid for `seconds`."""
+        token = secrets.token_urlsafe(32)
+        self.book.add_credential("token", token, details, self.clock.now() + seconds)
+        return token
+
+    def bearer(self) -> dict[str, Any] | None:
+        """Returns the details of the call's bearer token, or None when the call has no valid one."""
+        sent = request.authorization
+        token = sent.token if sent is not None and sent.type == "bearer" else None
+        return self.credential("token", token or "")
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """The final status of a payment and its reason or result code.
+
+    It is reached after `seconds`, through the status and code `before` if there is one. The provider loses the first
+    submission of a `lost` payment.
+    """
+
+    status: str
+    reason: str = ""
+    before: tuple[str, str] | None = None
+    seconds: float = 0.0
+    lost: bool = False
+
+    def steps(self, at: float) -> tuple[BookedStep, ...]:
+        """Returns the steps of a payment that starts to settle `at` this time, in seconds since 1970."""
+        last = BookedStep(at + self.seconds, self.status, self.reason)
+        return (last,) if self.before is None else (BookedStep(at, *self.before), last)
+
+
+def second_thoughts(
+    steps: tuple[BookedStep, ...], success: str, failed: tuple[str, str], switches: Switches
+) -> tuple[BookedStep, ...]:
+    """Returns steps that end in `success` with the later reversal that the switches set; others as they are.
+
+    `failed` is the status and the reason of the failure.
+    """
+    last = steps[-1]
+    later = last.at + switches.second_thought_seconds
+    if last.status != success:
+        return steps
+    if switches.success_after_failure:
+        return (*steps[:-1], BookedStep(last.at, *failed), BookedStep(later, success, last.reason))
+    if switches.failure_after_success:
+        return (*steps, BookedStep(later, *failed))
+    return steps
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,11 @@
-"""The switches that make a stand-in misbehave while it runs."""
+"""The switches that make a stand-in misbehave while it runs, and its clock, which can be moved forward by hand."""
 
 import math
 import threading
+import time
 import types
 from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime
 from typing import Any
 
 CALLS = ("provisioning", "token", "submit", "status", "account")
@@ -181,3 +183,25 @@ def _refuse_contradictions(switches: Switches) -> None:
         raise ValueError("Only one fault can be on at a time.")
     if switches.success_after_failure and switches.failure_after_success:
         raise ValueError("Only one second thought can be on at a time.")
+
+
+class StandInClock:
+    """The only clock a stand-in reads: tokens, approvals, expiry and due callbacks follow it."""
+
+    def __init__(self, offset_seconds: float = 0.0) -> None:
+        self._lock = threading.Lock()
+        self.offset_seconds = offset_seconds
+
+    def now(self) -> float:
+        """Returns seconds since 1970 in UTC, plus all seconds the clock was moved by."""
+        return time.time() + self.offset_seconds
+
+    def advance(self, seconds: float) -> None:
+        """Move forward by `seconds`; every reader sees it at once."""
+        with self._lock:
+            self.offset_seconds += seconds
+
+
+def iso_time(at: float) -> str:
+    """Format seconds since 1970 as ISO 8601 in UTC with milliseconds."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

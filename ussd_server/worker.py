@@ -27,13 +27,6 @@ _SHORT_TICK_SECONDS = 0.2
 _NOTICES_SECONDS = 1.0
 _HOUSEKEEPING_SECONDS = 10.0
 _TAKE_OVER_SECONDS = 1.0
-_FLOATS_SECONDS = 5.0
-_REPORTS_SECONDS = 60.0
-_DIGESTS_SECONDS = 600.0
-_CALLS_SECONDS = 60.0
-_OUTAGES_SECONDS = 15.0
-_REMINDERS_SECONDS = 60.0
-_REFUSED_ADDRESSES_SECONDS = 10.0
 _SESSIONS_AT_ONCE = 200
 _IMPORT_BATCHES = 20
 # A thread waits for a provider while it looks up names.
@@ -72,33 +65,16 @@ class Worker:
         while not self._send_heartbeat():
             if stop.wait(_TICK_SECONDS):
                 return
-        digests = self._services.history_digests
         beside = [
             Thread(target=self._services.timekeeper.follow, args=(finished,), name="timekeeper"),
             Thread(target=self._keep_alive, args=(finished,), name="heartbeat"),
-            self._repeated("ask for floats", _FLOATS_SECONDS, self._services.floats.ask, stop),
-            self._repeated("write digests of past days", _DIGESTS_SECONDS, digests.write, stop),
-            self._repeated("write counts of calls", _CALLS_SECONDS, self._services.call_history.write, stop),
-            self._repeated("look at outages", _OUTAGES_SECONDS, self._services.outage_watch.look, stop),
-            self._repeated(
-                "write notices of expiry", _REMINDERS_SECONDS, self._services.key_notices.write_expiring, stop
-            ),
-            self._repeated(
-                "write notices of refused addresses",
-                _REFUSED_ADDRESSES_SECONDS,
-                self._services.key_notices.write_refused,
-                stop,
-            ),
-            self._repeated("write reminders", _REMINDERS_SECONDS, self._services.mail_reminders.write, stop),
-            self._repeated("write report files", _REPORTS_SECONDS, self._services.report_files.write, stop),
+            *(Thread(target=self._repeat, args=(*each, stop), name=each[0]) for each in self._repeated_work()),
         ]
-        others = [
-            Thread(target=self._serve, args=(kind, stop), name=kind.name)
-            for kind in (self._deliveries(stop), self._payouts(stop), self._mails(stop), self._sms(stop))
-        ]
+        settlement, *kinds = self._kinds(stop)
+        others = [Thread(target=self._serve, args=(kind, stop), name=kind.name) for kind in kinds]
         for thread in [*beside, *others]:
             thread.start()
-        self._serve(self._settlement(stop), stop, self.clean_up)
+        self._serve(settlement, stop, self.clean_up)
         for thread in others:
             thread.join()
         # The claimed work is finished, so its leases no longer need the heartbeat.
@@ -119,15 +95,24 @@ class Worker:
             self._attempt("take over from silent workers", self._services.runtime.heartbeat.take_over)
             release_connection()
 
-    def _repeated(self, what: str, seconds: float, work: Callable[[], object], stop: Event) -> Thread:
-        """Return a thread that does work every so many seconds, for work that may be slow."""
+    def _repeated_work(self) -> Sequence[tuple[str, float, Callable[[], object]]]:
+        """What is done every so many seconds. It may be slow, so each has a thread of its own."""
+        services = self._services
+        return (
+            ("ask for floats", 5.0, services.floats.ask),
+            ("write digests of past days", 600.0, services.history_digests.write),
+            ("write counts of calls", 60.0, services.call_history.write),
+            ("look at outages", 15.0, services.outage_watch.look),
+            ("write notices of expiry", 60.0, services.key_notices.write_expiring),
+            ("write notices of refused addresses", 10.0, services.key_notices.write_refused),
+            ("write reminders", 60.0, services.mail_reminders.write),
+            ("write report files", 60.0, services.report_files.write),
+        )
 
-        def repeat() -> None:
-            while not stop.wait(seconds):
-                self._attempt(what, work)
-                release_connection()
-
-        return Thread(target=repeat, name=what)
+    def _repeat(self, what: str, seconds: float, work: Callable[[], object], stop: Event) -> None:
+        while not stop.wait(seconds):
+            self._attempt(what, work)
+            release_connection()
 
     def _send_heartbeat(self) -> bool:
         """Send a heartbeat. Returns False when that failed."""
@@ -135,42 +120,36 @@ class Worker:
         release_connection()
         return sent_at is not None
 
-    def _settlement(self, stop: Event) -> WorkKind:
-        settlement = self._services.settlement
-        return WorkKind(
-            "settlement",
-            self._services.settings.worker_threads,
-            settlement.claim,
-            settlement.advance,
-            lambda _: self._services.runtime.wake_up.wait(_TICK_SECONDS, stop),
-        )
+    def _kinds(self, stop: Event) -> Sequence[WorkKind]:
+        """Every kind of work, settlement first."""
+        services, wake_up = self._services, self._services.runtime.wake_up
 
-    def _payouts(self, stop: Event) -> WorkKind:
-        sender = self._services.payout_sender
-        return WorkKind(
-            "payouts", _PAYOUT_THREADS, sender.claim, sender.advance, lambda _: stop.wait(_SHORT_TICK_SECONDS)
-        )
+        def pause(seconds: float) -> Callable[[set[Future[None]]], object]:
+            return lambda _: stop.wait(seconds)
 
-    def _deliveries(self, stop: Event) -> WorkKind:
-        def claim(limit: int) -> Sequence[Any]:
-            self._attempt("fan out events", self._services.relay.run)
-            return self._services.deliveries.claim(limit)
+        def claim_deliveries(limit: int) -> Sequence[Any]:
+            self._attempt("fan out events", services.relay.run)
+            return services.deliveries.claim(limit)
 
-        def rest(busy: set[Future[None]]) -> object:
+        def rest_of_deliveries(busy: set[Future[None]]) -> object:
             # A delivery that has just been sent may have made the next one of its object due.
             return wait(busy, _SHORT_TICK_SECONDS, FIRST_COMPLETED) if busy else stop.wait(_SHORT_TICK_SECONDS)
 
-        return WorkKind(
-            "deliveries", self._services.settings.delivery_slots, claim, self._services.deliveries.send, rest
+        settlement, payouts = services.settlement, services.payout_sender
+        slots, mails, messages = services.settings.delivery_slots, services.mail_sender, services.sms_sending
+        return (
+            WorkKind(
+                "settlement",
+                services.settings.worker_threads,
+                settlement.claim,
+                settlement.advance,
+                lambda _: wake_up.wait(_TICK_SECONDS, stop),
+            ),
+            WorkKind("deliveries", slots, claim_deliveries, services.deliveries.send, rest_of_deliveries),
+            WorkKind("payouts", _PAYOUT_THREADS, payouts.claim, payouts.advance, pause(_SHORT_TICK_SECONDS)),
+            WorkKind("mails", MAIL_THREADS, mails.claim, mails.send, pause(_TICK_SECONDS)),
+            WorkKind("messages", SMS_THREADS, messages.claim, messages.send, pause(_TICK_SECONDS)),
         )
-
-    def _mails(self, stop: Event) -> WorkKind:
-        sender = self._services.mail_sender
-        return WorkKind("mails", MAIL_THREADS, sender.claim, sender.send, lambda _: stop.wait(_TICK_SECONDS))
-
-    def _sms(self, stop: Event) -> WorkKind:
-        sending = self._services.sms_sending
-        return WorkKind("messages", SMS_THREADS, sending.claim, sending.send, lambda _: stop.wait(_TICK_SECONDS))
 
     def _serve(self, kind: WorkKind, stop: Event, meanwhile: Callable[[], None] = lambda: None) -> None:
         with ThreadPoolExecutor(kind.threads, kind.name) as pool:

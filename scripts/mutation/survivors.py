@@ -10,8 +10,8 @@ from mutation.mutants import Mutant
 
 _SAME = "the same result"
 REASONS: dict[str, str] = {
-    "services/payouts/reservation.py, draft_rows: 0 -> 1": f"pauses at other rows; {_SAME}.",
-    "services/payouts/reservation.py, draft_rows: place % _ROWS_BEFORE_A_PAUSE == 0 -> "
+    "services/payouts/approval.py, _draft_rows: 0 -> 1": f"pauses at other rows; {_SAME}.",
+    "services/payouts/approval.py, _draft_rows: place % _ROWS_BEFORE_A_PAUSE == 0 -> "
     "(place % _ROWS_BEFORE_A_PAUSE != 0)": f"pauses more often; {_SAME}.",
     "services/payouts/drafts.py, _judge: place % _ROWS_BEFORE_A_PAUSE == 0 -> "
     "(place % _ROWS_BEFORE_A_PAUSE != 0)": f"pauses more often; {_SAME}.",

@@ -4,7 +4,7 @@ The last two digits of a subscriber number 7500000NN select an outcome, after th
 every other number succeeds. The table is in `scenarios.py`.
 """
 
+from simulators.airtel.access import AirtelSettings
 from simulators.airtel.api import AirtelMoney
-from simulators.airtel.settings import AirtelSettings
 
 __all__ = ["AirtelMoney", "AirtelSettings"]

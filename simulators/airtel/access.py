@@ -5,15 +5,24 @@ from datetime import UTC, datetime, timedelta
 
 from flask import Response, jsonify, request
 
-from simulators.access import Authorizer
 from simulators.airtel.ciphers import KeyPair
-from simulators.airtel.envelopes import envelope, refusal
-from simulators.airtel.requests import read_json
-from simulators.airtel.settings import AirtelSettings
-from simulators.standin import RefusalError
+from simulators.airtel.requests import envelope, read_json, refusal
+from simulators.standin import Authorizer, RefusalError
 
 TOKEN_SECONDS = 180
 KEY_DAYS = 365
+
+
+@dataclass(frozen=True, slots=True)
+class AirtelSettings:
+    """The settings; `callback_url` is the one URL that the application registered, empty for none."""
+
+    client_id: str = "airtel-client"
+    client_secret: str = "airtel-secret"
+    pin: str = "1234"
+    country: str = "UG"
+    currency: str = "UGX"
+    callback_url: str = ""
 
 
 @dataclass(frozen=True)

@@ -6,18 +6,20 @@ from typing import Any
 
 from flask import Response, jsonify, request
 
-from simulators.airtel.access import AirtelAuthorizer
+from simulators.airtel.access import AirtelAuthorizer, AirtelSettings
 from simulators.airtel.ciphers import callback_hash
-from simulators.airtel.envelopes import envelope, error_body, refusal
 from simulators.airtel.requests import (
     PAYOUT,
     PUSH,
     REFUND,
     check_msisdn,
+    envelope,
+    error_body,
     read_disbursement,
     read_json,
     read_push,
     read_refund,
+    refusal,
 )
 from simulators.airtel.scenarios import (
     AMBIGUOUS,
@@ -40,10 +42,8 @@ from simulators.airtel.scenarios import (
     SUCCEEDED,
     magic,
 )
-from simulators.airtel.settings import AirtelSettings
 from simulators.book import BookedPayment, BookedStep, RequestedPayment
-from simulators.scenarios import APPROVAL_SECONDS, Scenario, second_thoughts
-from simulators.standin import ProviderRoute, StandIn
+from simulators.standin import APPROVAL_SECONDS, ProviderRoute, Scenario, StandIn, second_thoughts
 from simulators.statements import StatementForm, written_amount, written_time
 from simulators.switches import Switches
 

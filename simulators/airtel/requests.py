@@ -1,4 +1,7 @@
-"""Reads and checks the bodies of requests to Airtel: nine-digit subscriber numbers, amounts as numbers."""
+"""Airtel's bodies: requests are read and checked, and every response is `{data, status}`.
+
+Subscriber numbers have nine digits, amounts are numbers. `status` is that of the call and never of the payment.
+"""
 
 import re
 from collections.abc import Mapping
@@ -6,17 +9,51 @@ from typing import Any
 
 from flask import request
 
-from simulators.airtel.envelopes import refusal
 from simulators.airtel.scenarios import UNKNOWN_SUBSCRIBER, magic
 from simulators.book import RequestedPayment
-from simulators.standin import json_body
+from simulators.standin import RefusalError, json_body
 
 PUSH, PAYOUT, REFUND = "payment", "disbursement", "refund"
 MSISDN = re.compile(r"[0-9]{9}")
 REFERENCE = re.compile(r"[A-Za-z0-9 ._-]{1,64}")
 ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 HIGHEST_AMOUNT = 10**12
+DONE = "ESB000010"
+USUAL_CODES = {400: "ESB000008", 401: "ROUTER001", 404: "ROUTER119", 405: "ROUTER119", 503: "ESB000001"}
 MALFORMED, BAD_MSISDN, BAD_COUNTRY, BAD_CURRENCY = "ESB000008", "ESB000033", "ESB000034", "ESB000035"
+
+
+def envelope(
+    data: Mapping[str, Any] | None,
+    response_code: str = "",
+    *,
+    result_code: str = DONE,
+    message: str = "SUCCESS",
+    success: bool = True,
+    status: int = 200,
+) -> dict[str, Any]:
+    """Returns a response body; without `data` when it is None."""
+    call = {
+        "code": str(status),
+        "message": message,
+        "response_code": response_code,
+        "result_code": result_code,
+        "success": success,
+    }
+    return {"status": call} if data is None else {"data": dict(data), "status": call}
+
+
+def error_body(status: int, code: str = "") -> dict[str, Any]:
+    """Returns an error of the call: codes that begin with DP as response code, others as result code."""
+    code = code or USUAL_CODES.get(status, "ESB000001")
+    if code.startswith("DP"):
+        return envelope(None, code, result_code="ESB000011", message="Failed", success=False, status=status)
+    return envelope(None, result_code=code, message="Failed", success=False, status=status)
+
+
+def refusal(status: int, code: str) -> RefusalError:
+    """Returns an error to raise."""
+    return RefusalError(status, error_body(status, code))
 
 
 def read_json() -> dict[str, object]:

@@ -23,7 +23,7 @@
 | 33 | refused at once: bad subscriber number | the same |
 """
 
-from simulators.scenarios import Scenario
+from simulators.standin import Scenario
 
 SUCCEEDED, FAILED, AMBIGUOUS, IN_PROGRESS, EXPIRED = "TS", "TF", "TA", "TIP", "TE"
 MAGIC_PREFIX = "7500000"

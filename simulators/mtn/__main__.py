@@ -4,14 +4,15 @@ from typing import Any
 
 import click
 
+from simulators.mtn.access import MtnSettings
 from simulators.mtn.api import MtnMomo
-from simulators.mtn.settings import MtnSettings
-from simulators.server import options, serve
+from simulators.server import command
 
 
-@click.command()
-@options(9001)
-@click.option("--environment", default="sandbox", show_default=True, help="sandbox, mtnuganda, ...")
+@command(MtnMomo, 9001)
+@click.option(
+    "--environment", "target_environment", default="sandbox", show_default=True, help="sandbox, mtnuganda, ..."
+)
 @click.option("--currency", default=None, help="Default: EUR in the sandbox, UGX elsewhere.")
 @click.option("--collection-key", default="collection-key", show_default=True)
 @click.option("--disbursement-key", default="disbursement-key", show_default=True)
@@ -21,32 +22,18 @@ from simulators.server import options, serve
 @click.option("--callback-host", default="127.0.0.1", show_default=True, help="The host it registered.")
 @click.option("--token-seconds", type=click.IntRange(1), default=3600, show_default=True)
 def main(
-    environment: str,
-    currency: str | None,
-    collection_key: str,
-    disbursement_key: str,
-    remittance_key: str,
-    api_user: str,
-    api_key: str,
-    callback_host: str,
-    token_seconds: int,
-    **shared: Any,
-) -> None:
+    currency: str | None, collection_key: str, disbursement_key: str, remittance_key: str, **access: Any
+) -> MtnSettings:
     """Serve a stand-in for MTN MoMo; its book, switches and clock are under /_control."""
-    settings = MtnSettings(
-        target_environment=environment,
-        currency=currency or ("EUR" if environment == "sandbox" else "UGX"),
+    return MtnSettings(
+        currency=currency or ("EUR" if access["target_environment"] == "sandbox" else "UGX"),
         subscription_keys={
             "collection": collection_key,
             "disbursement": disbursement_key,
             "remittance": remittance_key,
         },
-        api_user=api_user,
-        api_key=api_key,
-        callback_host=callback_host,
-        token_seconds=token_seconds,
+        **access,
     )
-    serve(MtnMomo, settings, **shared)
 
 
 if __name__ == "__main__":

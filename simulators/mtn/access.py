@@ -1,17 +1,35 @@
 """Access to MTN: a subscription key for each product, API users with their keys, and tokens for one product."""
 
 import secrets
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from flask import Response, jsonify, request
 
-from simulators.access import Authorizer
-from simulators.mtn.errors import malformed, refusal
-from simulators.mtn.requests import read_json, reference_id, refuse_a_body
-from simulators.mtn.settings import MtnSettings
-from simulators.standin import RefusalError, empty_response
+from simulators.mtn.requests import malformed, read_json, reference_id, refusal, refuse_a_body
+from simulators.standin import Authorizer, RefusalError, empty_response
 
 HOST_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789.-")
+
+
+@dataclass(frozen=True, slots=True)
+class MtnSettings:
+    """The settings; every environment but `sandbox` is a live one, whose API user is given here."""
+
+    target_environment: str = "sandbox"
+    currency: str = "EUR"
+    subscription_keys: Mapping[str, str] = field(
+        default_factory=lambda: {name: f"{name}-key" for name in ("collection", "disbursement", "remittance")}
+    )
+    api_user: str = ""
+    api_key: str = ""
+    callback_host: str = "127.0.0.1"
+    token_seconds: int = 3600
+
+    @property
+    def live(self) -> bool:
+        """Whether this is a live environment, with its stricter rules."""
+        return self.target_environment != "sandbox"
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,7 @@ from urllib.parse import urlsplit
 from flask import Response, jsonify, request
 
 from simulators.book import BookedPayment, BookedStep, RequestedPayment
-from simulators.mtn.access import MtnAuthorizer
-from simulators.mtn.errors import error_body, malformed, refusal
+from simulators.mtn.access import MtnAuthorizer, MtnSettings
 from simulators.mtn.requests import (
     DEPOSIT,
     KINDS,
@@ -16,9 +15,12 @@ from simulators.mtn.requests import (
     REQUEST_TO_PAY,
     TRANSFER,
     MtnPaymentKind,
+    error_body,
+    malformed,
     read_json,
     read_payment,
     reference_id,
+    refusal,
     refuse_a_body,
 )
 from simulators.mtn.scenarios import (
@@ -33,9 +35,7 @@ from simulators.mtn.scenarios import (
     SUCCESS,
     SUCCESSFUL,
 )
-from simulators.mtn.settings import MtnSettings
-from simulators.scenarios import APPROVAL_SECONDS, Scenario, second_thoughts
-from simulators.standin import ProviderRoute, StandIn, empty_response
+from simulators.standin import APPROVAL_SECONDS, ProviderRoute, Scenario, StandIn, empty_response, second_thoughts
 from simulators.statements import StatementForm, written_amount, written_time
 from simulators.switches import Switches
 

@@ -1,4 +1,7 @@
-"""Reads and checks the headers and bodies of requests to MTN, and names the kinds of payment."""
+"""Requests to MTN: the kinds of payment, and the checks of headers and bodies.
+
+Refusals are `{statusCode, message}` from MTN's gateway, `{code, message}` from its wallet platform.
+"""
 
 import re
 import uuid
@@ -7,8 +10,7 @@ from dataclasses import dataclass
 from flask import request
 
 from simulators.book import RequestedPayment
-from simulators.mtn.errors import malformed, refusal
-from simulators.standin import json_body
+from simulators.standin import RefusalError, json_body
 
 AMOUNT = re.compile(r"[0-9]{1,12}(\.[0-9]{1,2})?")
 NOTE = re.compile(r"[A-Za-z0-9 .,-]{0,128}")
@@ -16,6 +18,12 @@ PARTIES = {
     "MSISDN": re.compile(r"[0-9]{8,15}"),
     "EMAIL": re.compile(r"[^@\s]+@[^@\s]+"),
     "PARTY_CODE": re.compile(r"[0-9A-Fa-f-]{36}"),
+}
+USUAL_CODES = {
+    404: "RESOURCE_NOT_FOUND",
+    409: "RESOURCE_ALREADY_EXIST",
+    500: "INTERNAL_PROCESSING_ERROR",
+    503: "SERVICE_UNAVAILABLE",
 }
 
 
@@ -33,6 +41,24 @@ TRANSFER = MtnPaymentKind("transfer", "disbursement", "payee")
 DEPOSIT = MtnPaymentKind("deposit", "disbursement", "payee")
 REFUND = MtnPaymentKind("refund", "disbursement", "")
 KINDS = (REQUEST_TO_PAY, TRANSFER, DEPOSIT, REFUND)
+
+
+def error_body(status: int, code: str = "") -> dict[str, str | int]:
+    """Returns the platform's error body, or the gateway's where no code belongs to the status."""
+    code = code or USUAL_CODES.get(status, "")
+    if not code:
+        return {"statusCode": status, "message": "The gateway refused this call."}
+    return {"code": code, "message": f"Refused: {code.replace('_', ' ').lower()}."}
+
+
+def refusal(status: int, code: str = "") -> RefusalError:
+    """Returns an error to raise."""
+    return RefusalError(status, error_body(status, code))
+
+
+def malformed(what: str) -> RefusalError:
+    """Returns a 400 to raise; `what` is the rule that the request breaks."""
+    return RefusalError(400, {"statusCode": 400, "message": f"Malformed: {what}."})
 
 
 def reference_id() -> str:

@@ -1,6 +1,6 @@
 """The numbers, amounts and refund references that select an outcome in MTN's sandbox; everything else succeeds."""
 
-from simulators.scenarios import Scenario
+from simulators.standin import Scenario
 
 PENDING, SUCCESSFUL, FAILED = "PENDING", "SUCCESSFUL", "FAILED"
 ONGOING_SECONDS = 30.0

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from simulators.africastalking import AfricasTalkingSms, serve
+from simulators.africastalking import AfricasTalkingSms
+from simulators.server import serving
 from tests.conftest import MovableClock
 from tests.faults.workers import services_of, work_until_killed
 from tests.support.money import a_client
@@ -29,7 +30,7 @@ def test_a_message_leaves_once_at_most_and_is_never_forgotten(
     settings: Settings, clock: MovableClock, kill_point: str, left: int, status: SmsStatus, sent: int
 ) -> None:
     stand_in = AfricasTalkingSms()
-    with serve(stand_in) as url:
+    with serving(stand_in.application()) as url:
         access = SmsAccess("africastalking", url, stand_in.username, stand_in.api_key)
         with services_of(replace(settings, sms=access), clock) as services:
             call = a_client()

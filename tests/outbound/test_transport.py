@@ -96,6 +96,12 @@ def test_a_request_that_stalled_after_its_first_bytes_may_have_arrived(
     assert (got.reach, got.trouble) == (SendState.LOST, TransportFailure.TIMEOUT)
 
 
+@pytest.mark.parametrize("url", ["http://127.0.0.1:99999/", "http://[::1/", "ftp://127.0.0.1/", "http:///"])
+def test_an_address_that_is_no_url_means_not_sent(transport: Transport, url: str) -> None:
+    got = transport.exchange("POST", url, timeout_seconds=SHORT_SECONDS)
+    assert (got.reach, got.trouble) == (SendState.NOT_SENT, TransportFailure.ADDRESS_REFUSED)
+
+
 def test_an_unknown_name_means_not_sent() -> None:
     got = Transport(resolve=lambda host, port: []).exchange(
         "GET", "http://nowhere.example/", timeout_seconds=LONG_SECONDS

@@ -1,8 +1,10 @@
-"""Where the supervisor listens, and what it refuses to share."""
+"""Where the supervisor listens, what it refuses to share, and the signals that end its processes."""
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,24 @@ from ussd_server.redis.client import REDIS_TROUBLE, connect
 from ussd_server.server.embedded_redis import StartError, _make_private, embedded_redis, find_redis
 from ussd_server.server.supervisor import base_url, listen
 from ussd_server.settings import read_settings
+
+_PROGRAM = """
+import os, signal, threading
+from ussd_server.server.processes import Child, Family
+
+# A library's thread, which takes the signals that the main thread does not wait for.
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+child = Child("child", ["sleep", "60"], grace_seconds=60)
+
+
+def is_ready():
+    os.kill(os.getpid(), signal.{signal})
+    return True
+
+
+Family([child]).run(is_ready, lambda: print("ready", flush=True))
+print("stopped")
+"""
 
 
 @pytest.mark.parametrize(
@@ -88,3 +108,10 @@ def test_the_embedded_redis_answers_before_anything_else_starts_and_ends_with_it
     monkeypatch.setenv("USSD_REDIS_URL", "redis://cache.example")
     with embedded_redis(read_settings()) as started:
         assert started == []
+
+
+def test_a_signal_that_another_thread_takes_stops_all_processes_in_order() -> None:
+    for name in ("SIGTERM", "SIGINT", "SIGHUP"):
+        program = [sys.executable, "-c", _PROGRAM.replace("{signal}", name)]
+        ended = subprocess.run(program, capture_output=True, text=True, timeout=60, check=False)
+        assert (ended.stdout, ended.returncode) == ("ready\nstopped\n", 0), (name, ended.stderr)

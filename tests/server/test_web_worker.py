@@ -12,7 +12,7 @@ from gunicorn.config import Config
 from gunicorn.glogging import Logger
 
 from ussd_server.server.connection import ClientConnection
-from ussd_server.server.refusals import WebLog
+from ussd_server.server.gevent_worker import WebLog
 
 
 @pytest.mark.parametrize(("kind", "lines"), [(Logger, 1), (WebLog, 0)])

@@ -15,10 +15,10 @@ import pyotp
 from flask import Flask
 from werkzeug.test import TestResponse
 
-from simulators.africastalking import AfricasTalkingSms, serve
+from simulators.africastalking import AfricasTalkingSms
 from simulators.book import BookedPayment, BookedStep
 from simulators.mtn import MtnMomo, MtnSettings
-from simulators.server import run
+from simulators.server import run, serving
 from simulators.statements import StatementForm
 from simulators.till import Payment, Reply, Till
 from tests.conftest import MovableClock
@@ -218,7 +218,7 @@ def school(settings: Settings, clock: MovableClock) -> Iterator[School]:
     user, key = "9f0f1a53-37c3-4b30-8c5d-2b1f2a9f6a11", "an-api-key"
     mtn, sms = MtnMomo(MtnSettings("mtnuganda", "UGX", api_user=user, api_key=key)), AfricasTalkingSms()
     products = {name: MtnProduct(f"{name}-key", user, key) for name in ("collection", "disbursement")}
-    with run(mtn) as mtn_url, serve(sms) as sms_url:
+    with run(mtn) as mtn_url, serving(sms.application()) as sms_url:
         access = MtnAccess(mtn_url, "mtnuganda", **products)
         # A pace is counted by a clock that no test sets.
         access = replace(access, schedule=replace(access.schedule, per_second=10_000.0))

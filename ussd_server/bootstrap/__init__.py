@@ -60,9 +60,8 @@ from ussd_server.services.reports.recent_payments import RecentPaymentsService
 from ussd_server.services.request_log.requests import RequestLogService
 from ussd_server.services.search.search import SearchService
 from ussd_server.services.sessions.sessions import Sessions
-from ussd_server.services.settlement.provider_callbacks import CallbackService
 from ussd_server.services.settlement.review import ReviewService
-from ussd_server.services.settlement.settlement import Settlement
+from ussd_server.services.settlement.settlement import CallbackService, Settlement
 from ussd_server.services.sms.outbox import SmsService, use_sms
 from ussd_server.services.sms.receipts import ReceiptService
 from ussd_server.services.sms.sending import SmsReportService, SmsSending

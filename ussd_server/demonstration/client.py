@@ -10,8 +10,7 @@ from pathlib import Path
 
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext, operator_context
-from ussd_server.demonstration.example_day import ExampleClient, live_example_day
-from ussd_server.demonstration.moving_time import MovingTime
+from ussd_server.demonstration.example_day import ExampleDay, MovingTime
 from ussd_server.menus.source.texts import read_menu_file
 from ussd_server.security.private_file import write_private
 from ussd_server.services.clients.keys.messages import ApiKeyView, CreateApiKey
@@ -64,22 +63,7 @@ def prepare_demonstration(services: Services, base_url: str, *, with_examples: b
         return _prepare(services, base_url)
     with time.begin():
         made = _prepare(services, base_url)
-        context = operator_context(made.client_id)
-        live_example_day(
-            services,
-            time,
-            ExampleClient(
-                client_id=made.client_id,
-                key_id=next(each.id for each in services.api_keys.list(context) if each.apikey == made.apikey),
-                approver_id=next(
-                    each.user_id
-                    for each in services.clients.list_users(made.client_id, context)
-                    if each.email == _APPROVER_EMAIL
-                ),
-                service_code=made.service_code,
-                gateway_path=made.gateway_path,
-            ),
-        )
+        ExampleDay(services, time, made).live()
     return made
 
 

@@ -1,27 +1,96 @@
 """A day of example data: subscribers walk the menu and pay through the sandbox, and the client pays out.
 
-Everything goes through the services that real calls use. The plan is the same each time.
+Everything goes through the services that real calls use. The plan is the same each time. The service's time
+begins a day ago and is moved by hand.
 """
 
 from __future__ import annotations
 
 import random
 import secrets
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import timedelta
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from ussd_server.bootstrap import Services
-from ussd_server.context import Caller, CallerKind, RequestContext, new_request_id
-from ussd_server.demonstration.moving_time import MovingTime
+from ussd_server.context import Caller, CallerKind, RequestContext, new_request_id, operator_context
+from ussd_server.database.unit_of_work import dialect
 from ussd_server.gateways.messages import GatewayRequest
 from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout
+from ussd_server.services.payouts.sending import PayoutSender
+from ussd_server.services.settlement.settlement import Settlement
+from ussd_server.services.transactions.create import TransactionCreator
 from ussd_server.services.transactions.messages import CreateRefund, CreateTransaction, TransactionType, TransactionView
 from ussd_server.services.webhooks.messages import CreateWebhook
 
+if TYPE_CHECKING:
+    from ussd_server.demonstration.client import Demonstration
+
+_DAY = timedelta(hours=24)
+_AT_ONCE = 50
+_SESSIONS_AT_ONCE = 200
 _READS_SECONDS = 6.0
 _NETWORK = "64110"
+
+
+class MovingTime:
+    """Moves the service's time of a process that runs alone, and does what the background worker would do in that time.
+
+    The row of the service's time stays a day behind until the end: the database stamps ledger entries with its own time
+    or the transfer's, whichever is later.
+    """
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._timekeeper = services.timekeeper
+        self._unfinished = services.settings.data_dir / "examples.unfinished"
+        # A day is made in seconds, and the limiter counts by the real time.
+        hurried = replace(services.runtime, within_pace=lambda _: True)
+        self._settlement = Settlement(hurried)
+        self._sender = PayoutSender(hurried, services.subscriber_names, TransactionCreator(hurried))
+
+    def end_interrupted(self) -> None:
+        """Set the service's time right where an earlier process died while it moved it."""
+        if self._unfinished.exists():
+            self._end()
+
+    @contextmanager
+    def begin(self) -> Iterator[None]:
+        """Set the time back by a day for the block; it is right again afterwards."""
+        self._unfinished.touch()
+        try:
+            self._timekeeper.set_time(self._services.clock.now() - _DAY)
+            with dialect().without_syncs():
+                yield
+        finally:
+            self._end()
+
+    def now(self) -> datetime:
+        """The service's time."""
+        return self._services.clock.now()
+
+    def wait(self, seconds: float) -> None:
+        """Let `seconds` pass, then advance the payouts and settle the payments that are due."""
+        self._services.clock.anchor(self.now() + timedelta(seconds=seconds))
+        while payouts := self._sender.claim(_AT_ONCE):
+            for payout_id in payouts:
+                self._sender.advance(payout_id)
+        while due := self._settlement.claim(_AT_ONCE):
+            for claimed in due:
+                self._settlement.advance(claimed)
+
+    def wait_until(self, moment: datetime) -> None:
+        """Let the time come to `moment`, if it is still ahead; then end expired sessions and relay events."""
+        self.wait(max(0.0, (moment - self.now()).total_seconds()))
+        self._services.api_sessions.end_expired(_SESSIONS_AT_ONCE)
+        self._services.relay.run()
+
+    def _end(self) -> None:
+        self._timekeeper.set_time(None)
+        self._unfinished.unlink(missing_ok=True)
 
 
 class Phones:
@@ -75,32 +144,20 @@ _WEBHOOK_URL = "https://hooks.demonstration.example/payments"
 _STAFF = (("Nakato Mary", 350_000), ("Okello James", 280_000), ("Namusoke Ruth", 310_000), ("Mugisha Peter", 265_000))
 
 
-@dataclass(frozen=True, slots=True)
-class ExampleClient:
-    """The client that the day belongs to, its API key, and the person who approves payouts."""
+class ExampleDay:
+    """The day of the demonstration client."""
 
-    client_id: str
-    key_id: str
-    approver_id: str
-    service_code: str
-    gateway_path: str
-
-
-def live_example_day(services: Services, time: MovingTime, client: ExampleClient) -> None:
-    """Make a day of data, from `time` until a few seconds before the present."""
-    _Day(services, time, client).live()
-
-
-class _Day:
-    def __init__(self, services: Services, time: MovingTime, client: ExampleClient) -> None:
+    def __init__(self, services: Services, time: MovingTime, made: Demonstration) -> None:
         self._services = services
         self._time = time
-        self._phones = Phones(services, time, client.service_code, client.gateway_path)
-        self._by_key = RequestContext(
-            Caller(CallerKind.KEY, client_id=client.client_id, key_id=client.key_id, grants=None)
-        )
+        self._phones = Phones(services, time, made.service_code, made.gateway_path)
+        context = operator_context(made.client_id)
+        keys, people = services.api_keys.list(context), services.clients.list_users(made.client_id, context)
+        key_id = next(each.id for each in keys if each.apikey == made.apikey)
+        approver_id = next(each.user_id for each in people if each.email == made.approver_email)
+        self._by_key = RequestContext(Caller(CallerKind.KEY, client_id=made.client_id, key_id=key_id, grants=None))
         self._by_approver = RequestContext(
-            Caller(CallerKind.TOKEN, client_id=client.client_id, user_id=client.approver_id, grants=None)
+            Caller(CallerKind.TOKEN, client_id=made.client_id, user_id=approver_id, grants=None)
         )
         self._chance = random.Random(256)  # noqa: S311 - the same day each time
         self._number = 0
@@ -108,6 +165,7 @@ class _Day:
         self._savers: list[str] = []
 
     def live(self) -> None:
+        """Make a day of data, from the present of `time` until a few seconds before its end."""
         begin, end = self._time.now(), self._time.now() + timedelta(hours=24)
         last = end - timedelta(minutes=_LAST_MINUTES)
         for hour in range(25):

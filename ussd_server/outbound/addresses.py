@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 _URL_MAX_CHARACTERS = 2048
 _PRINTABLE = re.compile(r"[\x21-\x5b\x5d-\x7e]+")  # ASCII without space, control characters and the backslash
@@ -89,6 +89,25 @@ class Target:
     port: int
     path: str
 
+    @classmethod
+    def of(cls, parts: SplitResult) -> Target:
+        """The target of a URL that was split. Raises ValueError for a wrong port."""
+        return cls(
+            scheme=parts.scheme,
+            host=(parts.hostname or "").lower(),
+            port=_usual_port(parts.scheme) if parts.port is None else parts.port,
+            path=(parts.path or "/") + (f"?{parts.query}" if parts.query else ""),
+        )
+
+    @property
+    def has_usual_port(self) -> bool:
+        """Return whether the port is the one of its scheme."""
+        return self.port == _usual_port(self.scheme)
+
+
+def _usual_port(scheme: str) -> int:
+    return 443 if scheme == "https" else 80
+
 
 @dataclass(frozen=True, slots=True)
 class AddressGuard:
@@ -112,7 +131,7 @@ class AddressGuard:
             raise AddressRefusedError("The address must be at most 2048 printable ASCII characters")
         try:
             parts = urlsplit(url)
-            port = parts.port
+            target = Target.of(parts)
         except ValueError:
             raise AddressRefusedError("The address is not a valid URL") from None
         if parts.scheme != "https" and not (self.takes_plain_http and parts.scheme == "http"):
@@ -121,12 +140,6 @@ class AddressGuard:
             raise AddressRefusedError("The address must not carry a user name or password")
         if "#" in url:
             raise AddressRefusedError("The address must not carry a fragment")
-        target = Target(
-            scheme=parts.scheme,
-            host=(parts.hostname or "").lower(),
-            port=port if port is not None else (443 if parts.scheme == "https" else 80),
-            path=(parts.path or "/") + (f"?{parts.query}" if parts.query else ""),
-        )
         self._check_port(target)
         self._check_host(target.host, bracketed="[" in parts.netloc)
         return target
@@ -152,8 +165,7 @@ class AddressGuard:
 
     def _check_port(self, target: Target) -> None:
         """Mail, shells, name servers and the like live below 1024 and are no webhooks."""
-        web_port = 443 if target.scheme == "https" else 80
-        if target.port != web_port and target.port < 1024:
+        if not target.has_usual_port and target.port < 1024:
             raise AddressRefusedError("The port must be the usual one or at least 1024")
 
     def _check_host(self, host: str, bracketed: bool) -> None:

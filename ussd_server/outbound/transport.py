@@ -135,23 +135,20 @@ class Transport:
     def _target(self, url: str) -> Target:
         if self._guard is not None:
             return self._guard.check_url(url)
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        try:
+            target = Target.of(urlsplit(url))
+        except ValueError:
+            raise AddressRefusedError("The address is not a valid URL") from None
+        if target.scheme not in ("http", "https") or not target.host:
             raise AddressRefusedError("The address is not a valid URL")
-        return Target(
-            scheme=parts.scheme,
-            host=parts.hostname,
-            port=parts.port or (443 if parts.scheme == "https" else 80),
-            path=(parts.path or "/") + (f"?{parts.query}" if parts.query else ""),
-        )
+        return target
 
     def _send(
         self, method: str, target: Target, headers: dict[str, str], body: bytes, max_body_bytes: int
     ) -> HttpExchange:
         bracketed = f"[{target.host}]" if ":" in target.host else target.host
-        usual_port = target.port == (443 if target.scheme == "https" else 80)
         headers = {
-            "Host": bracketed if usual_port else f"{bracketed}:{target.port}",
+            "Host": bracketed if target.has_usual_port else f"{bracketed}:{target.port}",
             "Accept-Encoding": "identity",
             "User-Agent": "ussd-server",
             "Content-Length": str(len(body)),

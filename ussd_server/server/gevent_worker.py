@@ -1,6 +1,7 @@
 """gunicorn's gevent worker, which serves all web processes.
 
-Beyond gunicorn's interface for workers it uses `PIPE` and `age` of gunicorn's worker.
+Beyond gunicorn's interface for workers it uses `PIPE` and `age` of gunicorn's worker, and `do_read`, `do_handle`,
+`stop_accepting` and `max_accept` of gevent's server.
 """
 
 from __future__ import annotations
@@ -9,21 +10,34 @@ import gc
 import os
 import time
 from contextlib import suppress
+from datetime import UTC, datetime
 from functools import partial
 from socket import SHUT_RD
 from types import SimpleNamespace
 from typing import Any
 
 import gevent
+import orjson
 from gevent.pool import Pool
 from gevent.select import select
+from gevent.server import StreamServer
+from gunicorn import glogging
+from gunicorn.http.errors import (
+    ConfigurationProblem,
+    InvalidResponseHeader,
+    InvalidResponseHeaderName,
+    LimitRequestHeaders,
+    LimitRequestLine,
+    ParseException,
+)
 from gunicorn.workers.ggevent import GeventWorker
 
+from schemas.envelopes import error_envelope
+from ussd_server.context import new_request_id
 from ussd_server.logs import Logger, trace_of
 from ussd_server.server.connection import ClientConnection
 from ussd_server.server.connection_shares import SHARES, ConnectionShare
-from ussd_server.server.listener import Listener
-from ussd_server.server.refusals import JsonRefusals
+from ussd_server.status import Code
 
 # A client may be sending its next request already when the process stops. nginx closes idle connections sooner
 # (`deploy/nginx.conf`).
@@ -35,10 +49,43 @@ _SUCCESSOR_SECONDS = 20.0
 
 _BODY_BYTES = 64 * 1024
 
+_OUR_MISTAKES = (ConfigurationProblem, InvalidResponseHeader, InvalidResponseHeaderName)
+_REASONS = {400: "Bad Request", 413: "Content Too Large", 500: "Internal Server Error"}
+
 log = Logger(__name__)
 
 
-class GeventWebWorker(JsonRefusals, GeventWorker):  # type: ignore[misc]
+class WebLog(glogging.Logger):  # type: ignore[misc]
+    """gunicorn's log without the line for each request, which it would build even when unused.
+
+    The application logs its requests itself, without what must not be in a log.
+    """
+
+    access_log_enabled = False
+
+
+class Listener(StreamServer):  # type: ignore[misc]
+    """Accepts one connection at a time, while its process holds no more than its share."""
+
+    max_accept = 1
+
+    def __init__(self, share: ConnectionShare, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._share = share
+
+    def do_read(self) -> Any:
+        """Return the next connection with its address, None while there is none for this process."""
+        return super().do_read() if self._share.may_accept() else None
+
+    def end(self) -> None:
+        """Serve the clients that have connected, and close. Later clients must reach another process or machine."""
+        self.stop_accepting()
+        while accepted := self.do_read():
+            self.do_handle(*accepted)
+        self.close()
+
+
+class GeventWebWorker(GeventWorker):  # type: ignore[misc]
     """Serves each connection in a greenlet. A stop closes the listener first and waits for no idle connection."""
 
     def run(self) -> None:
@@ -90,6 +137,22 @@ class GeventWebWorker(JsonRefusals, GeventWorker):  # type: ignore[misc]
             continue
         sock.end_request()
 
+    def handle_error(self, req: Any, client: Any, addr: Any, exc: BaseException) -> None:
+        """Answer a request that could not be read (400 or 413) or that the application failed to answer (500).
+
+        The reply is the API's JSON envelope, and the log repeats nothing that a caller sent.
+        """
+        request_id = new_request_id()
+        code, message = _refusal(exc)
+        if code is Code.INTERNAL_ERROR:
+            log.error("a request failed outside the application", request_id=request_id, error=type(exc).__name__)
+        else:
+            log.info("a request could not be read", request_id=request_id, error=type(exc).__name__)
+        try:
+            client.sendall(_reply(code, message, request_id))
+        except OSError:
+            log.info("a request was given up by its caller", request_id=request_id)
+
     def _handler(self, listener: Any) -> Any:
         # gunicorn asks the listener for its name even after a stop closed it.
         name = listener.getsockname()
@@ -118,3 +181,25 @@ def _prepare_process() -> None:
 
 def _log_exception(_context: Any, _kind: Any, error: Any, _trace: Any) -> None:
     log.error("a greenlet ended with an exception", error=trace_of(error))
+
+
+def _refusal(error: BaseException) -> tuple[Code, str]:
+    if isinstance(error, LimitRequestLine | LimitRequestHeaders):
+        return Code.REQUEST_TOO_LARGE, "The request line or the headers are too large"
+    if isinstance(error, ParseException) and not isinstance(error, _OUR_MISTAKES):
+        return Code.INVALID_REQUEST, "The request is not valid HTTP"
+    return Code.INTERNAL_ERROR, "Internal error"
+
+
+def _reply(code: Code, message: str, request_id: str) -> bytes:
+    body = orjson.dumps(error_envelope(code.error, message, datetime.now(UTC)))
+    head = (
+        f"HTTP/1.1 {code.http_status} {_REASONS[code.http_status]}\r\n"
+        "Connection: close\r\n"
+        "Content-Type: application/json\r\n"
+        f"Content-Length: {len(body)}\r\n"
+        "Cache-Control: no-store\r\n"
+        "X-Content-Type-Options: nosniff\r\n"
+        f"X-Request-Id: {request_id}\r\n\r\n"
+    )
+    return head.encode("ascii") + body

@@ -66,7 +66,7 @@ worker_tmp_dir = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108
 control_socket_disable = True
 proc_name = "ussd-server"
 loglevel = "warning"
-logger_class = "ussd_server.server.refusals.WebLog"
+logger_class = "ussd_server.server.gevent_worker.WebLog"
 # gunicorn's own log lines are JSON too, and repeat nothing that a caller sent.
 logconfig_dict = {
     "root": {"level": "WARNING", "handlers": ["error_console"]},

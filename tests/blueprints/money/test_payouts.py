@@ -20,7 +20,7 @@ from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.database.unit_of_work import database
 from ussd_server.services.accounts.messages import FeeTerms
-from ussd_server.services.payouts import reservation
+from ussd_server.services.payouts import approval
 from ussd_server.services.transactions.messages import TransactionType
 from ussd_server.values import iso_milliseconds
 
@@ -284,15 +284,15 @@ def test_fees_that_change_during_an_approval_are_never_charged_unseen(
     maker: Program, approver: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = f"/api/payouts/{maker.post('/api/payouts', body()).json['data']['payout_id']}"
-    read_holdings = reservation.read_holdings
+    read_holdings = approval.read_holdings
 
     def agree_meanwhile(holdings: Any) -> None:
         # The sum was compared, and the transaction has not begun.
-        monkeypatch.setattr(reservation, "read_holdings", read_holdings)
+        monkeypatch.setattr(approval, "read_holdings", read_holdings)
         agree_fee(FeeTerms(maker.client_id, TransactionType.DISBURSEMENT, 2_000, 0))
         read_holdings(holdings)
 
-    monkeypatch.setattr(reservation, "read_holdings", agree_meanwhile)
+    monkeypatch.setattr(approval, "read_holdings", agree_meanwhile)
     refused = approver.post(f"{path}/approve", {"total_fee": 0})
     assert refused.json["message"] == "total_fee: The fees of the payout are 20 now"
     assert maker.get("/api/balance").json["data"]["reserved"] == 0

@@ -178,7 +178,7 @@ def test_a_worker_that_dies_while_it_reserves_leaves_nothing_and_two_reserve_onc
     (claimed,) = services.payout_sender.claim(5)
     advance = partial(services.payout_sender.advance, claimed)
     with monkeypatch.context() as dying:
-        dying.setattr("ussd_server.services.payouts.reservation.write_by_line", _die)
+        dying.setattr("ussd_server.services.payouts.approval._write_by_line", _die)
         with pytest.raises(SystemExit):
             advance()
     assert (desk.see(payout).status, desk.main()) == ("approved", _FULL)

@@ -7,8 +7,8 @@ from io import BytesIO
 import pytest
 from openpyxl import Workbook
 
-from ussd_server.services.payouts import files
-from ussd_server.services.payouts.files import read_file
+from ussd_server.services.payouts import rows
+from ussd_server.services.payouts.rows import read_file
 from ussd_server.status import Code, ServiceError
 
 HEADINGS = "phone_number,amount,reference\n"
@@ -139,8 +139,8 @@ def test_a_reference_of_three_digits_is_no_part_of_an_amount(cells: str) -> None
 
 def test_a_row_of_many_short_cells_is_judged_twice_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     judged: list[int] = []
-    judge = files.row_of
-    monkeypatch.setattr(files, "row_of", lambda line, cells: judged.append(line) or judge(line, cells))
+    judge = rows.row_of
+    monkeypatch.setattr(rows, "row_of", lambda line, cells: judged.append(line) or judge(line, cells))
     headings = ",".join(["phone_number", "amount", *(f"column {place}" for place in range(60)), "reference"])
     assert len(read_file(f"{headings}\n0772123456,1,{'222,' * 60}a\n".encode())) == 1
     assert len(judged) == 2

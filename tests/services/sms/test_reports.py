@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 from flask.testing import FlaskClient
 
-from simulators.africastalking import AfricasTalkingSms, serve
+from simulators.africastalking import AfricasTalkingSms
+from simulators.server import serving
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext, operator_context
 from ussd_server.models.sending import Sms
@@ -27,7 +28,7 @@ def stand_in() -> AfricasTalkingSms:
 
 @pytest.fixture
 def settings(settings: Settings, stand_in: AfricasTalkingSms):  # type: ignore[no-untyped-def]
-    with serve(stand_in) as base_url:
+    with serving(stand_in.application()) as base_url:
         yield replace(settings, sms=SmsAccess("africastalking", base_url, "sandbox", "sms-key", "ACME"))
 
 

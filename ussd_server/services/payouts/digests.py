@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import datetime
 from hashlib import sha256
 from typing import Any, NamedTuple
@@ -39,26 +39,18 @@ class JudgedRow(NamedTuple):
 _ROWS = f"SELECT {', '.join(JudgedRow._fields)} FROM payout_items WHERE payout_id = :payout_id ORDER BY line"  # noqa: S608
 
 
-def judged_rows(payout_id: str) -> Iterator[JudgedRow]:
+def judged_rows(payout_id: str) -> list[JudgedRow]:
     """The rows of a payout in the order of their lines."""
-    return map(JudgedRow._make, run_query(_ROWS, payout_id=payout_id).fetchall())
+    return [JudgedRow(*row) for row in run_query(_ROWS, payout_id=payout_id).fetchall()]
 
 
-class ItemsDigest:
-    """The digest of rows that are added one by one."""
-
-    def __init__(self, rows: Iterable[JudgedRow] = ()) -> None:
-        self._digest = sha256()
-        for row in rows:
-            self.add(row)
-
-    def add(self, row: JudgedRow) -> None:
-        """Add the next row."""
+def digest_of_items(rows: Iterable[JudgedRow]) -> str:
+    """The `items_digest` of a payout with these rows."""
+    digest = sha256()
+    for row in rows:
         # SQLite has 0 and 1 for booleans.
-        self._digest.update(orjson.dumps((*row[:-2], bool(row.is_ready), row.problems)) + b"\n")
-
-    def __str__(self) -> str:
-        return self._digest.hexdigest()
+        digest.update(orjson.dumps((*row[:-2], bool(row.is_ready), row.problems)) + b"\n")
+    return digest.hexdigest()
 
 
 class PayoutDigests:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
@@ -24,11 +25,10 @@ from ussd_server.runtime import Runtime, Service
 from ussd_server.services.accounts.fees import FeeBook, fee_cents
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.bulkhead import Bulkhead
-from ussd_server.services.payouts.digests import ItemsDigest, JudgedRow, PayoutDigests, judged_rows
-from ussd_server.services.payouts.files import read_file
+from ussd_server.services.payouts.digests import JudgedRow, PayoutDigests, digest_of_items, judged_rows
 from ussd_server.services.payouts.messages import MOST_ITEMS, CreatedPayout, CreatePayout, PayoutStatus, ReplacePayout
-from ussd_server.services.payouts.records import corrected_rows, mark_cancelled, payout_views, write_payout_event
-from ussd_server.services.payouts.rows import PayoutRow, judge_references, row_of
+from ussd_server.services.payouts.records import fields_of, mark_cancelled, payout_view, write_payout_event
+from ussd_server.services.payouts.rows import PayoutRow, corrected_row, read_file, row_of, transaction_reference
 from ussd_server.services.people import people_behind
 from ussd_server.services.providers.providers import problems_of_amount
 from ussd_server.services.transactions.messages import TransactionType
@@ -36,6 +36,11 @@ from ussd_server.services.transactions.names import digest_of, refuse_operators_
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import iso_milliseconds, new_id
 
+MOST_LINES_NAMED = 5
+"""How many lines a sentence names."""
+
+# How the problems of rows begin that depend on other rows and payments.
+_REFERENCE_PROBLEMS = ("reference: Used in rows ", "reference: Was used before.")
 _REFERENCES_AT_ONCE = 500
 _FURTHEST = timedelta(days=366)
 # After so many rows, let other requests of the process run.
@@ -79,7 +84,7 @@ class PayoutDrafts(Service):
             if known is None:
                 raise
             return _repeated(known, digest)
-        return CreatedPayout(payout_views([payout])[0], replayed=False)
+        return CreatedPayout(payout_view(payout), replayed=False)
 
     def replace(self, known: Payout, request: ReplacePayout, context: RequestContext) -> CreatedPayout:
         """Judge and keep the corrected rows of a draft as a draft in its place, under the same reference.
@@ -94,9 +99,9 @@ class PayoutDrafts(Service):
             rows = self._read(request, context.client_id)
         else:
             self._require_as_judged(known)
-            rows = corrected_rows(known, request.corrections)
+            rows = _corrected_rows(known, request.corrections)
             if not rows:
-                return CreatedPayout(payout_views([known])[0], replayed=True)
+                return CreatedPayout(payout_view(known), replayed=True)
         terms = CreatePayout(known.reference, known.description, send_at=known.send_at)
         digest = _digest_of(rows, terms)
         latest = Payout.get_by_id(known.replaced_by) if known.replaced_by else known
@@ -113,7 +118,7 @@ class PayoutDrafts(Service):
             row.save()
             write_audit_event("payout.replaced", context, now, client_id=row.client_id, object_id=row.id)
             _insert(payout, items, context)
-        return CreatedPayout(payout_views([payout])[0], replayed=False)
+        return CreatedPayout(payout_view(payout), replayed=False)
 
     def _judged(
         self,
@@ -150,7 +155,9 @@ class PayoutDrafts(Service):
             due_at=now if any(row.name for row in ready) else None,
         )
         items = [_values(payout.id, row) for row in rows]
-        payout.items_digest = str(ItemsDigest(map(_judged, items)))
+        payout.items_digest = digest_of_items(
+            JudgedRow._make(item.get(name) for name in JudgedRow._fields) for item in items
+        )
         payout.draft_digest = self._digests.of_draft(payout)
         return payout, items
 
@@ -162,7 +169,7 @@ class PayoutDrafts(Service):
     def _require_as_judged(self, known: Payout) -> None:
         """Raise INVALID_REQUEST when a draft or its rows were changed since they were judged."""
         is_draft = known.status == PayoutStatus.DRAFT
-        if is_draft and not self._digests.is_as_judged(known, str(ItemsDigest(judged_rows(known.id)))):
+        if is_draft and not self._digests.is_as_judged(known, digest_of_items(judged_rows(known.id))):
             raise ServiceError(
                 Code.INVALID_REQUEST, "The payout is not what was judged when it was created; upload its file again"
             )
@@ -197,7 +204,7 @@ class PayoutDrafts(Service):
                 row.problems.append("phone_number: The number does not show its provider.")
                 continue
             row.problems += self._problems_of(row.provider, row.amount_cents)
-        judge_references(rows, reference, lambda references: _used(client_id, references))
+        _judge_references(rows, reference, client_id)
 
     def _problems_of(self, name: str, amount_cents: int) -> list[str]:
         """Why a provider would never move an amount, in sentences."""
@@ -224,16 +231,8 @@ def caller_people(context: RequestContext) -> frozenset[str]:
     return context.caller.people if person is None else frozenset({person})
 
 
-def used_lines(payout: Payout) -> list[int]:
-    """The lines of the ready rows whose references other transactions have taken since the draft was made."""
-    rows = PayoutItem.select(PayoutItem.line, PayoutItem.reference).where(
-        PayoutItem.payout_id == payout.id, PayoutItem.is_ready
-    )
-    lines = {f"{payout.reference}/{row.reference}": row.line for row in rows}
-    return sorted(lines[reference] for reference in _used(payout.client_id, list(lines)))
-
-
-def _used(client_id: str, references: Collection[str]) -> set[str]:
+def used_references(client_id: str, references: Collection[str]) -> set[str]:
+    """Those of the references that transactions of the client have already."""
     listed, found = list(references), set[str]()
     for start in range(0, len(listed), _REFERENCES_AT_ONCE):
         rows = Transaction.select(Transaction.reference).where(
@@ -243,6 +242,39 @@ def _used(client_id: str, references: Collection[str]) -> set[str]:
         )
         found.update(row.reference for row in rows)
     return found
+
+
+def _corrected_rows(payout: Payout, corrections: Mapping[int, Mapping[str, str]]) -> list[PayoutRow]:
+    """The rows of a payout to be judged again, with those of `corrections` read anew; none when no field changed."""
+    rows, is_changed = [], False
+    for item in PayoutItem.select().where(PayoutItem.payout_id == payout.id).order_by(PayoutItem.line):
+        typed = corrections.get(item.line)
+        if typed is not None and not item.is_ready and typed != fields_of(item):
+            rows.append(corrected_row(item.line, typed))
+            is_changed = True
+            continue
+        row = PayoutRow(item.line, item.phone_number, item.amount_cents, item.amount_text, item.reference)
+        row.description, row.name = item.description, item.name
+        row.problems = [each for each in item.problems or () if not each.startswith(_REFERENCE_PROBLEMS)]
+        rows.append(row)
+    return rows if is_changed else []
+
+
+def _judge_references(rows: Sequence[PayoutRow], payout: str, client_id: str) -> None:
+    """Add the problems of references that the rows repeat, or that were used before."""
+    lines = defaultdict(list)
+    for row in rows:
+        if row.reference:
+            lines[transaction_reference(payout, row.reference)].append(row)
+    for same in lines.values():
+        if len(same) > 1:
+            named = [str(row.line) for row in same[:MOST_LINES_NAMED]]
+            last = f"{len(same) - MOST_LINES_NAMED} more" if len(same) > MOST_LINES_NAMED else named.pop()
+            for row in same:
+                row.problems.append(f"reference: Used in rows {', '.join(named)} and {last}; each must be unique.")
+    for reference in used_references(client_id, lines):
+        for row in lines[reference]:
+            row.problems.append("reference: Was used before.")
 
 
 def _find(client_id: str, reference: str) -> Payout | None:
@@ -277,7 +309,7 @@ def _insert(payout: Payout, items: list[dict[str, Any]], context: RequestContext
 def _repeated(known: Payout, digest: str) -> CreatedPayout:
     if known.request_digest != digest:
         raise ServiceError(Code.IDEMPOTENCY_KEY_REUSED, "The reference was used for a different payout")
-    return CreatedPayout(payout_views([known])[0], replayed=True)
+    return CreatedPayout(payout_view(known), replayed=True)
 
 
 def _values(payout_id: str, row: PayoutRow) -> dict[str, Any]:
@@ -285,7 +317,3 @@ def _values(payout_id: str, row: PayoutRow) -> dict[str, Any]:
     problems, _ = values.pop("problems"), values.pop("sent")
     written = {"problems": orjson.dumps(problems).decode()} if problems else {}
     return values | written | {"payout_id": payout_id, "is_ready": row.is_ready}
-
-
-def _judged(item: dict[str, Any]) -> JudgedRow:
-    return JudgedRow._make(item.get(name) for name in JudgedRow._fields)

@@ -23,6 +23,7 @@ from ussd_server.services.pages import of_period, page_of
 from ussd_server.services.payouts.approval import PayoutApproval
 from ussd_server.services.payouts.drafts import PayoutDrafts
 from ussd_server.services.payouts.messages import (
+    MOST_CORRECTED,
     ApprovePayout,
     CopyPayout,
     CreatedPayout,
@@ -40,13 +41,13 @@ from ussd_server.services.payouts.messages import (
 )
 from ussd_server.services.payouts.queue import cancel_queued, is_under_way
 from ussd_server.services.payouts.records import (
-    given_row,
-    invalid_rows,
+    complete,
+    fields_of,
     item_state,
     item_view,
     mark_cancelled,
+    payout_view,
     payout_views,
-    write_payout_event,
 )
 from ussd_server.services.people import counted_as_one
 from ussd_server.services.transactions.create import TransactionCreator
@@ -87,7 +88,7 @@ class PayoutService(Service):
         context.require("payouts:write")
         payout = _find(request.payout_id, context)
         rows = PayoutItem.select().where(PayoutItem.payout_id == payout.id).order_by(PayoutItem.line)
-        items = tuple(map(given_row, rows))
+        items = tuple({name: text for name, text in fields_of(row).items() if text} for row in rows)
         copied = CreatePayout(request.reference, payout.description, items, send_at=request.send_at)
         return self._drafts.create(copied, context)
 
@@ -105,12 +106,16 @@ class PayoutService(Service):
     def invalid_rows(self, payout_id: str, context: RequestContext) -> tuple[InvalidRow, ...]:
         """The first 50 rows with problems, to be corrected. NOT_FOUND as `get`."""
         context.require("payouts:read")
-        return invalid_rows(_find(payout_id, context))
+        items = PayoutItem.select().where(PayoutItem.payout_id == _find(payout_id, context).id, ~PayoutItem.is_ready)
+        return tuple(
+            InvalidRow(item.line, tuple(item.problems or ()), fields_of(item))
+            for item in items.order_by(PayoutItem.line).limit(MOST_CORRECTED)
+        )
 
     def get(self, payout_id: str, context: RequestContext) -> PayoutStates:
         """One payout with the counts and sums of its rows by state. NOT_FOUND, also for another client's."""
         context.require("payouts:read")
-        return payout_views([_find(payout_id, context)])[0]
+        return payout_view(_find(payout_id, context))
 
     def shortfalls(self, payout_id: str, context: RequestContext) -> tuple[FloatShortfall, ...]:
         """The providers whose float is too low for a draft; none for other payouts. NOT_FOUND as `get`."""
@@ -175,7 +180,7 @@ class PayoutService(Service):
         for each in short:
             log.warning("a payout that is larger than the float was approved", provider=each.provider)
         self._wake_worker()
-        return payout_views([row])[0]
+        return payout_view(row)
 
     def approve_by_operators(
         self, request: ApprovePayout, by: str, second: str, context: RequestContext
@@ -198,17 +203,17 @@ class PayoutService(Service):
             row = lock_row(Payout, payout.id)
             if row.status != PayoutStatus.CANCELLED:
                 self._cancel(row, context, self._clock.now())
-        return payout_views([row])[0]
+        return payout_view(row)
 
     def _cancel(self, row: Payout, context: RequestContext, now: datetime) -> None:
         if row.completed_at is not None or (row.reserved_at is not None and not cancel_queued(row.id, now)):
             raise ServiceError(Code.INVALID_REQUEST, "Every row of the payout was sent; nothing can be cancelled")
         mark_cancelled(row, now)
-        if row.approved_at is not None:
-            row.due_at, row.completed_at = (now, None) if is_under_way(row.id) else (None, now)
-        row.save()
-        if row.completed_at is not None:
-            write_payout_event(row, "payout.completed", now)
+        if row.approved_at is not None and not is_under_way(row.id):
+            complete(row, now)
+        else:
+            row.due_at = now if row.approved_at is not None else None
+            row.save()
         write_audit_event("payout.cancelled", context, now, client_id=row.client_id, object_id=row.id)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -14,11 +14,8 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import notify_people
-from ussd_server.services.payouts.files import corrected_row
 from ussd_server.services.payouts.messages import (
     FIELDS,
-    MOST_CORRECTED,
-    InvalidRow,
     ItemState,
     NameMatch,
     PayoutItemView,
@@ -27,7 +24,6 @@ from ussd_server.services.payouts.messages import (
     PayoutView,
     StateSum,
 )
-from ussd_server.services.payouts.rows import REFERENCE_PROBLEMS, PayoutRow
 from ussd_server.services.people import counted_as_one
 from ussd_server.services.transactions.history import failure_of
 from ussd_server.services.transactions.messages import SUCCESSFUL, TransactionStatus
@@ -37,7 +33,7 @@ from ussd_server.wire import view_of_row, writer
 
 _NEVER_SENT = Transaction.asked_at.is_null()
 
-TRANSACTION_STATE: Any = Case(
+_TRANSACTION_STATE: Any = Case(
     None,
     (
         (Transaction.status.in_(SUCCESSFUL), ItemState.SUCCEEDED),
@@ -64,13 +60,13 @@ def item_state(payout: Payout) -> Any:
     return Case(
         None,
         ((~PayoutItem.is_ready, ItemState.INVALID), (PayoutItem.transaction_id.is_null(), waiting)),
-        TRANSACTION_STATE,
+        _TRANSACTION_STATE,
     )
 
 
-def states_of(payouts: Collection[Payout]) -> dict[str, dict[ItemState, StateSum]]:
+def _states_of(payouts: Collection[Payout]) -> defaultdict[str, dict[ItemState, StateSum]]:
     """How many rows of each payout are in each state, and their sums, by the payout's id."""
-    found: dict[str, dict[ItemState, StateSum]] = defaultdict(dict)
+    found: defaultdict[str, dict[ItemState, StateSum]] = defaultdict(dict)
     for payout in payouts:
         if payout.invalid_count:
             # What rows with problems would add up to means nothing.
@@ -83,7 +79,7 @@ def states_of(payouts: Collection[Payout]) -> dict[str, dict[ItemState, StateSum
         sums: Any = (
             Transaction.select(
                 Transaction.payout_id,
-                TRANSACTION_STATE.alias("state"),
+                _TRANSACTION_STATE.alias("state"),
                 fn.COUNT(Transaction.id),
                 fn.SUM(Transaction.amount_cents),
                 fn.SUM(Transaction.fee_cents),
@@ -99,10 +95,30 @@ def states_of(payouts: Collection[Payout]) -> dict[str, dict[ItemState, StateSum
 _WRITE = writer(PayoutView)
 
 
+def payout_view(row: Payout) -> PayoutStates:
+    """A payout as its client sees it."""
+    return payout_views([row])[0]
+
+
 def payout_views(rows: Sequence[Payout]) -> tuple[PayoutStates, ...]:
     """Payouts as their client sees them."""
-    states = states_of(rows)
-    return tuple(_view(row, states.get(row.id, {})) for row in rows)
+    states = _states_of(rows)
+
+    def count(row: Payout, state: ItemState) -> int:
+        return states[row.id][state].count if state in states[row.id] else 0
+
+    return tuple(
+        view_of_row(
+            PayoutStates,
+            row,
+            payout_id=row.id,
+            succeeded_count=count(row, ItemState.SUCCEEDED),
+            failed_count=count(row, ItemState.FAILED),
+            queued_count=count(row, ItemState.QUEUED),
+            states=states[row.id],
+        )
+        for row in rows
+    )
 
 
 def item_view(row: Any, state: ItemState) -> PayoutItemView:
@@ -126,9 +142,18 @@ def mark_cancelled(row: Payout, now: datetime) -> None:
     row.due_at = row.leased_until = row.lease_token = row.draft_digest = None
 
 
+def complete(row: Payout, now: datetime) -> None:
+    """Complete a payout of which no row is under way. Call in its unit of work, with the row locked."""
+    if row.status != PayoutStatus.CANCELLED:
+        row.status = PayoutStatus.COMPLETED
+    row.completed_at, row.due_at, row.updated_at = now, None, now
+    row.save()
+    write_payout_event(row, "payout.completed", now)
+
+
 def write_payout_event(row: Payout, event_type: str, now: datetime) -> None:
     """Write an event about a payout with its record as it is now. Call in its unit of work, with the row locked."""
-    (view,) = payout_views([row])
+    view = payout_view(row)
     write_event(row.client_id, event_type, row.id, _WRITE(view), now)
     _notify(MailKind(event_type), row, view, now)
 
@@ -149,52 +174,8 @@ def _notify(kind: MailKind, row: Payout, view: PayoutView, now: datetime) -> Non
     notify_people(kind, row.client_id, parameters, now, occasion=f"{kind}/{row.id}", without=makers)
 
 
-def _view(row: Payout, states: Mapping[ItemState, StateSum]) -> PayoutStates:
-    def count(state: ItemState) -> int:
-        return states[state].count if state in states else 0
-
-    return view_of_row(
-        PayoutStates,
-        row,
-        payout_id=row.id,
-        succeeded_count=count(ItemState.SUCCEEDED),
-        failed_count=count(ItemState.FAILED),
-        queued_count=count(ItemState.QUEUED),
-        states=states,
-    )
-
-
-def corrected_rows(payout: Payout, corrections: Mapping[int, Mapping[str, str]]) -> list[PayoutRow]:
-    """The rows of a payout to be judged again, with those of `corrections` read anew; none when no field changed."""
-    rows, is_changed = [], False
-    for item in PayoutItem.select().where(PayoutItem.payout_id == payout.id).order_by(PayoutItem.line):
-        typed = corrections.get(item.line)
-        if typed is not None and not item.is_ready and typed != _fields(item):
-            rows.append(corrected_row(item.line, typed))
-            is_changed = True
-            continue
-        row = PayoutRow(item.line, item.phone_number, item.amount_cents, item.amount_text, item.reference)
-        row.description, row.name = item.description, item.name
-        row.problems = [each for each in item.problems or () if not each.startswith(REFERENCE_PROBLEMS)]
-        rows.append(row)
-    return rows if is_changed else []
-
-
-def invalid_rows(payout: Payout) -> tuple[InvalidRow, ...]:
-    """The first rows with problems, at most 50."""
-    items = PayoutItem.select().where(PayoutItem.payout_id == payout.id, ~PayoutItem.is_ready)
-    return tuple(
-        InvalidRow(item.line, tuple(item.problems or ()), _fields(item))
-        for item in items.order_by(PayoutItem.line).limit(MOST_CORRECTED)
-    )
-
-
-def given_row(item: PayoutItem) -> dict[str, str]:
-    """A stored row as a client would send it again."""
-    return {name: text for name, text in _fields(item).items() if text}
-
-
-def _fields(item: Any) -> dict[str, str]:
+def fields_of(item: Any) -> dict[str, str]:
+    """The fields of a stored row as people type them."""
     amount = item.amount_text if item.amount_cents is None else str(shillings(item.amount_cents))
     kept = {name: amount if name == "amount" else getattr(item, name) for name in FIELDS}
     return {name: (value or "").strip() for name, value in kept.items()}

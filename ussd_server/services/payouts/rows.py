@@ -1,24 +1,62 @@
-"""Rows of a payout: what each cell must be, and the problems of those that are not."""
+"""Rows of a payout in JSON, or in a CSV or XLSX file as people write them: their values and their problems."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
+from io import BytesIO
+from itertools import islice
+from typing import Any, NoReturn
 
-from ussd_server.values import PHONE_NUMBER, cents_of
+from ussd_server.services.payouts.messages import FIELDS, LARGEST_FILE_BYTES, MOST_ITEMS
+from ussd_server.spreadsheets.headings import Headings, find_columns
+from ussd_server.spreadsheets.reader import read_rows
+from ussd_server.spreadsheets.rows import FileBounds, Row, SpreadsheetError
+from ussd_server.status import Code, ServiceError
+from ussd_server.values import PHONE_NUMBER, cents_of, phone_number
 
 _LONGEST = {"reference": 64, "description": 200, "name": 100}
 # How many characters of an invalid cell are kept, so that its sender recognises it.
 _LONGEST_KEPT = 64
-_MOST_LINES_NAMED = 5
 
 PHONE_NUMBER_PROBLEM = "phone_number: Must be +256 followed by nine digits."
-REFERENCE_PROBLEMS = ("reference: Used in rows ", "reference: Was used before.")
-"""How the problems begin that depend on other rows and payments."""
 AMOUNT_PROBLEM = "amount: Must be greater than 0 and less than 1000000, with at most two decimals."
+
+_BOUNDS = FileBounds(
+    most_bytes=LARGEST_FILE_BYTES,
+    most_unpacked_bytes=64 * 1024 * 1024,
+    # Ten times the cells of 5,000 rows with six cells each.
+    most_elements=700_000,
+    most_columns=64,
+    most_cell_characters=1000,
+    # As many as the largest CSV file has.
+    most_characters=LARGEST_FILE_BYTES,
+)
+_HEADINGS = {
+    "phone_number": ("phone_number", "phone", "msisdn", "mobile", "mobile number", "number", "telephone"),
+    "amount": ("amount", "amount ugx", "sum", "net pay"),
+    "reference": ("reference", "ref", "row reference", "id"),
+    "description": ("description", "narration", "reason", "note"),
+    "name": ("name", "full name", "account name", "beneficiary", "payee"),
+    "currency": ("currency",),
+}
+_REQUIRED = (("phone_number",), ("amount",), ("reference",))
+
+_DROPPED_FROM_NUMBERS = str.maketrans("", "", " \u00a0-()")
+_WITHOUT_ZERO = re.compile(r"[1-9][0-9]{8}", re.ASCII)
+_ZEROS_BEFORE_COUNTRY = re.compile("00(?=256)")
+_SHORTENED = re.compile(r"[0-9]+([.,][0-9]+)?[eE]\+?[0-9]+")
+_WITH_THOUSANDS = re.compile(r"[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?")
+_WITH_DECIMALS = re.compile(r"\+?[0-9]+\.[0-9]+")
+_NUMBER_CHARACTERS = re.compile(r"[-+0-9.,]*")
+_DECIMAL_COMMA = re.compile(r"[0-9]+,[0-9]{1,2}")
+_FIRST_THOUSANDS = re.compile(r"[1-9][0-9]{0,2}")
+_FURTHER_THOUSANDS = re.compile(r"[0-9]{3}(\.[0-9]+)?")
+_QUOTED_FORMULA = re.compile(r"'[=+\-@\t\r\n＝＋－＠]")
+
+_CELL_WITHOUT_HEADING = "The row has a cell that has no heading; perhaps an amount has a comma without quotation marks."
 
 
 @dataclass(slots=True)
@@ -78,32 +116,134 @@ def row_of(line: int, values: Mapping[str, Any]) -> PayoutRow:
     return row
 
 
-def judge_references(rows: Sequence[PayoutRow], payout: str, used: Callable[[Collection[str]], set[str]]) -> None:
-    """Add the problems of references that the rows repeat, or that were used before.
-
-    `used` returns those of the given references of transactions that the client has already.
-    """
-    lines = defaultdict(list)
-    for row in rows:
-        if row.reference:
-            lines[row.reference].append(row)
-    for same in lines.values():
-        if len(same) > 1:
-            named = [str(row.line) for row in same[:_MOST_LINES_NAMED]]
-            last = f"{len(same) - _MOST_LINES_NAMED} more" if len(same) > _MOST_LINES_NAMED else named.pop()
-            for row in same:
-                row.problems.append(f"reference: Used in rows {', '.join(named)} and {last}; each must be unique.")
-    taken = used([transaction_reference(payout, reference) for reference in lines])
-    for reference, same in lines.items():
-        if transaction_reference(payout, reference) in taken:
-            for row in same:
-                row.problems.append("reference: Was used before.")
-
-
-def transaction_reference(payout: str, row: str) -> str:
-    """The reference of the transaction that a row becomes."""
+def transaction_reference(payout: str, row: str | None) -> str:
+    """The reference of the transaction that a row becomes: a row without problems has one."""
     return f"{payout}/{row}"
+
+
+def read_file(file: bytes) -> list[PayoutRow]:
+    """The rows of a file, each with the problems of its cells.
+
+    Raises INVALID_REQUEST with one sentence, which names row and column, for a file that cannot be read, lacks a
+    column, or has no row or more than 5,000.
+    """
+    try:
+        rows = read_rows(BytesIO(file), _BOUNDS)
+        headings = find_columns(rows, _HEADINGS, _REQUIRED)
+        found = [_read(row, headings) for row in islice(rows, MOST_ITEMS + 1)]
+    except SpreadsheetError as error:
+        _refuse(str(error))
+    if not found:
+        _refuse("The file has no row below its headings.")
+    if len(found) > MOST_ITEMS:
+        _refuse(f"The file has more than {MOST_ITEMS:,} rows; divide it.")
+    return found
+
+
+def corrected_row(line: int, fields: Mapping[str, str]) -> PayoutRow:
+    """A row whose fields were typed anew, read as the cells of a file."""
+    row = Row(line, tuple(fields[name] for name in FIELDS))
+    read = _read_cells(row, Headings({name: place for place, name in enumerate(FIELDS)}, len(FIELDS)))
+    if read.problems:
+        read.sent = row.cells
+    return read
 
 
 def _kept(value: object, longest: int = _LONGEST_KEPT) -> str | None:
     return value[:longest] if isinstance(value, str) and value else None
+
+
+def _read(row: Row, headings: Headings) -> PayoutRow:
+    read = _read_cells(row, headings)
+    if read.is_ready and (whole := _cut_amount(row, headings)) is not None:
+        read.problems.append(
+            f"amount: {whole.replace(',', ' and ')} side by side look like {whole}, cut at its comma; "
+            "put it in quotation marks, or write .00 behind a small amount."
+        )
+    if read.problems:
+        read.sent = row.cells
+    return read
+
+
+def _cut_amount(row: Row, headings: Headings) -> str | None:
+    """The amount with its comma, where a row would also be valid if the amount and the next cell were one amount.
+
+    Only for an amount of up to three digits, and a cell of three digits after it: with a second comma it would be too
+    large.
+    """
+    place = headings.columns["amount"]
+    if not _FIRST_THOUSANDS.fullmatch(row.cell(place)) or not _FURTHER_THOUSANDS.fullmatch(row.cell(place + 1)):
+        return None
+    whole = f"{row.cell(place)},{row.cell(place + 1)}"
+    joined = Row(row.line, (*row.cells[:place], whole, *row.cells[place + 2 :]))
+    return whole if _read_cells(joined, headings).is_ready else None
+
+
+def _read_cells(row: Row, headings: Headings) -> PayoutRow:
+    cells = {name: row.cell(index) for name, index in headings.columns.items()}
+    number, number_problem = _number(cells["phone_number"])
+    amount, amount_problem = _amount(cells["amount"])
+    values = {name: _text(cells.get(name, "")) for name in ("reference", "description", "name")}
+    read = row_of(row.line, values | {"phone_number": number, "amount": amount})
+    for problem in (number_problem, amount_problem):
+        if problem:
+            # More helpful than the sentence of the field, because it names the cause.
+            name = problem.partition(":")[0]
+            read.problems = [each for each in read.problems if not each.startswith(f"{name}:")] + [problem]
+    if any(row.cells[headings.width :]):
+        # The cells may be shifted, so the other values of the row mean nothing.
+        read.problems = [_CELL_WITHOUT_HEADING]
+    if cells.get("currency", "UGX").upper() not in ("UGX", ""):
+        read.problems.append("currency: Must be UGX.")
+    return read
+
+
+def _number(cell: str) -> tuple[str, str | None]:
+    """A phone number as +256 and nine digits where the cell means one; else the cell, and the problem if it is known.
+
+    Drops spaces, hyphens, brackets and a leading apostrophe.
+    """
+    if problem := _problem_of(cell):
+        return cell, f"phone_number: {problem}"
+    plain = cell.removeprefix("'").translate(_DROPPED_FROM_NUMBERS)
+    if _WITH_DECIMALS.fullmatch(plain):
+        return cell, "phone_number: Has decimals; format the column as text, enter the number again and save."
+    if _SHORTENED.fullmatch(plain):
+        return cell, (
+            f"phone_number: The spreadsheet shortened the number to {cell[:32]}; "
+            "format the column as text, enter the number again and save."
+        )
+    typed = f"0{plain}" if _WITHOUT_ZERO.fullmatch(plain) else plain
+    if _ZEROS_BEFORE_COUNTRY.match(typed):
+        typed = typed[2:]
+    return phone_number(typed) or cell, None
+
+
+def _amount(cell: str) -> tuple[str, str | None]:
+    """An amount without thousands commas, spaces around it and a leading apostrophe, and the problem if it is known."""
+    if problem := _problem_of(cell):
+        return cell, f"amount: {problem}"
+    plain = cell.removeprefix("'").strip()
+    if _WITH_THOUSANDS.fullmatch(plain):
+        return plain.replace(",", ""), None
+    if _DECIMAL_COMMA.fullmatch(plain):
+        return plain, "amount: Has a comma before its decimals; write a point."
+    if not _NUMBER_CHARACTERS.fullmatch(plain):
+        return plain, "amount: Must be a number alone, such as 5000."
+    return plain, None
+
+
+def _problem_of(cell: str) -> str | None:
+    """What is wrong with a cell that needs a value."""
+    if not cell:
+        return "Missing."
+    return "Holds a formula; enter its value." if cell.startswith("=") else None
+
+
+def _text(cell: str) -> str:
+    """The text of a cell, without the apostrophe that keeps spreadsheet programs from taking it for a formula."""
+    return cell[1:] if _QUOTED_FORMULA.match(cell) else cell
+
+
+def _refuse(sentence: str) -> NoReturn:
+    raise ServiceError(Code.INVALID_REQUEST, sentence) from None

@@ -2,7 +2,7 @@
 
 Released rows are settled like any other transaction (`settlement/settlement.py`), so a row is sent once, also when a
 worker is killed. The rows of a disabled client wait. Before the approval, the worker looks up the names that are
-registered for the phone numbers. What was approved for a later date is reserved when it is due (`due.py`).
+registered for the phone numbers. What was approved for a later date is reserved when it is due (`approval.py`).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
 from ussd_server.providers.messages import Registration
 from ussd_server.runtime import Runtime, Service
 from ussd_server.services.leases import end_lease, is_due
-from ussd_server.services.payouts.due import DuePayouts
+from ussd_server.services.payouts.approval import PayoutApproval
 from ussd_server.services.payouts.messages import NameMatch, PayoutStatus
 from ussd_server.services.payouts.name_match import compare_names
 from ussd_server.services.payouts.queue import cancel_queued, is_under_way, release_queued, released_and_unsent
-from ussd_server.services.payouts.records import write_payout_event
+from ussd_server.services.payouts.records import complete
 from ussd_server.services.providers.subscribers import SubscriberNames
 from ussd_server.services.transactions.create import TransactionCreator
 
@@ -50,7 +50,7 @@ class PayoutSender(Service):
 
     def __init__(self, runtime: Runtime, names: SubscriberNames, creator: TransactionCreator) -> None:
         super().__init__(runtime)
-        self._due = DuePayouts(runtime, creator)
+        self._approval = PayoutApproval(runtime, creator)
         self._names = names
 
     def claim(self, limit: int) -> list[str]:
@@ -65,7 +65,7 @@ class PayoutSender(Service):
         if row.status == PayoutStatus.DRAFT:
             self._match_names(row)
         elif row.status == PayoutStatus.APPROVED and row.reserved_at is None:
-            self._due.reserve(row.id)
+            self._approval.reserve_due(row.id)
         else:
             self._send(row.id)
 
@@ -92,10 +92,10 @@ class PayoutSender(Service):
                 if row.status == PayoutStatus.APPROVED:
                     row.status = PayoutStatus.RUNNING
             if not waiting and not is_under_way(row.id):
-                self._complete(row, now)
+                complete(row, now)
             else:
                 row.due_at = now + timedelta(seconds=_rest_seconds(row, now, bool(waiting), bool(ready)))
-            row.save()
+                row.save()
         if released:
             self._wake_worker()
 
@@ -105,13 +105,6 @@ class PayoutSender(Service):
         most = max(1, int(provider.pace.per_second * _SHARE_OF_A_SECOND))
         allowed = min(most - released_and_unsent(name, now), max(1, most // _TURNS))
         return release_queued(payout_id, name, allowed, now) if allowed > 0 else 0
-
-    def _complete(self, row: Payout, now: datetime) -> None:
-        if row.status != PayoutStatus.CANCELLED:
-            row.status = PayoutStatus.COMPLETED
-        row.completed_at, row.due_at, row.updated_at = now, None, now
-        row.save()
-        write_payout_event(row, "payout.completed", now)
 
     def _match_names(self, row: Payout) -> None:
         """Look up some names, while no database transaction is open, and keep how they compare."""

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
+from ussd_server.context import RequestContext
 from ussd_server.database.compiled_queries import find_row, lock_row
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.logs import Logger, now_about, trace_of
@@ -24,6 +25,7 @@ from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.messages import Direction, Outcome, PaymentOrder, PollingSchedule, Provider, ProviderAnswer
 from ussd_server.runtime import Runtime, Service
 from ussd_server.services.leases import end_lease, is_due, release, still_leased
+from ussd_server.services.settlement.messages import Callback, CallbackPath
 from ussd_server.services.settlement.outcomes import REVIEW_CONTRADICTION, REVIEW_SILENT, fail, open_review
 from ussd_server.services.settlement.provider_answers import (
     SLOW_POLL_SECONDS,
@@ -34,6 +36,7 @@ from ussd_server.services.settlement.provider_answers import (
 )
 from ussd_server.services.transactions.history import append_change
 from ussd_server.services.transactions.messages import UNFINISHED, ChangeDetail, Origin, Source, TransactionStatus
+from ussd_server.status import Code, ServiceError
 
 log = Logger(__name__)
 
@@ -246,6 +249,35 @@ class Settlement(Service):
                     open_review(row, REVIEW_SILENT, now)
                     row.due_at = now + timedelta(seconds=SLOW_POLL_SECONDS)
             row.save()
+
+
+class CallbackService(Service):
+    """Receives callbacks of providers. Their content is not trusted; they only bring our own enquiry forward."""
+
+    def __init__(self, runtime: Runtime, settlement: Settlement) -> None:
+        super().__init__(runtime)
+        self._settlement = settlement
+
+    def receive(self, callback: Callback) -> None:
+        """Make the enquiry about the payment that a callback names due now. Repeated and late callbacks do no harm.
+
+        Raises NOT_FOUND for an unknown path. The sender learns nothing else, not even whether the payment exists.
+        """
+        provider = self._providers.get(callback.provider)
+        if provider is None or not self._tokens.is_callback_secret(callback.provider, callback.secret):
+            raise ServiceError(Code.NOT_FOUND, "Not found")
+        reference = provider.reference_in(callback.body)
+        if reference is not None and self._settlement.bring_forward(reference):
+            self._wake_worker()
+
+    def paths(self, context: RequestContext) -> list[CallbackPath]:
+        """The callback path of every provider that is switched on and reports, for the operator to register there."""
+        context.require_operator()
+        return [
+            CallbackPath(provider.name, self._tokens.callback_path(provider.name))
+            for provider in self._providers
+            if provider.sends_callbacks
+        ]
 
 
 def _detail(row: Transaction, answer: ProviderAnswer, source: Source, took_ms: int | None) -> ChangeDetail:

@@ -16,7 +16,7 @@ import orjson
 from ussd_server.database.unit_of_work import run_query
 from ussd_server.security.credentials import Vault
 from ussd_server.services.operations.book_check.history import as_text
-from ussd_server.services.payouts.digests import ItemsDigest, PayoutDigests, judged_rows
+from ussd_server.services.payouts.digests import PayoutDigests, digest_of_items, judged_rows
 from ussd_server.services.payouts.messages import PayoutStatus
 from ussd_server.values import shillings
 
@@ -118,7 +118,7 @@ def _is_as_judged(payout: Any, digests: PayoutDigests | None) -> bool:
     if (
         (payout.draft_digest is None and not is_cancelled)
         or (payout.approval_digest is None and payout.approved_at is not None)
-        or str(ItemsDigest(judged_rows(payout.id))) != payout.items_digest
+        or digest_of_items(judged_rows(payout.id)) != payout.items_digest
     ):
         return False
     return digests is None or digests.is_true(payout)
