@@ -10,12 +10,12 @@ from peewee import PeeweeException
 
 from ussd_server.cli.refusals import explain
 from ussd_server.cli.service.doctor_callers import callers
-from ussd_server.database.connections import UnsupportedDatabaseError
-from ussd_server.database.dialect import Standbys
+from ussd_server.database.dialect import UnsupportedDatabaseError
+from ussd_server.database.opening import open_database
 from ussd_server.database.partitions import end_of_requests, ends_of_partitions
-from ussd_server.database.replica import Replica
 from ussd_server.database.schema import missing_migrations
-from ussd_server.database.unit_of_work import close_connections, database_fault, database_now, dialect, open_database
+from ussd_server.database.servers import Replica, Standbys, present_standbys
+from ussd_server.database.unit_of_work import close_connections, database_fault, database_now, dialect
 from ussd_server.models.clients import UserFactor
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.operations import read_service_clock
@@ -58,7 +58,7 @@ def check_database(settings: Settings, keyring: Keyring | None) -> Iterator[Doct
         yield from _partitions()
         yield from _days_of_requests()
         is_read_only = database_fault() == "read-only"
-        if (standbys := dialect().standbys()) is not None:
+        if (standbys := present_standbys()) is not None:
             yield losses_of_a_failover(standbys, are_accepted=settings.may_lose_commits)
     except UnsupportedDatabaseError as refusal:
         mend = "Do what it says, or move to one that is supported: dump this one, restore it there."
