@@ -7,8 +7,7 @@ from typing import Any
 
 from peewee import IntegerField, TextField, fn
 
-from ussd_server.database.columns import IdField, JsonField, MomentField, Table
-from ussd_server.database.compiled_queries import CompiledQuery, param
+from ussd_server.database.tables import CompiledQuery, IdField, JsonField, MomentField, Table, param
 
 EVENT_FORMAT = 1
 """How this version stores payloads. A version that stores them in another way counts on from here."""

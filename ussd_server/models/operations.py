@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from peewee import SQL, BigIntegerField, BooleanField, IntegerField, OperationalError, ProgrammingError, TextField
 
-from ussd_server.database.columns import IdField, JsonField, MomentField, Table
+from ussd_server.database.tables import IdField, JsonField, MomentField, Table
 from ussd_server.database.unit_of_work import database, database_now, dialect
 
 SLEW_SHARE = 0.01

@@ -10,7 +10,7 @@ from tests.support.crowd import at_once, refusals
 from tests.support.example_client import OPERATOR, ExampleClient
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
-from ussd_server.database.columns import Table
+from ussd_server.database.tables import Table
 from ussd_server.models.clients import UserFactor
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.operators import Operator

@@ -9,7 +9,7 @@ from typing import TypeVar
 from peewee import IntegrityError
 
 from ussd_server.context import RequestContext
-from ussd_server.database.compiled_queries import CompiledQuery, param
+from ussd_server.database.tables import CompiledQuery, param
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models import transactions as tables
 from ussd_server.services.accounts.ledger import AnotherFeeError

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 from peewee import IntegrityError, Query
 
-from ussd_server.database.compiled_queries import CompiledQuery, param
+from ussd_server.database.tables import CompiledQuery, param
 from ussd_server.database.unit_of_work import dialect, for_update
 from ussd_server.models.ledger import Account, Transfer
 from ussd_server.models.transactions import Transaction

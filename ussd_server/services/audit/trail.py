@@ -10,7 +10,7 @@ from typing import Any
 from peewee import SQL
 
 from ussd_server.context import CallerKind, RequestContext
-from ussd_server.database.compiled_queries import CompiledQuery, param
+from ussd_server.database.tables import CompiledQuery, param
 from ussd_server.database.unit_of_work import run_query
 from ussd_server.models.clients import AuditEvent, Client, User
 from ussd_server.runtime import Service

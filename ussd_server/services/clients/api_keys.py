@@ -7,8 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ussd_server.context import APPROVE, RequestContext
-from ussd_server.database.columns import written_moment
-from ussd_server.database.compiled_queries import CompiledQuery, param
+from ussd_server.database.tables import CompiledQuery, param, written_moment
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.keys import ApiKey, DeletedApiKey
 from ussd_server.runtime import Runtime, Service

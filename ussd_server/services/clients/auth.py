@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from peewee import JOIN
 
 from ussd_server.context import APPROVE, Caller, CallerKind, SignedInPerson
-from ussd_server.database.compiled_queries import CompiledQuery, param
+from ussd_server.database.tables import CompiledQuery, param
 from ussd_server.limits.decisions import DATA_CALL_REFUSED, RateLimitDecision
 from ussd_server.limits.networks import is_within, network_of
 from ussd_server.models.clients import Client, Login, User, UserFactor

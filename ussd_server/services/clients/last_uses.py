@@ -6,7 +6,7 @@ import atexit
 import threading
 from datetime import datetime, timedelta
 
-from ussd_server.database.compiled_queries import CompiledQuery, param
+from ussd_server.database.tables import CompiledQuery, param
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE, release_connection, unit_of_work
 from ussd_server.logs import Logger, trace_of
 from ussd_server.models.keys import ApiKey

@@ -12,7 +12,7 @@ import orjson
 from peewee import IntegrityError
 
 from ussd_server.context import RequestContext
-from ussd_server.database.compiled_queries import lock_row
+from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import dialect, run_query, unit_of_work
 from ussd_server.models.clients import Client
 from ussd_server.models.incoming import PaymentCodePrefix

@@ -13,8 +13,7 @@ import orjson
 from peewee import IntegrityError
 
 from ussd_server.context import CallerKind, RequestContext
-from ussd_server.database.columns import insert_rows
-from ussd_server.database.compiled_queries import lock_row
+from ussd_server.database.tables import insert_rows, lock_row
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.logs import current_traceparent
 from ussd_server.models.payouts import Payout, PayoutItem

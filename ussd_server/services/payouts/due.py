@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from ussd_server.context import Caller, CallerKind, RequestContext
-from ussd_server.database.compiled_queries import find_row, lock_row
+from ussd_server.database.tables import find_row, lock_row
 from ussd_server.database.unit_of_work import long_unit_of_work, unit_of_work
 from ussd_server.logs import Logger
 from ussd_server.models.clients import Client

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 from peewee import fn
 
-from ussd_server.database.columns import insert_rows
+from ussd_server.database.tables import insert_rows
 from ussd_server.database.unit_of_work import for_update
 from ussd_server.models.events import EVENT_FORMAT, Event
 from ussd_server.models.ledger import Account, Transfer

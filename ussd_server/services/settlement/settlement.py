@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from ussd_server.database.compiled_queries import find_row, lock_row
+from ussd_server.database.tables import find_row, lock_row
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.logs import Logger, now_about, trace_of
 from ussd_server.models.transactions import QUEUED_UNTIL, Transaction

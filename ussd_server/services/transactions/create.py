@@ -12,7 +12,7 @@ from typing import Any, TypedDict, Unpack
 import orjson
 from peewee import IntegrityError
 
-from ussd_server.database.columns import values_of
+from ussd_server.database.tables import values_of
 from ussd_server.database.unit_of_work import GroupCommit, database, dialect
 from ussd_server.logs import current_traceparent
 from ussd_server.models.clients import Client

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 from peewee import Query, fn
 
-from ussd_server.database.compiled_queries import CompiledQuery, param
+from ussd_server.database.tables import CompiledQuery, param
 from ussd_server.models.events import EVENT_FORMAT
 from ussd_server.models.transactions import QUEUED_UNTIL, StatusChange, Transaction
 from ussd_server.providers.failures import FAILURES, FailureCode

@@ -14,7 +14,7 @@ from typing import Any
 
 from peewee import IntegrityError, Query
 
-from ussd_server.database.compiled_queries import CompiledQuery, param
+from ussd_server.database.tables import CompiledQuery, param
 from ussd_server.logs import Logger
 from ussd_server.models.operations import ReferenceKey
 from ussd_server.models.transactions import IdempotencyKey, Transaction

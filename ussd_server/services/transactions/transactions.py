@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 
 from ussd_server.clock import attempts
 from ussd_server.context import RequestContext
-from ussd_server.database.compiled_queries import CompiledQuery, find_row, param
+from ussd_server.database.tables import CompiledQuery, find_row, param
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.messages import Direction
 from ussd_server.runtime import Runtime, Service

@@ -15,7 +15,7 @@ from typing import Any
 
 from peewee import fn
 
-from ussd_server.database.compiled_queries import CompiledQuery, param
+from ussd_server.database.tables import CompiledQuery, param
 from ussd_server.database.unit_of_work import advisory_lock, for_update, release_connection, unit_of_work
 from ussd_server.logs import Logger, now_about, trace_headers
 from ussd_server.models.events import EVENT_FORMAT, Event
