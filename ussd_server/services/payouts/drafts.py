@@ -201,7 +201,7 @@ class PayoutDrafts(Service):
     def _problems_of(self, name: str, amount_cents: int) -> list[str]:
         """Why a provider would never move an amount, in sentences."""
         provider = self._providers.get(name)
-        bounds = provider.bounds(Direction.DISBURSEMENT) if provider is not None else None
+        bounds = provider.bounds[Direction.DISBURSEMENT] if provider is not None else None
         if provider is None or bounds is None or not bounds.enabled:
             return [f"phone_number: {name} is not set up for disbursements here."]
         return problems_of_amount(provider, amount_cents, Direction.DISBURSEMENT)
