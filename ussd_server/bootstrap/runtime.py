@@ -24,8 +24,7 @@ from ussd_server.providers.messages import Provider
 from ussd_server.providers.registry import build_providers
 from ussd_server.redis.signals import ProviderOutages, WakeUpSignal
 from ussd_server.runtime import Runtime
-from ussd_server.security.credentials import Vault
-from ussd_server.security.key_ring import Keyring
+from ussd_server.security.key_ring import Keyring, Vault
 from ussd_server.security.tokens import Tokens
 from ussd_server.senders.registry import build_sender
 from ussd_server.services.clients.key_cache import KeyCache

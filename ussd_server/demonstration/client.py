@@ -13,7 +13,7 @@ from ussd_server.context import RequestContext, operator_context
 from ussd_server.demonstration.example_day import ExampleClient, live_example_day
 from ussd_server.demonstration.moving_time import MovingTime
 from ussd_server.menus.source.texts import read_menu_file
-from ussd_server.security.private_file import write_private
+from ussd_server.security.secrets_file import write_private
 from ussd_server.services.clients.keys.messages import ApiKeyView, CreateApiKey
 from ussd_server.services.clients.messages import CreateClient, CreateUser
 from ussd_server.services.menus.messages import AssignCode, BindCode, SaveDraft

@@ -14,7 +14,7 @@ import pyotp
 
 from ussd_server.limits.decisions import RateLimitDecision
 from ussd_server.limits.limiter import Limiter
-from ussd_server.security.credentials import Vault
+from ussd_server.security.key_ring import Vault
 from ussd_server.status import Code, ServiceError
 
 LONGEST_CODE = 64

@@ -20,8 +20,8 @@ from ussd_server.models.clients import UserFactor
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.operations import read_service_clock
 from ussd_server.models.operators import Operator
-from ussd_server.security.credentials import master_key_of
-from ussd_server.security.key_ring import Keyring, Ring
+from ussd_server.security.key_ring import Keyring, master_key_of
+from ussd_server.security.secrets_file import Ring
 from ussd_server.services.operations.messages import DoctorFinding
 from ussd_server.services.transactions.names import WRONG_REFERENCE_KEY, check_value, kept_check_value
 from ussd_server.services.webhooks.deliveries import count_unreadable

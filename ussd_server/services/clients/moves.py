@@ -18,7 +18,7 @@ from ussd_server.models.clients import Client
 from ussd_server.models.incoming import PaymentCodePrefix
 from ussd_server.models.keys import ApiKey
 from ussd_server.runtime import Service
-from ussd_server.security.credentials import DecryptionError
+from ussd_server.security.key_ring import DecryptionError
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.moved_rows import (
     TABLES,

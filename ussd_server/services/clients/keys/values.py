@@ -11,7 +11,7 @@ from ussd_server.database.unit_of_work import for_update
 from ussd_server.limits.networks import read_network, written_network
 from ussd_server.models.clients import Client
 from ussd_server.models.keys import ApiKey
-from ussd_server.security.credentials import Vault
+from ussd_server.security.key_ring import Vault
 from ussd_server.services.clients.auth import GIVES_SCOPES
 from ussd_server.services.clients.keys.messages import SCOPES, UNCHANGED, CreateApiKey, UpdateApiKey
 from ussd_server.services.people import present_role
