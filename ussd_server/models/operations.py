@@ -56,6 +56,12 @@ class ReferenceKey(Table):
         table_name = "reference_key"
 
 
+def kept_check_value() -> str | None:
+    """The check value of the key that this database's payments were made with; None before the first one."""
+    row = ReferenceKey.get_or_none()
+    return None if row is None else str(row.check_value)
+
+
 class HistoryDigest(Table):
     """A past day (UTC): by client, the digest of its payments and their status changes, as JSON.
 

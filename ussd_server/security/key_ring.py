@@ -8,6 +8,7 @@ from __future__ import annotations
 import hmac
 import os
 import threading
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -65,6 +66,16 @@ class Keyring:
         """The secret bytes of the key from which the names of payments at providers are derived."""
         assert self._reference is not None
         return self._reference.material
+
+    @property
+    def reference_check_value(self) -> str:
+        """A value that identifies the reference key without revealing it."""
+        return hmac.digest(self.reference_key, b"check-value", "sha256").hex()[:16]
+
+    def derived_uuid(self, content: str) -> str:
+        """An HMAC under the reference key, written as a UUID of version 4, which is what MTN takes."""
+        digest = hmac.digest(self.reference_key, content.encode(), "sha256")
+        return str(uuid.UUID(bytes=digest[:16], version=4))
 
     def newest(self, ring: Ring) -> MasterKey:
         """The key that makes new things."""

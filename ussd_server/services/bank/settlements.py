@@ -29,9 +29,9 @@ from ussd_server.services.bank.messages import (
 from ussd_server.services.bank.settlement_files import bad_line, is_same_account, read_settlements, written_file
 from ussd_server.services.operator_names import require_two_names
 from ussd_server.services.reports.messages import bounds_of_day
-from ussd_server.services.transactions.create import Prepared, TransactionCreator
+from ussd_server.services.transactions.create import Prepared, RequestIdentity, TransactionCreator, digest_of
 from ussd_server.services.transactions.messages import MAIN_ACCOUNT, CreatedTransaction, Source, TransactionType
-from ussd_server.services.transactions.names import SETTLEMENT, RequestIdentity, digest_of
+from ussd_server.services.transactions.transactions import SETTLEMENT
 from ussd_server.status import Code, ServiceError
 
 _MOST_LISTED = 1000

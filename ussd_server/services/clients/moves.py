@@ -28,7 +28,6 @@ from ussd_server.services.clients.moved_rows import (
     insert_batch,
     totals_of,
 )
-from ussd_server.services.transactions.names import check_value
 from ussd_server.services.transactions.operators import require_two_people
 from ussd_server.status import Code, ServiceError
 from ussd_server.wire import Cents
@@ -85,7 +84,7 @@ class ClientMoves(Service):
         return self._lines(client_id)
 
     def _lines(self, client_id: str) -> Iterator[bytes]:
-        yield _line(_header(client_id, check_value(self._keyring)))
+        yield _line(_header(client_id, self._keyring.reference_check_value))
         totals = {}
         with dialect().snapshot():
             for table in TABLES:
@@ -107,7 +106,7 @@ class ClientMoves(Service):
         lines = iter(lines)
         header = _read(next(lines, b""))
         client_id = str(header.get("client_id"))
-        if header != _header(client_id, check_value(self._keyring)):
+        if header != _header(client_id, self._keyring.reference_check_value):
             raise ServiceError(
                 Code.INVALID_REQUEST, "The file is of another version, or its installation has other master keys"
             )

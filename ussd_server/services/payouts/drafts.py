@@ -20,7 +20,7 @@ from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.messages import Direction
 from ussd_server.runtime import Runtime, Service
-from ussd_server.services.accounts.fees import FeeBook, fee_cents
+from ussd_server.services.accounts.ledger import FeeBook, fee_cents
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.payouts.digests import ItemsDigest, JudgedRow, PayoutDigests, judged_rows
@@ -30,8 +30,9 @@ from ussd_server.services.payouts.records import corrected_rows, mark_cancelled,
 from ussd_server.services.payouts.rows import PayoutRow, judge_references, row_of
 from ussd_server.services.people import people_behind
 from ussd_server.services.providers.providers import problems_of_amount
+from ussd_server.services.transactions.create import digest_of
 from ussd_server.services.transactions.messages import TransactionType
-from ussd_server.services.transactions.names import digest_of, refuse_operators_name
+from ussd_server.services.transactions.transactions import refuse_operators_name
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import iso_milliseconds, new_id
 

@@ -21,9 +21,9 @@ from ussd_server.services.payouts.digests import ItemsDigest, judged_rows
 from ussd_server.services.payouts.drafts import used_lines
 from ussd_server.services.payouts.queue import insert_queued, queued_batch
 from ussd_server.services.payouts.rows import transaction_reference
-from ussd_server.services.transactions.create import Batch, TransactionCreator, daily_limit_reached
+from ussd_server.services.transactions.create import RequestIdentity, TransactionCreator, daily_limit_reached, digest_of
+from ussd_server.services.transactions.history import Batch
 from ussd_server.services.transactions.messages import MAIN_ACCOUNT, TransactionType
-from ussd_server.services.transactions.names import RequestIdentity, digest_of
 from ussd_server.status import Code, ServiceError
 
 # After so many rows, let other requests of the process run.

@@ -16,7 +16,7 @@ from ussd_server.providers.messages import Direction
 from ussd_server.runtime import Runtime
 from ussd_server.services.accounts.ledger import hold_legs
 from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.transactions.create import Prepared, TransactionCreator
+from ussd_server.services.transactions.create import Prepared, RequestIdentity, TransactionCreator, digest_of
 from ussd_server.services.transactions.history import views_of
 from ussd_server.services.transactions.messages import (
     UNFINISHED,
@@ -30,9 +30,8 @@ from ussd_server.services.transactions.messages import (
     TransactionType,
     TransactionView,
 )
-from ussd_server.services.transactions.names import OPERATOR_REFUND, RequestIdentity, digest_of, refuse_operators_name
 from ussd_server.services.transactions.operators import find_any, require_reason, require_reference, require_two_people
-from ussd_server.services.transactions.transactions import find_transaction
+from ussd_server.services.transactions.transactions import OPERATOR_REFUND, find_transaction, refuse_operators_name
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id
 

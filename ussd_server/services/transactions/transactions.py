@@ -15,7 +15,12 @@ from ussd_server.services.accounts.ledger import hold_legs, legs_of
 from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.pages import of_period, page_of
 from ussd_server.services.sms.receipts import has_receipts, with_receipt
-from ussd_server.services.transactions.create import Prepared, TransactionCreator
+from ussd_server.services.transactions.create import (
+    Prepared,
+    RequestIdentity,
+    TransactionCreator,
+    digest_of,
+)
 from ussd_server.services.transactions.history import view_with_history, views_of
 from ussd_server.services.transactions.messages import (
     MAIN_ACCOUNT,
@@ -27,12 +32,21 @@ from ussd_server.services.transactions.messages import (
     TransactionType,
     TransactionView,
 )
-from ussd_server.services.transactions.names import RequestIdentity, digest_of, refuse_operators_name
 from ussd_server.services.webhooks.subscriptions import require_callable
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id
 from ussd_server.wire import Page
 
+OPERATOR_REFUND = "operator-refund-"
+"""Begins the references of refunds by operators."""
+
+SETTLEMENT = "bank/"
+"""Begins the references of settlements to the bank; what follows is the bank's own reference."""
+
+INCOMING = "in/"
+"""Begins the references of payments that payers made by themselves; what follows is the provider's receipt."""
+
+_OPERATORS = (OPERATOR_REFUND, SETTLEMENT, INCOMING)
 _LOOK_AGAIN_SECONDS = 0.1
 # What is digested. The names are compared one by one, and how long a request waits changes nothing about it. A field
 # that is added later stays out of the digest where it is null: stored digests never change.
@@ -67,6 +81,8 @@ class TransactionService(Service):
         operators, TRANSACTION_FAILED when the provider is away.
         """
         context.require("transactions:write")
+        # Endpoints pass plain text.
+        request = replace(request, type=TransactionType(request.type))
         _refuse_contradictions(request)
         refuse_operators_name(request.reference)
         content = {name: getattr(request, name) for name in _CONTENT}
@@ -190,6 +206,13 @@ def find_transaction(transaction_id: str, context: RequestContext) -> Transactio
     if row is None:
         raise ServiceError(Code.TRANSACTION_NOT_FOUND, "Transaction not found")
     return row
+
+
+def refuse_operators_name(reference: str) -> None:
+    """Raise INVALID_REQUEST for a client's reference that a transaction of the operators could get later."""
+    for prefix in _OPERATORS:
+        if reference.startswith(prefix):
+            raise ServiceError(Code.INVALID_REQUEST, f"reference: Names that begin with {prefix} are the operators'.")
 
 
 def _refuse_contradictions(request: CreateTransaction) -> None:
