@@ -10,8 +10,8 @@ import pytest
 
 from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.http import replies
+from ussd_server.providers.http.replies import Reasons, Standing
 from ussd_server.providers.messages import Direction
-from ussd_server.providers.reasons import Reasons, Standing
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from ussd_server.app import create_app
 from ussd_server.bootstrap import build_services
 from ussd_server.database.unit_of_work import close_connections
 from ussd_server.providers.messages import Direction
-from ussd_server.providers.mtn.settings import MtnAccess, MtnProduct
+from ussd_server.providers.mtn.adapter import MtnAccess, MtnProduct
 from ussd_server.redis import signals
 from ussd_server.redis.client import connect
 from ussd_server.redis.signals import ProviderOutages

@@ -24,7 +24,7 @@ from ussd_server.providers.messages import (
     ProviderAnswer,
     Registration,
 )
-from ussd_server.providers.mtn.settings import MTN_SCHEDULE
+from ussd_server.providers.mtn.adapter import MTN_SCHEDULE
 
 _KAMPALA = timezone(timedelta(hours=3))
 _TYPES = {"collection": "Payment", "disbursement": "Transfer", "refund": "Reversal"}

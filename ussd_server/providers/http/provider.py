@@ -10,8 +10,7 @@ from typing import Generic, TypeVar
 
 from ussd_server.outbound.transport import Transport
 from ussd_server.providers.failures import FailureCode
-from ussd_server.providers.http.breaker import Breaker
-from ussd_server.providers.http.connection import ProviderConnection
+from ussd_server.providers.http.connection import Breaker, ProviderConnection
 from ussd_server.providers.http.replies import failed
 from ussd_server.providers.messages import MOST_CENTS, Bounds, Direction, PaymentOrder, ProviderAnswer
 from ussd_server.providers.package import ProviderAccess
