@@ -84,8 +84,7 @@ from ussd_server.services.ussd.channels import ChannelService
 from ussd_server.services.ussd.conversations import Conversations
 from ussd_server.services.ussd.gateways import GatewayService
 from ussd_server.services.ussd.handsets import HandsetService
-from ussd_server.services.webhooks.attempts import AttemptService
-from ussd_server.services.webhooks.deliveries import DeliveryService
+from ussd_server.services.webhooks.deliveries import AttemptService, DeliveryService
 from ussd_server.services.webhooks.events import EventService
 from ussd_server.services.webhooks.relay import Relay
 from ussd_server.services.webhooks.subscriptions import WebhookService

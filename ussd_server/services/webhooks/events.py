@@ -64,7 +64,7 @@ class EventService(Service):
     def get(self, event_id: str, context: RequestContext) -> EventDeliveries:
         """One event with its deliveries, oldest first. Raises NOT_FOUND, also for another client's."""
         context.require("webhooks:read")
-        event = _find(event_id, context.client_id)
+        event = find_event(event_id, context.client_id)
         return _with_deliveries([event], context.client_id)[0]
 
     def list_of_object(self, object_id: str, context: RequestContext) -> tuple[EventDeliveries, ...]:
@@ -77,7 +77,7 @@ class EventService(Service):
     def redeliver(self, event_id: str, context: RequestContext) -> Redelivery:
         """Send one event again to every webhook that takes its type. Raises NOT_FOUND, also for another client's."""
         context.require("webhooks:write")
-        event = _find(event_id, context.client_id)
+        event = find_event(event_id, context.client_id)
         return self._redeliver(Event.select().where(Event.id == event.id), context.client_id)
 
     def redeliver_range(self, request: RedeliverEvents, context: RequestContext) -> Redelivery:
@@ -165,7 +165,8 @@ def _chosen(client_id: str, event_type: str | None, from_at: datetime | None, to
     return of_period(rows, Event, from_at, to_at)
 
 
-def _find(event_id: str, client_id: str) -> Event:
+def find_event(event_id: str, client_id: str) -> Event:
+    """One of the client's events. Raises NOT_FOUND, also for another client's."""
     row = Event.get_or_none(Event.id == event_id, Event.client_id == client_id) if is_id(event_id) else None
     if row is None:
         raise ServiceError(Code.NOT_FOUND, "Event not found")
