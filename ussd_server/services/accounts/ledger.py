@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import orjson
 from peewee import IntegrityError, Query
@@ -39,8 +39,7 @@ Rows = Sequence[Mapping[str, Any]]
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True, slots=True)
-class Leg:
+class Leg(NamedTuple):
     """One transfer to be written: from one account of a client to another, by the accounts' names."""
 
     kind: str
@@ -84,26 +83,6 @@ def account_kind(name: str) -> str:
     return name.partition(":")[0]
 
 
-def _open_holds() -> Query:
-    ended, debited, credited = Transfer.alias(), Account.alias(), Account.alias()
-    return (
-        Transfer.select(Transfer, debited.name.alias("debit"), credited.name.alias("credit"))
-        .join(debited, on=(debited.id == Transfer.debit_account_id))
-        .switch(Transfer)
-        .join(credited, on=(credited.id == Transfer.credit_account_id))
-        .where(
-            Transfer.transaction_id == param(Transfer.transaction_id),
-            Transfer.kind == "hold",
-            Transfer.id.not_in(
-                ended.select(ended.hold_id).where(
-                    ended.transaction_id == param(Transfer.transaction_id), ended.hold_id.is_null(False)
-                )
-            ),
-        )
-        .order_by(Transfer.id)
-    )
-
-
 def _transfers() -> Query:
     debited, credited = Account.alias(), Account.alias()
     return (
@@ -114,6 +93,12 @@ def _transfers() -> Query:
         .where(Transfer.transaction_id == param(Transfer.transaction_id))
         .order_by(Transfer.id)
     )
+
+
+def _open_holds() -> Query:
+    ended = Transfer.alias()
+    of_ended = (ended.transaction_id == param(Transfer.transaction_id)) & ended.hold_id.is_null(False)
+    return _transfers().where(Transfer.kind == "hold", Transfer.id.not_in(ended.select(ended.hold_id).where(of_ended)))
 
 
 _OPEN_HOLDS = CompiledQuery(_open_holds)
@@ -173,13 +158,8 @@ def postings_of(client_id: str, transaction_id: str, legs: Collection[Leg], now:
                 "id": new_id(now),
                 "client_id": client_id,
                 "transaction_id": transaction_id,
-                "kind": leg.kind,
-                "purpose": leg.purpose,
-                "debit": leg.debit,
-                "credit": leg.credit,
-                "amount_cents": leg.amount_cents,
-                "hold_id": leg.hold_id,
                 "created_at": created_at,
+                **leg._asdict(),
             }
             for leg in legs
         ],
@@ -249,7 +229,7 @@ def _entries(transfer: Any) -> tuple[LedgerEntry, ...]:
 
 def end_holds(holds: Collection[Leg], kind: str) -> list[Leg]:
     """The legs that end holds: `post` moves what they reserved, `void` releases it."""
-    return [replace(hold, kind=kind) for hold in holds]
+    return [hold._replace(kind=kind) for hold in holds]
 
 
 def fee_cents(agreed: FeeTerms, amount_cents: int) -> int:
