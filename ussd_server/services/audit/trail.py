@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
-from peewee import SQL
+from typing import Any, NamedTuple
+
+from peewee import SQL, Value, fn
+
 from ussd_server.context import CallerKind, RequestContext
 from ussd_server.database.tables import CompiledQuery, param
 from ussd_server.database.unit_of_work import run_query
 from ussd_server.models.clients import AuditEvent, Client, User
-from ussd_server.runtime import Service
-from ussd_server.services.audit.messages import AuditEventView, ListAuditEvents, ListOperatorActions
-from ussd_server.services.pages import of_period, page_of
-from ussd_server.status import Code, ServiceError
-from ussd_server.values import new_id
-from ussd_server.wire import Page, view_of_row
-from collections import defaultdict
-from collections.abc import Iterable
-from typing import Any, NamedTuple
-from peewee import Value, fn
 from ussd_server.models.incoming import IncomingPayment, PaymentCode
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.operators import Operator
@@ -29,7 +22,12 @@ from ussd_server.models.sending import Webhook
 from ussd_server.models.statements import ProviderStatement
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import Channel, Menu
-from ussd_server.values import is_id
+from ussd_server.runtime import Service
+from ussd_server.services.audit.messages import AuditEventView, ListAuditEvents, ListOperatorActions
+from ussd_server.services.pages import of_period, page_of
+from ussd_server.status import Code, ServiceError
+from ussd_server.values import is_id, new_id
+from ussd_server.wire import Page, view_of_row
 
 # The same text as in the partial index: parameters would hide it from the planner.
 _BY_OPERATORS = SQL("(actor = 'operator' OR client_id IS NULL)")

@@ -28,7 +28,7 @@ from ussd_server.services.clients.moved_rows import (
     insert_batch,
     totals_of,
 )
-from ussd_server.services.transactions.operators import require_two_people
+from ussd_server.services.operator_names import require_two_people
 from ussd_server.status import Code, ServiceError
 from ussd_server.wire import Cents
 

@@ -16,7 +16,7 @@ from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.operators import Proposal
 from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.operator_names import is_same_person
+from ussd_server.services.operator_names import is_same_person, require_reason
 from ussd_server.services.operators.messages import (
     ConfirmProposal,
     ProposalView,
@@ -29,7 +29,6 @@ from ussd_server.values import is_id, new_id
 from ussd_server.wire import view_of_row
 
 PROPOSAL_HOURS = 24
-_LONGEST_REASON = 200
 
 
 class TwoPersonAction(Protocol):
@@ -61,8 +60,7 @@ class ProposalService:
         name, now = _name_of(context), self._clock.now()
         if request.action not in self._actions:
             raise ServiceError(Code.INVALID_REQUEST, "action: Is none that operators propose.")
-        if not 0 < len(request.reason.strip()) <= _LONGEST_REASON:
-            raise ServiceError(Code.INVALID_REQUEST, "A reason is needed, of at most 200 characters")
+        require_reason(request.reason)
         try:
             with unit_of_work():
                 _close_expired(request, now)

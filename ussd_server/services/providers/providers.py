@@ -12,13 +12,13 @@ from ussd_server.providers.messages import Direction, Provider
 from ussd_server.providers.names import PROVIDER_NAMES
 from ussd_server.providers.registry import PACKAGES
 from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.operator_names import require_reason
 from ussd_server.services.providers.messages import SwitchProvider
 from ussd_server.status import Code, ServiceError
 from ussd_server.threads import CachedValue
 from ussd_server.values import grouped, national_number, written_amount
 
 _REFRESH_SECONDS = 1.0
-_LONGEST_REASON = 200
 
 
 class ProviderSwitches:
@@ -46,8 +46,7 @@ class ProviderSwitches:
         context.require_operator()
         if request.provider not in self._names:
             raise ServiceError(Code.INVALID_REQUEST, f"provider: Must be one of: {', '.join(self._names)}.")
-        if not 0 < len(request.reason.strip()) <= _LONGEST_REASON:
-            raise ServiceError(Code.INVALID_REQUEST, "A reason is needed, of at most 200 characters")
+        require_reason(request.reason)
         now = self._clock.now()
         state = {"is_off": request.is_off, "reason": request.reason.strip(), "changed_at": now}
         with unit_of_work():

@@ -19,7 +19,7 @@ from ussd_server.services.transactions.messages import (
     Source,
     TransactionType,
 )
-from ussd_server.services.transactions.operators import require_description, require_reference
+from ussd_server.services.transactions.transactions import require_description, require_reference
 from ussd_server.status import Code, ServiceError
 
 

@@ -8,6 +8,8 @@ from dataclasses import fields, replace
 from ussd_server.clock import attempts
 from ussd_server.context import RequestContext
 from ussd_server.database.tables import CompiledQuery, find_row, param
+from ussd_server.database.unit_of_work import for_update
+from ussd_server.models.clients import Client
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.messages import Direction
 from ussd_server.runtime import Runtime, Service
@@ -48,6 +50,7 @@ INCOMING = "in/"
 
 _OPERATORS = (OPERATOR_REFUND, SETTLEMENT, INCOMING)
 _LOOK_AGAIN_SECONDS = 0.1
+_LONGEST_REFERENCE, _LONGEST_DESCRIPTION = 64, 200
 # What is digested. The names are compared one by one, and how long a request waits changes nothing about it. A field
 # that is added later stays out of the digest where it is null: stored digests never change.
 _CONTENT = tuple(
@@ -213,6 +216,41 @@ def refuse_operators_name(reference: str) -> None:
     for prefix in _OPERATORS:
         if reference.startswith(prefix):
             raise ServiceError(Code.INVALID_REQUEST, f"reference: Names that begin with {prefix} are the operators'.")
+
+
+def require_reference(reference: str) -> None:
+    """Raise INVALID_REQUEST unless a reference has 1 to 64 characters that can be printed."""
+    if not 0 < len(reference.strip()) <= len(reference) <= _LONGEST_REFERENCE or not reference.isprintable():
+        raise ServiceError(Code.INVALID_REQUEST, "A reference is needed, of at most 64 characters that can be printed")
+
+
+def require_description(description: str) -> None:
+    """Raise INVALID_REQUEST unless a description has at most 200 characters that can be printed."""
+    if len(description) > _LONGEST_DESCRIPTION or not description.isprintable():
+        raise ServiceError(Code.INVALID_REQUEST, "A description has at most 200 characters that can be printed")
+
+
+def find_any(id_or_reference: str, client_id: str | None = None, *, locked: bool = False) -> Transaction:
+    """The transaction of any client, or of `client_id`, by its id or the client's reference; `locked` only by its id.
+
+    Raises TRANSACTION_NOT_FOUND, and INVALID_REQUEST for a reference that several transactions have.
+    """
+    found: list[Transaction] = []
+    if is_id(id_or_reference):
+        rows = Transaction.select().where(Transaction.id == id_or_reference)
+        found = [row for row in (for_update(rows) if locked else rows) if client_id in (None, row.client_id)]
+    if not found and not locked:
+        client_ids = [client_id] if client_id else [client.id for client in Client.select(Client.id)]
+        for each in client_ids:
+            found += list(
+                Transaction.select().where(Transaction.client_id == each, Transaction.reference == id_or_reference)
+            )
+    if not found:
+        raise ServiceError(Code.TRANSACTION_NOT_FOUND, "Transaction not found")
+    if len(found) > 1:
+        listed = ", ".join(f"{row.id} of client {row.client_id}" for row in found[:5])
+        raise ServiceError(Code.INVALID_REQUEST, f"Several transactions have this reference: {listed}")
+    return found[0]
 
 
 def _refuse_contradictions(request: CreateTransaction) -> None:
