@@ -24,8 +24,9 @@ from tests.support.sandbox import sandbox_settings
 from ussd_server.app import create_app
 from ussd_server.bootstrap import Services, build_services
 from ussd_server.clock import Clock
+from ussd_server.database.opening import open_database
 from ussd_server.database.schema import migrate
-from ussd_server.database.unit_of_work import close_connections, open_database
+from ussd_server.database.unit_of_work import close_connections
 from ussd_server.redis import client as redis_client
 from ussd_server.redis.client import connect
 from ussd_server.settings import Settings

@@ -11,8 +11,7 @@ if TYPE_CHECKING:
     from ussd_server.limits.limiter import Limiter
     from ussd_server.outbound.addresses import AddressGuard
     from ussd_server.redis.signals import ProviderOutages, WakeUpSignal
-    from ussd_server.security.credentials import Vault
-    from ussd_server.security.key_ring import Keyring
+    from ussd_server.security.key_ring import Keyring, Vault
     from ussd_server.security.tokens import Tokens
     from ussd_server.senders.messages import Sender
     from ussd_server.services.clients.auth import LastUses
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from ussd_server.services.operations.heartbeat import Heartbeat
     from ussd_server.services.providers.providers import Providers, ProviderSwitches
     from ussd_server.services.request_log.recorder import RequestRecorder
-    from ussd_server.services.transactions.names import ProviderReferences
+    from ussd_server.services.transactions.create import ProviderReferences
     from ussd_server.settings import Settings
 
 

@@ -11,7 +11,7 @@ from threading import Event, Thread
 from typing import Any, TypeVar
 
 from ussd_server.bootstrap import Services
-from ussd_server.database.connections import UnsupportedDatabaseError
+from ussd_server.database.dialect import UnsupportedDatabaseError
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE, close_connections, release_connection
 from ussd_server.logs import Logger, now_about, trace_of
 from ussd_server.services.mail.sending import THREADS as MAIL_THREADS

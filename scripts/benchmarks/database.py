@@ -6,15 +6,9 @@ import psycopg
 
 from testbed.postgres import create_database
 from ussd_server.context import Caller, CallerKind, RequestContext
+from ussd_server.database.opening import open_database
 from ussd_server.database.schema import migrate
-from ussd_server.database.unit_of_work import (
-    close_connections,
-    database,
-    dialect,
-    is_postgres,
-    open_database,
-    unit_of_work,
-)
+from ussd_server.database.unit_of_work import close_connections, database, dialect, is_postgres, unit_of_work
 
 CLIENT_ID = "00000000-0000-7000-8000-000000000000"
 CALL = RequestContext(Caller(CallerKind.KEY, client_id=CLIENT_ID, grants=None))

@@ -27,9 +27,9 @@ from testbed.postgres import binaries, temporary_server
 from ussd_server.database.unit_of_work import release_connection
 from ussd_server.services.accounts.ledger import DEPOSITS_ACCOUNT, legs_of
 from ussd_server.services.operations.book_check.check import check_ranges
-from ussd_server.services.transactions.create import Prepared, TransactionCreator, batch_of
+from ussd_server.services.transactions.create import Prepared, RequestIdentity, TransactionCreator
+from ussd_server.services.transactions.history import batch_of
 from ussd_server.services.transactions.messages import Source, TransactionType
-from ussd_server.services.transactions.names import RequestIdentity
 
 _ACCOUNTS = 1000
 _FUNDS_CENTS = 99_999_900

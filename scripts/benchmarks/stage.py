@@ -25,8 +25,8 @@ from ussd_server.context import operator_context
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.clients import Client
 from ussd_server.models.keys import ApiKey
-from ussd_server.security.credentials import Vault, new_apikey, new_apisecret
-from ussd_server.security.key_ring import Keyring
+from ussd_server.security.credentials import new_apikey, new_apisecret
+from ussd_server.security.key_ring import Keyring, Vault
 from ussd_server.services.menus.messages import AssignCode, BindCode, SaveDraft
 from ussd_server.services.transactions.messages import CreateDeposit
 from ussd_server.services.ussd.messages import CreateChannel

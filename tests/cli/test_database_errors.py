@@ -10,8 +10,9 @@ from peewee import PeeweeException
 
 from testbed.postgres import create_database, drop_database
 from ussd_server.cli.refusals import explain
+from ussd_server.database.opening import open_database
 from ussd_server.database.schema import migrate
-from ussd_server.database.unit_of_work import close_connections, database, open_database
+from ussd_server.database.unit_of_work import close_connections, database
 
 
 def trouble_at(url: str) -> str:

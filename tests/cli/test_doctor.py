@@ -17,7 +17,8 @@ from tests.support.shop import Shop, client_call
 from ussd_server.bootstrap import Services
 from ussd_server.cli.service.doctor_callers import callers
 from ussd_server.context import operator_context
-from ussd_server.database.unit_of_work import close_connections, database_now, open_database
+from ussd_server.database.opening import open_database
+from ussd_server.database.unit_of_work import close_connections, database_now
 from ussd_server.models.clients import Client
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.operations import ServiceClock

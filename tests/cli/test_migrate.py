@@ -14,9 +14,10 @@ import pytest
 from testbed.postgres import create_database, drop_database
 from tests.support.commands import Command, run_command
 from tests.support.real_service.service import environment
-from ussd_server.database.connections import UnsupportedDatabaseError
+from ussd_server.database.dialect import UnsupportedDatabaseError
+from ussd_server.database.opening import open_database
 from ussd_server.database.schema import migrate
-from ussd_server.database.unit_of_work import close_connections, database, open_database
+from ussd_server.database.unit_of_work import close_connections, database
 
 STEPS = sorted(
     path.stem for path in (Path(__file__).parents[2] / "ussd_server" / "database" / "migrations").glob("[0-9]*.py")

@@ -8,8 +8,7 @@ import pytest
 
 from tests.support.shop import PHONE, Shop
 from ussd_server.bootstrap import Services
-from ussd_server.database.columns import written_moment
-from ussd_server.database.compiled_queries import CompiledQuery, param
+from ussd_server.database.tables import CompiledQuery, param, written_moment
 from ussd_server.models.clients import Client
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.sessions.messages import BeginSession

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from peewee import IntegrityError, OperationalError
 
 from tests.support.eventually import eventually
-from ussd_server.database.unit_of_work import GroupCommit, open_database
+from ussd_server.database.opening import open_database
+from ussd_server.database.unit_of_work import GroupCommit
 
 PATIENCE_SECONDS = 60
 

@@ -12,8 +12,8 @@ from tests.support.money import a_client
 from ussd_server import models
 from ussd_server.bootstrap import Services
 from ussd_server.database import migrations
-from ussd_server.database.columns import Table
 from ussd_server.database.schema import migrate, missing_migrations
+from ussd_server.database.tables import Table
 from ussd_server.database.unit_of_work import database, is_postgres
 
 # What SQLite's triggers keep to themselves.

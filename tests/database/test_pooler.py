@@ -17,9 +17,10 @@ from tests.support.money import a_client, deposit, request, work
 from tests.support.pgbouncer import pgbouncer
 from tests.support.sandbox import sandbox_settings
 from ussd_server.bootstrap import build_services
-from ussd_server.database.connections import UnsupportedDatabaseError
+from ussd_server.database.dialect import UnsupportedDatabaseError
+from ussd_server.database.opening import database_at, open_database
 from ussd_server.database.schema import migrate
-from ussd_server.database.unit_of_work import close_connections, database, database_at, open_database, unit_of_work
+from ussd_server.database.unit_of_work import close_connections, database, unit_of_work
 
 pytestmark = pytest.mark.needs_pgbouncer
 

@@ -16,10 +16,11 @@ from tests.support.money import a_client, deposit, request
 from ussd_server.bootstrap import Services
 from ussd_server.cli.service.doctor_database import examine_replica
 from ussd_server.context import RequestContext
-from ussd_server.database import replica as replicas
-from ussd_server.database.replica import rows_that_may_lag
+from ussd_server.database import servers
+from ussd_server.database.opening import open_database
 from ussd_server.database.schema import migrate
-from ussd_server.database.unit_of_work import close_connections, database, open_database
+from ussd_server.database.servers import rows_that_may_lag
+from ussd_server.database.unit_of_work import close_connections, database
 from ussd_server.services.transactions.messages import CreatedTransaction, GetTransaction, ListTransactions
 from ussd_server.services.webhooks.messages import ListEvents
 from ussd_server.settings import Settings
@@ -60,7 +61,7 @@ def settings(settings: Settings, pair: Pair, database_url: str) -> Iterator[Sett
     # Long enough for a machine that is busy with other tests.
     yield replace(settings, replica_url=url, replica_lag_seconds=60)
     in_use().close()
-    replicas.use_replica(None)
+    servers.use_replica(None)
 
 
 @dataclass
@@ -91,10 +92,10 @@ def desk(services: Services) -> Desk:
     return desk
 
 
-def in_use() -> replicas.Replica:
+def in_use() -> servers.Replica:
     """The replica of the services."""
-    assert replicas._replica is not None
-    return replicas._replica
+    assert servers._replica is not None
+    return servers._replica
 
 
 def test_lists_may_lag_and_money_may_not(desk: Desk, pair: Pair) -> None:
@@ -121,7 +122,7 @@ def test_lists_may_lag_and_money_may_not(desk: Desk, pair: Pair) -> None:
 
 def test_a_replica_that_is_too_far_behind_is_not_asked(desk: Desk, pair: Pair) -> None:
     in_use().close()
-    replicas.use_replica(replicas.Replica(str(desk.services.settings.replica_url), 2, 0.5, lambda _: None))
+    servers.use_replica(servers.Replica(str(desk.services.settings.replica_url), 2, 0.5, lambda _: None))
     pair.replay("pause")
     try:
         desk.pay("fresh")

@@ -23,8 +23,9 @@ from tests.support.eventually import eventually
 from tests.support.money import work
 from ussd_server.bootstrap import build_services
 from ussd_server.database import schema
+from ussd_server.database.opening import open_database
 from ussd_server.database.schema import migrate
-from ussd_server.database.unit_of_work import close_connections, database, is_postgres, open_database
+from ussd_server.database.unit_of_work import close_connections, database, is_postgres
 from ussd_server.models.transactions import Transaction
 from ussd_server.settings import Settings
 from ussd_server.values import new_id

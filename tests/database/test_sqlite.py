@@ -13,12 +13,8 @@ import pytest
 from peewee import IntegrityError
 
 from tests.support.cooperative import run_cooperatively
-from ussd_server.database.unit_of_work import (
-    close_connections,
-    database,
-    open_database,
-    release_connection,
-)
+from ussd_server.database.opening import open_database
+from ussd_server.database.unit_of_work import close_connections, database, release_connection
 
 PATIENCE_SECONDS = 60
 
@@ -75,7 +71,8 @@ def test_long_reads_hold_up_no_write_in_a_cooperative_process(tmp_path: Path) ->
         """
         import json, sys
         import gevent
-        from ussd_server.database.unit_of_work import database, open_database, unit_of_work
+        from ussd_server.database.opening import open_database
+        from ussd_server.database.unit_of_work import database, unit_of_work
 
         open_database(f"sqlite:///{sys.argv[1]}/names.db", 16)
         database.execute_sql("CREATE TABLE names (name text PRIMARY KEY)")

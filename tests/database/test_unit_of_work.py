@@ -19,14 +19,9 @@ from playhouse.pool import MaxConnectionsExceeded
 
 from testbed.postgres import PostgresServer, temporary_server
 from tests.support.eventually import eventually
-from ussd_server.database.connections.postgres import _Adapter
-from ussd_server.database.unit_of_work import (
-    close_connections,
-    database,
-    database_fault,
-    dialect,
-    open_database,
-)
+from ussd_server.database.opening import open_database
+from ussd_server.database.postgres import _Adapter
+from ussd_server.database.unit_of_work import close_connections, database, database_fault, dialect
 
 PATIENCE_SECONDS = 60
 
@@ -61,7 +56,7 @@ def pool(server_url: str) -> Iterator[ThreadPoolExecutor]:
 def backend(server_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """The process of PostgreSQL that serves this thread's connection, on which an answer is awaited for 1.5 s."""
     open_database(server_url, 2)
-    monkeypatch.setattr("ussd_server.database.connections.postgres.Connection.answer_seconds", 1.5)
+    monkeypatch.setattr("ussd_server.database.postgres.Connection.answer_seconds", 1.5)
     yield database.execute_sql("SELECT pg_backend_pid()").fetchone()[0]
     close_connections()
 
@@ -176,7 +171,7 @@ def test_no_thread_waits_for_a_connection_that_another_is_making(
 def test_a_server_that_freezes_is_given_up_by_the_request_that_waits_for_it_while_others_go_on(
     pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ussd_server.database.connections.postgres.Connection.answer_seconds", 1.5)
+    monkeypatch.setattr("ussd_server.database.postgres.Connection.answer_seconds", 1.5)
     backend = ask_backend()
     with frozen(backend):
         # The connection that lay idle longest is taken first.

@@ -20,17 +20,10 @@ from tests.support.example_client import ExampleClient
 from tests.support.shop import PHONE, Shop
 from ussd_server.bootstrap import Services
 from ussd_server.cli.service.doctor_database import losses_of_a_failover
-from ussd_server.database.connections.postgres import postgres_pool
+from ussd_server.database.opening import database_at, open_database, postgres_pool
 from ussd_server.database.schema import migrate
-from ussd_server.database.unit_of_work import (
-    DATABASE_TROUBLE,
-    close_connections,
-    database,
-    database_at,
-    database_fault,
-    dialect,
-    open_database,
-)
+from ussd_server.database.servers import present_standbys
+from ussd_server.database.unit_of_work import DATABASE_TROUBLE, close_connections, database, database_fault
 from ussd_server.security.key_ring import Keyring
 from ussd_server.services.operations.gauges import measures_of_server
 from ussd_server.services.operations.messages import DoctorFinding
@@ -148,7 +141,7 @@ def test_of_several_hosts_the_one_that_takes_writes_is_used_also_after_a_failove
 
 
 def losses(*, are_accepted: bool = False) -> DoctorFinding:
-    standbys = dialect().standbys()
+    standbys = present_standbys()
     assert standbys is not None
     return losses_of_a_failover(standbys, are_accepted=are_accepted)
 

@@ -12,11 +12,9 @@ from simulators.airtel import AirtelMoney, AirtelSettings
 from simulators.mtn import MtnMomo, MtnSettings
 from simulators.server import run
 from ussd_server.outbound.transport import Transport
-from ussd_server.providers.airtel.adapter import AirtelProvider
-from ussd_server.providers.airtel.settings import AirtelAccess
+from ussd_server.providers.airtel.adapter import AirtelAccess, AirtelProvider
 from ussd_server.providers.messages import Direction, PaymentOrder, ProviderAnswer
-from ussd_server.providers.mtn.adapter import MtnProvider
-from ussd_server.providers.mtn.settings import MtnAccess, MtnProduct
+from ussd_server.providers.mtn.adapter import MtnAccess, MtnProduct, MtnProvider
 
 LONG_SECONDS = 20.0
 SHORT_SECONDS = 0.5

@@ -10,8 +10,7 @@ import pytest
 
 from tests.providers.provider_server import Hours
 from ussd_server.outbound.transport import SendState
-from ussd_server.providers.http.access_tokens import AccessTokens
-from ussd_server.providers.http.breaker import Breaker
+from ussd_server.providers.http.connection import AccessTokens, Breaker
 from ussd_server.providers.http.replies import NOT_SENT, ProviderReply
 
 

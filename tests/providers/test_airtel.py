@@ -18,8 +18,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from tests.outbound.strange_server import StrangeServer
 from tests.providers.provider_server import HANG_UP, SILENCE, ProviderServer, said
 from ussd_server.outbound.transport import Transport
-from ussd_server.providers.airtel.adapter import AirtelProvider
-from ussd_server.providers.airtel.settings import AIRTEL_SCHEDULE, AirtelAccess
+from ussd_server.providers.airtel.adapter import AIRTEL_SCHEDULE, AirtelAccess, AirtelProvider
 from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.messages import Direction, Outcome, PaymentOrder, Provider, ProviderAnswer, Registration
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 from tests.providers.provider_server import Hours
-from ussd_server.providers.http.breaker import Breaker
+from ussd_server.providers.http.connection import Breaker
 
 
 def test_it_opens_after_several_troubles_in_a_row() -> None:

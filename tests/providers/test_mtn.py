@@ -14,10 +14,9 @@ from tests.outbound.strange_server import StrangeServer
 from tests.providers.provider_server import HANG_UP, SILENCE, TOKEN, ProviderServer, said
 from ussd_server.outbound.transport import Transport
 from ussd_server.providers.failures import FailureCode
-from ussd_server.providers.http.breaker import Breaker
+from ussd_server.providers.http.connection import Breaker
 from ussd_server.providers.messages import Direction, Outcome, PaymentOrder, Provider, ProviderAnswer, Registration
-from ussd_server.providers.mtn.adapter import MtnProvider
-from ussd_server.providers.mtn.settings import MTN_SCHEDULE, MtnAccess, MtnProduct
+from ussd_server.providers.mtn.adapter import MTN_SCHEDULE, MtnAccess, MtnProduct, MtnProvider
 
 REFERENCE = "0b3c8a50-9a44-4c1e-8a44-0d5b6a3f9f10"
 PAYMENT = PaymentOrder("t-1", REFERENCE, Direction.COLLECTION, "+256772123456", 500_000, "UGX", note="ACME's order #12")

@@ -10,9 +10,8 @@ import pytest
 
 from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.http import replies
+from ussd_server.providers.http.replies import Reasons, Standing
 from ussd_server.providers.messages import Direction
-from ussd_server.providers.reasons import Reasons, Standing
-from ussd_server.providers.registry import predict_provider
 
 
 @pytest.mark.parametrize(
@@ -90,27 +89,6 @@ def test_a_code_or_message_is_kept_without_harmful_characters(candidates: tuple[
 def test_a_note_is_sent_without_special_characters() -> None:
     assert replies.note("ACME's order #12 – \u202e<b>äöü</b>\n", 120) == "ACME s order 12 b b"
     assert len(replies.note("a " * 200, 120)) <= 120
-
-
-@pytest.mark.parametrize(
-    ("phone_number", "provider"),
-    [
-        ("+256772123456", "mtn"),
-        ("+256781234567", "mtn"),
-        ("+256761234567", "mtn"),
-        ("+256391234567", "mtn"),
-        ("+256791234567", "mtn"),
-        ("+256701234567", "airtel"),
-        ("+256741234567", "airtel"),
-        ("+256751234567", "airtel"),
-        ("+256711234567", None),
-        ("+256411234567", None),
-        ("+254772123456", None),
-        ("", None),
-    ],
-)
-def test_the_provider_is_predicted_from_the_number(phone_number: str, provider: str | None) -> None:
-    assert predict_provider(phone_number) == provider
 
 
 @pytest.mark.parametrize("table", ["ussd_server.providers.mtn", "ussd_server.providers.airtel"])

@@ -8,15 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ussd_server.security.credentials import (
-    DecryptionError,
-    Vault,
-    may_be_apikey,
-    may_be_apisecret,
-    new_apikey,
-    new_apisecret,
-)
-from ussd_server.security.key_ring import Keyring
+from ussd_server.security.credentials import may_be_apikey, may_be_apisecret, new_apikey, new_apisecret
+from ussd_server.security.key_ring import DecryptionError, Keyring, Vault
 
 CLIENT, OTHER_CLIENT = "0192e4a0-0000-7000-8000-000000000001", "0192e4a0-0000-7000-8000-000000000002"
 KEY, OTHER_KEY = "0192e4a0-0000-7000-8000-00000000000a", "0192e4a0-0000-7000-8000-00000000000b"

@@ -11,7 +11,8 @@ from typing import Any
 import jwt
 import pytest
 
-from ussd_server.security.key_ring import Keyring, Ring
+from ussd_server.security.key_ring import Keyring
+from ussd_server.security.secrets_file import Ring
 from ussd_server.security.tokens import ACCESS_SECONDS, AccessClaims, RefreshClaims, Tokens
 from ussd_server.status import Code, ServiceError
 

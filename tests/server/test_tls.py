@@ -79,7 +79,8 @@ def test_redis_and_postgresql_are_reached_over_tls_from_many_greenlets(tmp_path:
             results = run_cooperatively(
                 """
                 import json, sys, gevent
-                from ussd_server.database.unit_of_work import close_connections, database, open_database
+                from ussd_server.database.opening import open_database
+                from ussd_server.database.unit_of_work import close_connections, database
                 from ussd_server.redis.client import connect
                 from ussd_server.redis.pipeline import RedisPipeline
                 client = connect(sys.argv[1], timeout_seconds=5)

@@ -21,8 +21,9 @@ from testbed.ports import free_port
 from testbed.postgres import PostgresServer, create_database, drop_database, temporary_server
 from tests.support.eventually import eventually
 from tests.support.real_service.service import answers, descendants, environment
+from ussd_server.database.opening import open_database
 from ussd_server.database.schema import migrate
-from ussd_server.database.unit_of_work import close_connections, open_database
+from ussd_server.database.unit_of_work import close_connections
 from ussd_server.security.credentials import new_apikey
 from ussd_server.services.payouts.messages import LARGEST_FILE_BYTES
 

@@ -20,7 +20,7 @@ from tests.support.desk import FAILURE, SUCCESS
 from tests.support.money import a_client, balances, deposit, operator, request, work
 from tests.support.runtimes import other_runtime
 from ussd_server.bootstrap import Services
-from ussd_server.database.compiled_queries import lock_row
+from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.payouts.messages import ApprovePayout, PayoutView, ReplacePayout

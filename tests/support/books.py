@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.conftest import MovableClock
-from ussd_server.security.credentials import Vault
+from ussd_server.security.key_ring import Vault
 from ussd_server.services.operations.book_check.check import Violation, check_ranges
 
 

@@ -55,6 +55,7 @@ class FakeProvider:
     shows_balance: bool = True
     sends_callbacks: bool = True
     available: bool = True
+    bounds = dict.fromkeys(Direction, Bounds(True, 1, 99_999_999))
 
     def ask(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
         self.asks.append(payment)
@@ -73,9 +74,6 @@ class FakeProvider:
         except Exception as mistake:
             self.mistakes.append(mistake)
             raise
-
-    def bounds(self, direction: Direction) -> Bounds:
-        return Bounds(True, 1, 99_999_999)
 
     def balance_cents(self, direction: Direction, timeout_seconds: float) -> int | None:
         return None

@@ -9,7 +9,7 @@ from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.models.clients import Client
 from ussd_server.models.ledger import Account
-from ussd_server.services.accounts.fees import set_fee
+from ussd_server.services.accounts.ledger import set_fee
 from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.transactions.messages import CreateDeposit, CreateTransaction, TransactionType
 from ussd_server.values import new_id

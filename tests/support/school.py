@@ -28,7 +28,7 @@ from ussd_server.app import create_app
 from ussd_server.bootstrap import Services, build_services
 from ussd_server.context import operator_context
 from ussd_server.database.unit_of_work import close_connections
-from ussd_server.providers.mtn.settings import MtnAccess, MtnProduct
+from ussd_server.providers.mtn.adapter import MtnAccess, MtnProduct
 from ussd_server.redis.client import connect
 from ussd_server.senders.messages import SmsAccess
 from ussd_server.services.operators.messages import CreateOperator

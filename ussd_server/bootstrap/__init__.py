@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ussd_server.bootstrap.runtime import build_runtime
 from ussd_server.clock import Clock
-from ussd_server.database.replica import Replica, use_replica
-from ussd_server.database.unit_of_work import open_database
+from ussd_server.database.opening import open_database
+from ussd_server.database.servers import Replica, use_replica
 from ussd_server.menus.engine.state import use_provider_states
 from ussd_server.metrics import note_replica
 from ussd_server.runtime import Runtime
@@ -77,8 +77,7 @@ from ussd_server.services.ussd.channels import ChannelService
 from ussd_server.services.ussd.conversations import Conversations
 from ussd_server.services.ussd.gateways import GatewayService
 from ussd_server.services.ussd.handsets import HandsetService
-from ussd_server.services.webhooks.attempts import AttemptService
-from ussd_server.services.webhooks.deliveries import DeliveryService
+from ussd_server.services.webhooks.deliveries import AttemptService, DeliveryService
 from ussd_server.services.webhooks.events import EventService
 from ussd_server.services.webhooks.relay import Relay
 from ussd_server.services.webhooks.subscriptions import WebhookService

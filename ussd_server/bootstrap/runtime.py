@@ -24,8 +24,7 @@ from ussd_server.providers.messages import Provider
 from ussd_server.providers.registry import build_providers
 from ussd_server.redis.signals import ProviderOutages, WakeUpSignal
 from ussd_server.runtime import Runtime
-from ussd_server.security.credentials import Vault
-from ussd_server.security.key_ring import Keyring
+from ussd_server.security.key_ring import Keyring, Vault
 from ussd_server.security.tokens import Tokens
 from ussd_server.senders.registry import build_sender
 from ussd_server.services.clients.auth import LastUses
@@ -35,7 +34,7 @@ from ussd_server.services.menus.replays import DropOffs
 from ussd_server.services.operations.heartbeat import Heartbeat
 from ussd_server.services.providers.providers import Providers, ProviderSwitches
 from ussd_server.services.request_log.recorder import RequestRecorder
-from ussd_server.services.transactions.names import ProviderReferences
+from ussd_server.services.transactions.create import ProviderReferences
 from ussd_server.settings import Settings, SettingsError
 
 _WINDOWS: dict[str, tuple[RateLimitItem, ...]] = {

@@ -11,7 +11,7 @@ import click
 from peewee import PeeweeException
 
 from ussd_server.cli.examples import with_program
-from ussd_server.database.connections import UnsupportedDatabaseError
+from ussd_server.database.dialect import UnsupportedDatabaseError
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE
 from ussd_server.settings import SettingsError
 from ussd_server.status import ServiceError

@@ -6,26 +6,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from ussd_server.database.connections import LendingPool
+from peewee import OperationalError
 
-
-class Standbys(NamedTuple):
-    """The standbys of a server. `are_synchronous`: one of them has each commit before the client gets its reply."""
-
-    number: int
-    are_synchronous: bool
+if TYPE_CHECKING:
+    from ussd_server.database.unit_of_work import LendingPool
 
 
-class ServerLoad(NamedTuple):
-    """What a server has used up. `standby_lag_bytes`: None without a standby, or without the right to see it."""
+class ReadOnlyDatabaseError(OperationalError):
+    """The database takes no writes: it is a standby or set to read-only. A new connection may reach the primary."""
 
-    standby_lag_bytes: int | None
-    slot_bytes: int
-    connections_share: float
-    id_age: int
-    is_archive_failing: bool
+
+class UnsupportedDatabaseError(Exception):
+    """The service cannot use this database; the message says why."""
 
 
 class Dialect(ABC):
@@ -55,14 +49,6 @@ class Dialect(ABC):
     @abstractmethod
     def is_read_only(self) -> bool:
         """Ask whether the server takes no writes now."""
-
-    @abstractmethod
-    def standbys(self) -> Standbys | None:
-        """Return the standbys that the server has now; None where the database is a file."""
-
-    @abstractmethod
-    def load(self) -> ServerLoad | None:
-        """Return what the server has used up; None where the database is a file."""
 
     @abstractmethod
     def was_rolled_back(self, error: Exception) -> bool:
@@ -128,14 +114,6 @@ class Dialect(ABC):
     def without_parameters(self, statement: str) -> str:
         """Return a statement without parameters as the driver takes it."""
 
-    @abstractmethod
-    def index(self, kind: str, name: str, definition: str) -> Sequence[str]:
-        """Return the statements that build an index; on PostgreSQL they block no writers."""
-
-    @abstractmethod
-    def without_index(self, name: str) -> str:
-        """Return the statement that removes an index; on PostgreSQL it blocks no writers."""
-
     # Expressions, and sources of rows.
 
     @abstractmethod
@@ -143,12 +121,8 @@ class Dialect(ABC):
         """Return a query whose parameters are written `:name` as the driver takes it."""
 
     @abstractmethod
-    def moment_text(self, column: Any) -> Any:
-        """Select a column of Peewee as the text that `iso_milliseconds` returns."""
-
-    @abstractmethod
     def moment(self, column: str) -> str:
-        """The same in SQL."""
+        """A column as the text that `iso_milliseconds` returns."""
 
     @abstractmethod
     def text(self, column: str) -> str:
@@ -157,10 +131,6 @@ class Dialect(ABC):
     @abstractmethod
     def seconds_between(self, began: str, ended: str) -> str:
         """The seconds from one moment to another, with a fraction."""
-
-    @abstractmethod
-    def hour(self, moment: str) -> str:
-        """The hour of a moment as text: `2026-11-20T08`."""
 
     @abstractmethod
     def microseconds(self, moment: str) -> str:

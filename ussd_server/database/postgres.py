@@ -1,30 +1,54 @@
-"""The dialect of PostgreSQL. `sqlite.py` has the twin of each method."""
+"""PostgreSQL through psycopg 3: its connections and its dialect. `sqlite.py` has the twin of each method."""
 
 from __future__ import annotations
 
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
-from functools import lru_cache
+from heapq import heappop
+from threading import Lock
 from typing import Any
 
 import orjson
 import psycopg
-from peewee import fn
+from peewee import InternalError, OperationalError, PostgresqlDatabase, Psycopg3Adapter, _ConnectionLocal
+from playhouse.pool import MaxConnectionsExceeded, PoolConnection, PooledDatabase, PooledPostgresqlDatabase
+from psycopg.pq import TransactionStatus
+from psycopg.types.string import TextLoader
 
-from ussd_server.database.connections import UnsupportedDatabaseError
-from ussd_server.database.connections.postgres import SETTINGS, Connection, is_behind_pooler
-from ussd_server.database.dialect import Dialect, ServerLoad, Standbys
+from ussd_server.database.dialect import Dialect, ReadOnlyDatabaseError, UnsupportedDatabaseError
+from ussd_server.database.unit_of_work import LendingPool
 
+# Our statements take milliseconds. A longer wait means that something is stuck.
+_STATEMENT_TIMEOUT_MS = 5000
+SETTINGS = {
+    "statement_timeout": str(_STATEMENT_TIMEOUT_MS),
+    "lock_timeout": "3000",
+    "idle_in_transaction_session_timeout": str(2 * _STATEMENT_TIMEOUT_MS),
+    "timezone": "UTC",
+}
+"""What every session is set to; times in milliseconds."""
+_SET_EACH = "SELECT " + ", ".join(f"set_config('{name}', '{value}', false)" for name, value in SETTINGS.items())
+_MISSING_POOLER = (
+    "A connection pooler stands between the service and PostgreSQL. Set USSD_DATABASE_POOLER to session or "
+    "transaction, as it is set there, or give USSD_DATABASE_URL the address of PostgreSQL itself."
+)
+_MISSING_LIMITS = (
+    "The database's user lacks its limits. Run `ussd-server migrate` once with the address of PostgreSQL itself in "
+    "USSD_DATABASE_URL."
+)
+# A frozen server does not enforce its own timeouts, but its machine still accepts what we send.
+_ANSWER_SECONDS = _STATEMENT_TIMEOUT_MS / 1000 + 1
+_REST_SECONDS = 1
 # The oldest that the tests run on.
 _OLDEST_VERSION = 15
 # Deadlock, serialization failure, lock timeout, statement timeout: the server rolled back and is available.
 _ROLLED_BACK = ("40P01", "40001", "55P03", "57014")
 # The number of the advisory lock for migrations; all processes must use the same one.
 _MIGRATION_LOCK = 7_256_256_165
-_MIGRATION_LOCK_TIMEOUT_MS = 1000
+MIGRATION_LOCK_TIMEOUT_MS = 1000
 _LOOK_AGAIN_SECONDS = 0.1
 # For the book check. An account with millions of transfers takes seconds; no request waits for it. The other settings
 # keep the time for a range independent of table size: the planner would read whole tables for a range, and in large
@@ -38,16 +62,135 @@ _SETTINGS_OF_A_SNAPSHOT = (
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z]\w*)")
 _ISO_MILLISECONDS = 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'
 
-_LOAD = """
-    WITH written AS (
-        SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END AS lsn)
-    SELECT (SELECT max(pg_wal_lsn_diff(lsn, replay_lsn))::bigint FROM pg_stat_replication),
-        (SELECT coalesce(max(pg_wal_lsn_diff(lsn, restart_lsn)), 0)::bigint FROM pg_replication_slots),
-        (SELECT sum(numbackends) FROM pg_stat_database)::float / current_setting('max_connections')::integer,
-        (SELECT max(age(datfrozenxid)) FROM pg_database),
-        (SELECT current_setting('archive_mode') <> 'off'
-            AND coalesce(last_failed_time > coalesce(last_archived_time, '-infinity'), false) FROM pg_stat_archiver)
-    FROM written"""
+
+class Connection(psycopg.Connection[Any]):
+    """A connection to PostgreSQL that waits at most `answer_seconds` for a reply; None waits without limit."""
+
+    answer_seconds: float | None = _ANSWER_SECONDS
+
+    def is_usable(self) -> bool:
+        """Whether the server has kept this connection open while it was idle. Asks the kernel only and never blocks."""
+        try:
+            for _ in range(2):  # the first read may find the server's last message, the next one the end
+                self.pgconn.consume_input()
+        except psycopg.OperationalError:
+            self.close()
+        return not self.closed
+
+    def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
+        seconds = self.answer_seconds if timeout is None else timeout
+        try:
+            return super().wait(gen, interval, seconds)
+        except psycopg.OperationalError as error:
+            # An error of the server carries a SQLSTATE. Without one the statement may or may not have run.
+            if error.sqlstate is None:
+                self.close()
+            raise
+
+
+class _Adapter(Psycopg3Adapter):
+    """Peewee's adapter for psycopg 3, with our connection class.
+
+    One thread at a time connects; others queue. When the server did not reply, the queued threads are refused at once
+    instead of each waiting for its own timeout.
+    """
+
+    _rests_until = 0.0  # by the monotonic clock
+
+    def connect(self, db: PostgresqlDatabase, **params: Any) -> Connection:
+        pooler = params.pop("pooler")
+        if time.monotonic() < self._rests_until:
+            raise psycopg.OperationalError("the server did not answer a moment ago")
+        try:
+            connection = Connection.connect(db.database, **params)
+        except psycopg.errors.ConnectionTimeout:
+            self._rests_until = time.monotonic() + _REST_SECONDS
+            raise
+        if (encoding := connection.info.parameter_status("server_encoding")) != "UTF8":
+            connection.close()
+            raise UnsupportedDatabaseError(
+                f"This PostgreSQL database has the encoding {encoding}; UTF8 is needed "
+                "(CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0)."
+            )
+        _set_session(connection, pooler)
+        # Ids are text in this code, so making UUID objects would be wasted work.
+        connection.adapters.register_loader("uuid", TextLoader)
+        return connection
+
+
+class PostgresPool(LendingPool, PooledPostgresqlDatabase):  # type: ignore[misc]
+    """A pool that overrides Peewee's private methods.
+
+    Peewee's own asks `SELECT 1` at every check-out and lets all threads wait while one connects.
+    """
+
+    psycopg3_adapter = _Adapter
+
+    def execute_sql(self, sql: str, params: Any = None) -> Any:
+        try:
+            return super().execute_sql(sql, params)
+        except InternalError as error:
+            # PostgreSQL counts these as internal errors; we handle them like a server that is away.
+            cause = getattr(error, "orig", None)
+            if isinstance(cause, psycopg.errors.ReadOnlySqlTransaction):
+                raise ReadOnlyDatabaseError("the database is read-only") from error
+            if isinstance(cause, psycopg.errors.IdleInTransactionSessionTimeout):
+                raise OperationalError("the server ended an idle transaction") from error
+            raise
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        self._making = Lock()
+        # Peewee locks the connection state here, but each thread has its own.
+        super().__init__(*given, thread_safe=False, **named)
+        self._state = _ConnectionLocal()
+
+    def _connect(self) -> Any:
+        if (idle := self._take_idle()) is not None:
+            return idle
+        with self._making:
+            with self._pool_lock:
+                if (idle := self._take_idle()) is not None:
+                    return idle
+                if len(self._in_use) >= self._max_connections:
+                    raise MaxConnectionsExceeded("all connections are in use")
+            connection = super(PooledDatabase, self)._connect()
+            with self._pool_lock:
+                self._in_use[id(connection)] = PoolConnection(time.time(), connection, time.time())
+        return connection
+
+    def _take_idle(self) -> Any:
+        with self._pool_lock:
+            while self._connections:
+                made_at, _, connection = heappop(self._connections)
+                if connection.is_usable():
+                    self._in_use[id(connection)] = PoolConnection(made_at, connection, time.time())
+                    return connection
+        return None
+
+    def _can_reuse(self, conn: Any) -> bool:
+        # A rollback would take a round trip, and every thread in the queue would wait for it.
+        return bool(conn.info.transaction_status == TransactionStatus.IDLE)
+
+
+def _set_session(connection: Connection, pooler: str | None) -> None:
+    """Set what the address cannot behind a pooler, and refuse a pooler that was not named."""
+    (statement_timeout,) = connection.execute("SELECT current_setting('statement_timeout', true)").fetchone() or ("",)
+    is_pooled = is_behind_pooler(connection)
+    if is_pooled and pooler is None:
+        connection.close()
+        raise UnsupportedDatabaseError(_MISSING_POOLER)
+    if pooler == "session" or (pooler == "transaction" and not is_pooled):
+        connection.execute(_SET_EACH)
+    elif pooler == "transaction" and statement_timeout != f"{_STATEMENT_TIMEOUT_MS // 1000}s":
+        connection.close()
+        raise UnsupportedDatabaseError(_MISSING_LIMITS)
+    connection.commit()
+
+
+def is_behind_pooler(connection: Connection) -> bool:
+    """Whether another program answers in the place of the server: it names processes that are not the server's."""
+    (pid,) = connection.execute("SELECT pg_backend_pid()").fetchone() or (0,)
+    return bool(pid != connection.info.backend_pid)
 
 
 class Postgres(Dialect):
@@ -56,16 +199,12 @@ class Postgres(Dialect):
     name = "PostgreSQL"
     clock = "clock_timestamp()"
 
-    @property
-    def _pooler(self) -> str | None:
-        pooler: str | None = self.pool.connect_params["pooler"]
-        return pooler
-
     def check_version(self) -> None:
         (number,) = self.pool.execute_sql("SELECT current_setting('server_version_num')::integer").fetchone()
-        if number // 10_000 < _OLDEST_VERSION:
+        version = number // 10_000
+        if version < _OLDEST_VERSION:
             raise UnsupportedDatabaseError(
-                f"This is PostgreSQL {number // 10_000}; version {_OLDEST_VERSION} or newer is needed."
+                f"This is PostgreSQL {version}; version {_OLDEST_VERSION} or newer is needed."
             )
 
     def now(self) -> datetime:
@@ -76,17 +215,6 @@ class Postgres(Dialect):
         # The setting is on in a standby too.
         (setting,) = self.pool.execute_sql("SELECT current_setting('transaction_read_only')").fetchone()
         return bool(setting != "off")
-
-    def standbys(self) -> Standbys:
-        question = (
-            "SELECT (SELECT count(*) FROM pg_stat_replication),"
-            " current_setting('synchronous_standby_names') <> ''"
-            " AND current_setting('synchronous_commit') NOT IN ('off', 'local')"
-        )
-        return Standbys(*self.pool.execute_sql(question).fetchone())
-
-    def load(self) -> ServerLoad:
-        return ServerLoad(*self.pool.execute_sql(_LOAD).fetchone())
 
     def was_rolled_back(self, error: Exception) -> bool:
         cause = getattr(error, "orig", None)
@@ -108,9 +236,8 @@ class Postgres(Dialect):
             finally:
                 connection.answer_seconds = Connection.answer_seconds
 
-    @contextmanager
-    def without_syncs(self) -> Iterator[None]:
-        yield
+    def without_syncs(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     @contextmanager
     def without_triggers(self, tables: Sequence[str]) -> Iterator[None]:
@@ -134,7 +261,7 @@ class Postgres(Dialect):
     def _all_prepared(self) -> Iterator[None]:
         """Prepare this thread's statements at their first use; otherwise psycopg waits for the sixth."""
         with self.pool.held_connection() as connection:
-            if self._pooler == "transaction":
+            if self.pool.connect_params["pooler"] == "transaction":
                 yield
                 return
             threshold, connection.prepare_threshold = connection.prepare_threshold, 0
@@ -166,7 +293,7 @@ class Postgres(Dialect):
     def only_migration(self) -> Iterator[None]:
         # A second process may wait here for as long as the first one's migrations take.
         with self.pool.held_connection() as connection:
-            if self._pooler == "transaction" and is_behind_pooler(connection):
+            if self.pool.connect_params["pooler"] == "transaction" and is_behind_pooler(connection):
                 raise UnsupportedDatabaseError(
                     "Migrations need the address of PostgreSQL itself in USSD_DATABASE_URL, not that of a pooler."
                 )
@@ -176,10 +303,10 @@ class Postgres(Dialect):
             # for a lock.
             while not self.pool.execute_sql("SELECT pg_try_advisory_lock(%s)", (_MIGRATION_LOCK,)).fetchone()[0]:
                 time.sleep(_LOOK_AGAIN_SECONDS)
-            self.pool.execute_sql(f"SET lock_timeout = {_MIGRATION_LOCK_TIMEOUT_MS}")
+            self.pool.execute_sql(f"SET lock_timeout = {MIGRATION_LOCK_TIMEOUT_MS}")
             try:
                 yield
-                if self._pooler == "transaction":
+                if self.pool.connect_params["pooler"] == "transaction":
                     for name, value in SETTINGS.items():
                         self.pool.execute_sql(f"ALTER ROLE CURRENT_USER SET {name} = '{value}'")
             finally:
@@ -193,23 +320,8 @@ class Postgres(Dialect):
         # psycopg reads a single percent sign as the beginning of a placeholder.
         return statement.replace("%", "%%")
 
-    def index(self, kind: str, name: str, definition: str) -> Sequence[str]:
-        return (
-            # CONCURRENTLY waits for all earlier transactions and blocks none.
-            "SET lock_timeout = 0",
-            f"DROP INDEX CONCURRENTLY IF EXISTS {name}",
-            f"CREATE {kind} CONCURRENTLY {name} ON {definition}",
-            f"SET lock_timeout = {_MIGRATION_LOCK_TIMEOUT_MS}",
-        )
-
-    def without_index(self, name: str) -> str:
-        return f"DROP INDEX CONCURRENTLY IF EXISTS {name}"
-
     def named(self, query: str) -> str:
-        return _with_driver_parameters(query)
-
-    def moment_text(self, column: Any) -> Any:
-        return fn.to_char(fn.timezone("UTC", column), _ISO_MILLISECONDS)
+        return _PARAMETER.sub(r"%(\1)s", query)
 
     def moment(self, column: str) -> str:
         return f"to_char({column} AT TIME ZONE 'UTC', '{_ISO_MILLISECONDS}')"
@@ -219,9 +331,6 @@ class Postgres(Dialect):
 
     def seconds_between(self, began: str, ended: str) -> str:
         return f"extract(epoch FROM {ended} - {began})"
-
-    def hour(self, moment: str) -> str:
-        return f"""to_char({moment} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24')"""
 
     def microseconds(self, moment: str) -> str:
         return f"CAST(date_part('epoch', {moment}) * 1000000 AS bigint)"
@@ -262,11 +371,6 @@ class Postgres(Dialect):
             ) AS held""",
             (document,),
         )
-
-
-@lru_cache(maxsize=256)
-def _with_driver_parameters(query: str) -> str:
-    return _PARAMETER.sub(r"%(\1)s", query)
 
 
 def _typed(columns: Mapping[str, str]) -> str:

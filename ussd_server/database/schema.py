@@ -11,6 +11,7 @@ import psycopg
 from peewee import OperationalError
 from playhouse.migrations import Migration, Runner
 
+from ussd_server.database.postgres import MIGRATION_LOCK_TIMEOUT_MS
 from ussd_server.database.unit_of_work import database, dialect, release_connection
 
 _DIRECTORY = Path(__file__).parent / "migrations"
@@ -21,6 +22,18 @@ SCHEMA = Path(__file__).parent / "schema"
 _ONLY = re.compile(r" -- (PostgreSQL|SQLite)$")
 # Bodies of functions and triggers are indented.
 _BETWEEN_STATEMENTS = re.compile(r";\n(?=\n|[A-Z]+ (?:TABLE|INDEX|UNIQUE|FUNCTION|TRIGGER|INTO)\b|--)")
+# CONCURRENTLY waits for all earlier transactions and blocks none.
+_BUILD_INDEX = f"""
+SET lock_timeout = 0; -- PostgreSQL
+
+DROP INDEX CONCURRENTLY IF EXISTS {{name}}; -- PostgreSQL
+
+CREATE INDEX CONCURRENTLY {{name}} ON {{definition}}; -- PostgreSQL
+
+CREATE INDEX {{name}} ON {{definition}}; -- SQLite
+
+SET lock_timeout = {MIGRATION_LOCK_TIMEOUT_MS}; -- PostgreSQL
+"""
 _TRIES = 60
 _PAUSE_SECONDS = 1
 
@@ -85,15 +98,9 @@ def _for_this_database(text: str) -> str:
     return "\n".join(dialect().line_of_schema(_ONLY.sub("", line)) for line in lines)
 
 
-def build_index(db: Any, name: str, definition: str, *, unique: bool = False) -> None:
+def build_index(db: Any, name: str, definition: str) -> None:
     """Build an index; on PostgreSQL without blocking writers, in a migration with `atomic = False`.
 
     `definition` is the table with its columns. Removes an invalid index of an earlier attempt first.
     """
-    for statement in dialect().index("UNIQUE INDEX" if unique else "INDEX", name, definition):
-        db.execute_sql(statement)
-
-
-def drop_index(db: Any, name: str) -> None:
-    """Remove an index that no statement needs any more, without blocking writers."""
-    db.execute_sql(dialect().without_index(name))
+    execute_statements(db, _BUILD_INDEX.format(name=name, definition=definition))

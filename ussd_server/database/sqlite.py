@@ -1,4 +1,4 @@
-"""The dialect of SQLite. `postgres.py` has the twin of each method."""
+"""SQLite in WAL mode: its connections and its dialect. `postgres.py` has the twin of each method."""
 
 from __future__ import annotations
 
@@ -7,16 +7,24 @@ import re
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from peewee import IntegrityError, OperationalError
+from playhouse.pool import PooledSqliteDatabase
 
-from ussd_server.database.connections import UnsupportedDatabaseError
-from ussd_server.database.dialect import Dialect
+from ussd_server.database.dialect import Dialect, UnsupportedDatabaseError
+from ussd_server.database.unit_of_work import LendingPool
+from ussd_server.threads import in_native_thread
 
+LOCK_TIMEOUT_MS = 4000
+# Statements that need no write lock. A write that begins otherwise, such as WITH, waits for the lock inside SQLite.
+_READS = ("SELECT", "WITH", "PRAGMA", "EXPLAIN")
+_LONGEST_WORD = max(map(len, _READS))
 # The oldest with strict tables.
 _OLDEST_VERSION = (3, 37)
 
@@ -83,6 +91,87 @@ _SAVE_LANGUAGE = """INSERT INTO subscriber_languages (client_id, phone_number, l
     ON CONFLICT (client_id, phone_number) DO UPDATE SET language = excluded.language"""
 
 
+class _Cursor(sqlite3.Cursor):
+    """A cursor that has all rows of its statement when `execute` returns, and is closed when the statement fails.
+
+    SQLite blocks in C, so a native thread runs the statement in a process on gevent.
+    Freeing a failed statement waits for its connection. When the garbage collector frees it on the thread that holds
+    the write lock, while the connection waits for that lock, both wait until one times out.
+    """
+
+    _rows: Iterator[Any] = iter(())
+
+    def execute(self, sql: str, *given: Any) -> _Cursor:
+        # Reads have threads of their own: four long ones would hold up every write.
+        is_read = _is_read(sql) and not self.connection.in_transaction
+        self._rows = iter(in_native_thread(self._run, sql, *given, pool="SQLite reads" if is_read else "SQLite writes"))
+        return self
+
+    def _run(self, *given: Any) -> list[Any]:
+        try:
+            super().execute(*given)
+            return super().fetchall()
+        except sqlite3.Error:
+            self.close()
+            raise
+
+    def __next__(self) -> Any:
+        return next(self._rows)
+
+    def fetchone(self) -> Any:
+        return next(self._rows, None)
+
+    def fetchmany(self, size: int | None = 1) -> list[Any]:
+        return list(islice(self._rows, size))
+
+    def fetchall(self) -> list[Any]:
+        return list(self._rows)
+
+
+class SqlitePool(LendingPool, PooledSqliteDatabase):  # type: ignore[misc]
+    """SQLite in WAL mode, where every transaction begins as a writer.
+
+    Writers of a process queue here. In SQLite each would wait in a native thread, and no thread would be left for the
+    commit that they wait for.
+    """
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        self._writing = Lock()
+        super().__init__(*given, **named)
+
+    def cursor(self, named_cursor: None = None) -> _Cursor:
+        return self.connection().cursor(_Cursor)  # type: ignore[no-any-return]
+
+    def execute_sql(self, sql: str, params: Any = None) -> Any:
+        if self.in_transaction() or _is_read(sql):
+            return super().execute_sql(sql, params)
+        with self._one_writer():
+            return super().execute_sql(sql, params)
+
+    @contextmanager
+    def atomic(self, *given: Any, **named: Any) -> Iterator[Any]:
+        """A transaction, or a savepoint within one."""
+        if self.in_transaction():
+            with super().atomic(*given, **named) as savepoint:
+                yield savepoint
+            return
+        with self._one_writer(), super().atomic(*given, **named) as transaction:
+            yield transaction
+
+    @contextmanager
+    def _one_writer(self) -> Iterator[None]:
+        if not self._writing.acquire(timeout=LOCK_TIMEOUT_MS / 1000):
+            raise OperationalError("database is locked")
+        try:
+            yield
+        finally:
+            self._writing.release()
+
+
+def _is_read(sql: str) -> bool:
+    return sql.lstrip()[:_LONGEST_WORD].upper().startswith(_READS)
+
+
 class Sqlite(Dialect):
     """The dialect of SQLite."""
 
@@ -104,21 +193,14 @@ class Sqlite(Dialect):
         self.pool.execute_sql("SELECT 1").fetchone()
         return False
 
-    def standbys(self) -> None:
-        return None
-
-    def load(self) -> None:
-        return None
-
     def was_rolled_back(self, error: Exception) -> bool:
         return False
 
     def broken_rule(self, error: Exception) -> str:
         return str(error)
 
-    @contextmanager
-    def without_timeouts(self) -> Iterator[None]:
-        yield
+    def without_timeouts(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     @contextmanager
     def without_syncs(self) -> Iterator[None]:
@@ -187,17 +269,8 @@ class Sqlite(Dialect):
     def without_parameters(self, statement: str) -> str:
         return statement
 
-    def index(self, kind: str, name: str, definition: str) -> Sequence[str]:
-        return (f"CREATE {kind} {name} ON {definition}",)
-
-    def without_index(self, name: str) -> str:
-        return f"DROP INDEX {name}"
-
     def named(self, query: str) -> str:
         return query
-
-    def moment_text(self, column: Any) -> Any:
-        return column
 
     def moment(self, column: str) -> str:
         return column
@@ -207,9 +280,6 @@ class Sqlite(Dialect):
 
     def seconds_between(self, began: str, ended: str) -> str:
         return f"(julianday({ended}) - julianday({began})) * 86400"
-
-    def hour(self, moment: str) -> str:
-        return f"substr({moment}, 1, 13)"
 
     def microseconds(self, moment: str) -> str:
         return f"CAST(strftime('%s', {moment}) AS integer) * 1000000"

@@ -1,22 +1,60 @@
-"""The open database, its dialect, its transactions and group commits."""
+"""The open database: its connections, its dialect, its transactions and group commits."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
-from typing import Any
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any
 
 from peewee import DatabaseProxy, InterfaceError, OperationalError
-from playhouse.pool import MaxConnectionsExceeded
+from playhouse.pool import MaxConnectionsExceeded, PooledDatabase
 
-from ussd_server.database.connections.postgres import postgres_pool, writable_host
-from ussd_server.database.connections.sqlite import sqlite_pool
-from ussd_server.database.dialect import Dialect
-from ussd_server.database.postgres import Postgres
-from ussd_server.database.sqlite import Sqlite
 from ussd_server.threads import Batches, BatchLostError, Item
+
+if TYPE_CHECKING:
+    from ussd_server.database.dialect import Dialect
+
+
+class LendingPool(PooledDatabase):  # type: ignore[misc]
+    """A connection is taken from the pool for each statement or transaction.
+
+    No request holds a connection while it waits for a provider's or a client's server.
+    """
+
+    dialect: Dialect
+
+    def execute_sql(self, sql: str, params: Any = None) -> Any:
+        """Run a statement. All of its rows are in memory then, so they can be read without the connection."""
+        is_borrowed = self.is_closed()
+        try:
+            return super().execute_sql(sql, params)
+        finally:
+            if is_borrowed:
+                self.close()
+
+    @contextmanager
+    def held_connection(self) -> Iterator[Any]:
+        """Keep this thread's connection for the block, and return it to the pool if the block took it."""
+        is_borrowed = self.is_closed()
+        try:
+            yield self.connection()
+        finally:
+            if is_borrowed and not self.is_closed():
+                self.close()
+
+    @contextmanager
+    def atomic(self, *given: Any, **named: Any) -> Iterator[Any]:
+        """A transaction, or a savepoint within one."""
+        is_borrowed = self.is_closed()
+        if is_borrowed:
+            self.connect()
+        try:
+            with super().atomic(*given, **named) as transaction:
+                yield transaction
+        finally:
+            if is_borrowed:
+                self.close()
 
 
 class _Database(DatabaseProxy):
@@ -33,31 +71,6 @@ DATABASE_TROUBLE = (OperationalError, InterfaceError, MaxConnectionsExceeded)
 """Raised when the database is unreachable, overloaded or has no free connection. A later retry may succeed."""
 
 
-def open_database(url: str, max_connections: int, pooler: str | None = None) -> None:
-    """Bind all tables to the database at `url` (`sqlite:///...` or `postgresql://...`).
-
-    Closes the idle connections of the database that was open before. Connects to nothing yet. Raises ValueError for any
-    other kind of address. `pooler` is that of `postgres_pool`.
-    """
-    opened = database_at(url, max_connections, pooler)
-    if database.obj is not None:
-        close_connections()
-    database.initialize(opened.pool)
-
-
-def database_at(url: str, max_connections: int, pooler: str | None = None) -> Dialect:
-    """Return the dialect of the database at `url`, with its connection pool.
-
-    Of several PostgreSQL hosts, the pool connects to the one that takes writes.
-    """
-    scheme = urlsplit(url).scheme
-    if scheme == "sqlite":
-        return Sqlite(sqlite_pool(url.removeprefix("sqlite:///"), max_connections))
-    if scheme in ("postgresql", "postgres"):
-        return Postgres(postgres_pool(url, max_connections, pooler, **writable_host(url)))
-    raise ValueError("the database address must begin with sqlite:/// or postgresql://")
-
-
 def dialect() -> Dialect:
     """Return what differs by database, for the open one."""
     chosen: Dialect = database.obj.dialect
@@ -66,7 +79,7 @@ def dialect() -> Dialect:
 
 def is_postgres() -> bool:
     """Return whether the open database is PostgreSQL."""
-    return isinstance(dialect(), Postgres)
+    return dialect().name == "PostgreSQL"
 
 
 def unit_of_work() -> AbstractContextManager[Any]:

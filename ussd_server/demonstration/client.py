@@ -12,7 +12,7 @@ from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext, operator_context
 from ussd_server.demonstration.example_day import ExampleDay, MovingTime
 from ussd_server.menus.source.texts import read_menu_file
-from ussd_server.security.private_file import write_private
+from ussd_server.security.secrets_file import write_private
 from ussd_server.services.clients.keys.messages import ApiKeyView, CreateApiKey
 from ussd_server.services.clients.messages import CreateClient, CreateUser
 from ussd_server.services.menus.messages import AssignCode, BindCode, SaveDraft

@@ -1,14 +1,10 @@
-"""Events: written in the same unit of work as the change that they report."""
+"""Events: written in the same unit of work as the change that they report; and those without deliveries yet."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from peewee import IntegerField, TextField
 
-from peewee import IntegerField, TextField, fn
-
-from ussd_server.database.columns import IdField, JsonField, MomentField, Table
-from ussd_server.database.compiled_queries import CompiledQuery, param
+from ussd_server.database.tables import IdField, JsonField, MomentField, Table
 
 EVENT_FORMAT = 1
 """How this version stores payloads. A version that stores them in another way counts on from here."""
@@ -42,36 +38,3 @@ class PendingEvent(Table):
     """
 
     event_id = IdField(primary_key=True)
-
-
-def insert_event(event: Mapping[str, Any]) -> None:
-    """Write the next event of its object; `event` has every column but `sequence`.
-
-    Call inside the unit of work that makes the change, with the object's row locked.
-    """
-    _INSERT.run(**event)
-
-
-def queue_events(event_ids: Sequence[str]) -> None:
-    """Queue these events for the relay, once each. Call inside a unit of work."""
-    rows = [(event_id,) for event_id in event_ids]
-    PendingEvent.insert_many(rows, [PendingEvent.event_id]).on_conflict_ignore().execute()
-
-
-def last_event_id(object_id: str) -> str | None:
-    """The id of an object's last event, None when it has none. Call with the object's row locked."""
-    return next((str(event_id) for (event_id,) in _LAST.tuples(object_id=object_id)), None)
-
-
-def _next() -> Any:
-    columns = (field for field in Event._meta.sorted_fields if field is not Event.sequence)
-    sequence = Event.select(fn.COALESCE(fn.MAX(Event.sequence), 0) + 1).where(Event.object_id == param(Event.object_id))
-    return Event.insert({field: param(field) for field in columns} | {Event.sequence: sequence})
-
-
-_INSERT = CompiledQuery(_next)
-_LAST = CompiledQuery(
-    lambda: (
-        Event.select(Event.id).where(Event.object_id == param(Event.object_id)).order_by(Event.sequence.desc()).limit(1)
-    )
-)

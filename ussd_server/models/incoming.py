@@ -6,7 +6,7 @@ from typing import Any
 
 from peewee import SQL, BooleanField, TextField, fn
 
-from ussd_server.database.columns import CentsField, IdField, MomentField, Table
+from ussd_server.database.tables import CentsField, IdField, MomentField, Table
 from ussd_server.models.transactions import Transaction
 
 

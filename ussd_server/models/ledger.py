@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import orjson
 from peewee import BigIntegerField, CompositeKey, TextField
 
-from ussd_server.database.columns import CentsField, IdField, MomentField, Table
+from ussd_server.database.tables import CentsField, IdField, MomentField, Table
 from ussd_server.database.unit_of_work import dialect
 
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from peewee import SQL, BigIntegerField, BooleanField, IntegerField, OperationalError, ProgrammingError, TextField
 
-from ussd_server.database.columns import IdField, JsonField, MomentField, Table
+from ussd_server.database.tables import IdField, JsonField, MomentField, Table
 from ussd_server.database.unit_of_work import database, database_now, dialect
 
 SLEW_SHARE = 0.01
@@ -54,6 +54,12 @@ class ReferenceKey(Table):
 
     class Meta:
         table_name = "reference_key"
+
+
+def kept_check_value() -> str | None:
+    """The check value of the key that this database's payments were made with; None before the first one."""
+    row = ReferenceKey.get_or_none()
+    return None if row is None else str(row.check_value)
 
 
 class HistoryDigest(Table):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from peewee import BigIntegerField, BlobField, BooleanField, CompositeKey, TextField
 
-from ussd_server.database.columns import IdField, MomentField, Table
+from ussd_server.database.tables import IdField, MomentField, Table
 
 
 class Operator(Table):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from peewee import BooleanField, CompositeKey, IntegerField, TextField
 
-from ussd_server.database.columns import CentsField, IdField, JsonField, MomentField, PeopleField, Table
+from ussd_server.database.tables import CentsField, IdField, JsonField, MomentField, PeopleField, Table
 
 
 class Payout(Table):

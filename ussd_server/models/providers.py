@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from peewee import BooleanField, CompositeKey, IntegerField, TextField
 
-from ussd_server.database.columns import CentsField, JsonField, MomentField, Table
+from ussd_server.database.tables import CentsField, JsonField, MomentField, Table
 
 
 class ProviderSwitch(Table):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from peewee import BlobField, BooleanField, CompositeKey, IntegerField, TextField
 
-from ussd_server.database.columns import IdField, JsonField, MomentField, Table
+from ussd_server.database.tables import IdField, JsonField, MomentField, Table
 
 
 class Webhook(Table):

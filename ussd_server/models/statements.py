@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 from peewee import SQL, CompositeKey, IntegerField, TextField, fn
 
-from ussd_server.database.columns import CentsField, IdField, JsonField, MomentField, Table
+from ussd_server.database.tables import CentsField, IdField, JsonField, MomentField, Table
 from ussd_server.database.unit_of_work import dialect, run_query
 
 

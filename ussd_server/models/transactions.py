@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from peewee import BooleanField, IntegerField, TextField
 
-from ussd_server.database.columns import CentsField, IdField, JsonField, MomentField, Table
+from ussd_server.database.tables import CentsField, IdField, JsonField, MomentField, Table
 
 QUEUED_UNTIL = datetime(9999, 1, 1, tzinfo=UTC)
 """The `due_at` of a transaction that waits in the queue of its payout."""

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 from peewee import BlobField, BooleanField, IntegerField, TextField
 
-from ussd_server.database.columns import IdField, JsonField, MomentField, Table
+from ussd_server.database.tables import IdField, JsonField, MomentField, Table
 
 
 class _FastJson(JsonField):

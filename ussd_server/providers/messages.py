@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -138,8 +139,9 @@ class Provider(Protocol):
         """False while the provider is known to be unavailable: no new payment should be created for it."""
         ...
 
-    def bounds(self, direction: Direction) -> Bounds:
-        """What it moves in a direction. A payment in one that is not enabled is refused, and never sent."""
+    @property
+    def bounds(self) -> Mapping[Direction, Bounds]:
+        """What it moves in each direction. A payment in one that is not enabled is refused, and never sent."""
         ...
 
     def ask(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:

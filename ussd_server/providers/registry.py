@@ -15,7 +15,6 @@ from ussd_server.providers.messages import Provider
 from ussd_server.providers.names import PROVIDER_NAMES
 from ussd_server.providers.package import ProviderAccess, ProviderPackage
 from ussd_server.providers.settings import SettingsReader
-from ussd_server.values import national_number
 
 if TYPE_CHECKING:
     from ussd_server.settings import Settings
@@ -33,17 +32,6 @@ def title(name: str) -> str:
 def short_name(name: str) -> str:
     """What sentences call a provider."""
     return next((package.short_name for package in PACKAGES if package.name == name), name or "the provider")
-
-
-def predict_provider(phone_number: str) -> str | None:
-    """The provider whose prefixes cover a number (`+256` and nine digits), None for no provider.
-
-    Subscribers can keep their number when they change the provider, so this is a guess.
-    """
-    for package in PACKAGES:
-        if national_number(phone_number).startswith(package.number_prefixes):
-            return package.name
-    return None
 
 
 def read_provider_settings(

@@ -1,63 +1,48 @@
-"""The keys of one file: master keys in rings, and the reference key.
+"""The keys of the secrets file: master keys in rings, what they encrypt and sign, and the reference key.
 
 The newest key of a ring signs or encrypts; every key verifies. The reference key is never rotated, because providers
 keep the names that are derived from it."""
 
 from __future__ import annotations
 
-import base64
-import fcntl
 import hmac
-import json
 import os
-import secrets
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from enum import StrEnum
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
 from ussd_server.logs import Logger
-from ussd_server.security.private_file import write_private
+from ussd_server.security.secrets_file import (
+    MasterKey,
+    Ring,
+    changed_secrets_file,
+    create_secrets_file,
+    fresh_key,
+    read_secrets_file,
+)
 
 log = Logger(__name__)
 
-_KEY_BYTES = 32
-_REFERENCE = "reference"
-_INCOMPLETE = "the secrets file is not a complete JSON document"
+_NONCE_BYTES = 12
+
+# Prepared keys are cached, because preparing one takes longer than decrypting a secret.
+_cipher = lru_cache(maxsize=16)(AESGCM)
 
 # Inode, size, and the times of the last change of content and of rights, in nanoseconds.
 _FileState = tuple[int, int, int, int]
 
 
-class Ring(StrEnum):
-    """What a ring's keys are for. No key ever serves two purposes."""
-
-    TOKENS = "tokens"
-    SIGNING = "signing"
-    DIGESTS = "digests"
-    SEALING = "sealing"
-
-
-@dataclass(frozen=True, slots=True)
-class MasterKey:
-    """One key: its public id and its 32 secret bytes, which never show in a repr."""
-
-    id: str
-    material: bytes
-
-    def __repr__(self) -> str:
-        return f"MasterKey({self.id})"
-
-
 class Keyring:
     """All keys of one key file.
 
-    The file is JSON: `{"tokens": [{"id": ..., "key": base64}, ...], ..., "reference": {"id": ..., "key": base64}}`,
-    newest last. The file is read again when it has changed, so that a renewal by another process is followed without a
-    restart. A file with another reference key is not followed.
+    The file is read again when it has changed, so that a renewal by another process is followed without a restart. A
+    file with another reference key is not followed.
     """
 
     def __init__(self, path: Path) -> None:
@@ -72,39 +57,25 @@ class Keyring:
 
     @classmethod
     def create(cls, path: Path) -> Keyring:
-        """Write a new file with all keys, readable by its owner only.
-
-        An existing file keeps its keys, and receives the reference key if it has none.
-        """
-        if not path.exists():
-            with _locked(path):
-                if not path.exists():
-                    rings = {ring.value: [_fresh_key()] for ring in Ring}
-                    write_private(path, {**rings, _REFERENCE: _fresh_key()})
-        cls.add_reference_key(path)
+        """The keys of a file, which is written first if there is none (`create_secrets_file`)."""
+        create_secrets_file(path)
         return cls(path)
-
-    @staticmethod
-    def add_reference_key(path: Path) -> bool:
-        """Add the reference key to a file of an earlier version; return whether it had none.
-
-        Raises OSError or ValueError when the file cannot be read or is no complete key file.
-        """
-        if _REFERENCE in _document_of(path.read_bytes()):
-            return False
-        with _locked(path):
-            document = _document_of(path.read_bytes())
-            if _REFERENCE in document:
-                return False
-            _rings_of(document)
-            write_private(path, {**document, _REFERENCE: _fresh_key()})
-        return True
 
     @property
     def reference_key(self) -> bytes:
         """The secret bytes of the key from which the names of payments at providers are derived."""
         assert self._reference is not None
         return self._reference.material
+
+    @property
+    def reference_check_value(self) -> str:
+        """A value that identifies the reference key without revealing it."""
+        return hmac.digest(self.reference_key, b"check-value", "sha256").hex()[:16]
+
+    def derived_uuid(self, content: str) -> str:
+        """An HMAC under the reference key, written as a UUID of version 4, which is what MTN takes."""
+        digest = hmac.digest(self.reference_key, content.encode(), "sha256")
+        return str(uuid.UUID(bytes=digest[:16], version=4))
 
     def newest(self, ring: Ring) -> MasterKey:
         """The key that makes new things."""
@@ -128,24 +99,17 @@ class Keyring:
 
     def add_keys(self) -> None:
         """Add a new key to every ring, which makes it the newest."""
-        with self._changed() as document:
+        with changed_secrets_file(self._path) as document:
             for ring in Ring:
-                document[ring.value].append(_fresh_key())
+                document[ring.value].append(fresh_key())
+        self._read()
 
     def drop_keys_before(self, ids: Mapping[Ring, str]) -> None:
         """Drop every key that is older than the one named for its ring, and with it what only that key can read."""
-        with self._changed() as document:
+        with changed_secrets_file(self._path) as document:
             for ring, key_id in ids.items():
                 keys = document[ring.value]
                 document[ring.value] = keys[[key["id"] for key in keys].index(key_id) :]
-
-    @contextmanager
-    def _changed(self) -> Iterator[dict[str, list[dict[str, str]]]]:
-        """Yield the file's content, locked for other processes: two writers could lose a key, and with it secrets."""
-        with _locked(self._path):
-            document = json.loads(self._path.read_text())
-            yield document
-            write_private(self._path, document)
         self._read()
 
     def _follow_file(self) -> None:
@@ -171,8 +135,7 @@ class Keyring:
             # The state is taken before the content: a file that was read while it was being written is read again once
             # it has changed.
             self._read_state = _state_of(self._path)
-            document = _document_of(self._path.read_bytes())
-            rings, reference = _rings_of(document), _reference_of(document)
+            rings, reference = read_secrets_file(self._path)
             if self._reference not in (None, reference):
                 raise ValueError("the secrets file has another reference key than before")
             self._rings, self._reference = rings, reference
@@ -184,57 +147,125 @@ def _state_of(path: Path) -> _FileState:
     return state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns
 
 
-def _document_of(content: bytes) -> dict[str, Any]:
-    """The JSON object of a key file. Raises ValueError for anything else."""
-    try:
-        document = json.loads(content)
-    except ValueError:
-        document = None
-    if not isinstance(document, dict):
-        raise ValueError(_INCOMPLETE)
-    return document
+class Vault:
+    """Stores secrets: an HMAC to authenticate with, and the encrypted text to show again."""
+
+    def __init__(self, keyring: Keyring) -> None:
+        self._keyring = keyring
+
+    def keep(self, secret: str, previous_secret: str | None, client_id: str, key_id: str) -> dict[str, Any]:
+        """The columns of one key's row for its secrets: encrypted, and the HMAC, both under the newest master keys."""
+        master_key = self._keyring.newest(Ring.DIGESTS)
+        columns = {
+            "secret_sealed": self.encrypt(secret, client_id, key_id),
+            "secret_digest": _digest(master_key, secret, key_id),
+            "digest_key_id": master_key.id,
+            "previous_secret_sealed": None,
+            "previous_secret_digest": None,
+        }
+        if previous_secret is not None:
+            columns["previous_secret_sealed"] = self.encrypt(previous_secret, client_id, key_id)
+            columns["previous_secret_digest"] = _digest(master_key, previous_secret, key_id)
+        return columns
+
+    def matches(self, secret: str, key_id: str, digest: bytes, digest_key_id: str) -> bool:
+        """Whether the HMAC was made of `secret`; compares in constant time."""
+        master_key = self._keyring.find(Ring.DIGESTS, digest_key_id)
+        if master_key is None:
+            return False
+        return hmac.compare_digest(_digest(master_key, secret, key_id), digest)
+
+    def knows(self, digest_key_id: str) -> bool:
+        """Whether the master key of an HMAC still exists."""
+        return self._keyring.find(Ring.DIGESTS, digest_key_id) is not None
+
+    def pretend_to_match(self, secret: str) -> None:
+        """Do the work of `matches` for an unknown key, so that the time does not reveal that it does not exist."""
+        self.matches(secret, "", b"\0" * 32, self._keyring.newest(Ring.DIGESTS).id)
+
+    def path_digests(self, secret: str) -> list[bytes]:
+        """The HMACs that the secret of a gateway path may be stored under: one for each master key, newest last."""
+        text = b"path\0" + secret.encode("utf-8", "surrogatepass")
+        return [hmac.digest(material, text, "sha256") for material in self._keyring.all_materials(Ring.DIGESTS)]
+
+    def keyed_digest(self, content: bytes) -> str:
+        """The id of the newest master key, and the HMAC of `content` under it."""
+        master_key = self._keyring.newest(Ring.DIGESTS)
+        return f"{master_key.id}:{hmac.digest(master_key.material, content, 'sha256').hex()}"
+
+    def has_digest(self, content: bytes, digest: str) -> bool:
+        """Whether `keyed_digest` made `digest` of `content`, under a master key that still exists."""
+        key_id, _, written = digest.partition(":")
+        master_key = self._keyring.find(Ring.DIGESTS, key_id)
+        if master_key is None:
+            return False
+        expected = hmac.digest(master_key.material, content, "sha256").hex()
+        return hmac.compare_digest(expected.encode(), written.encode())
+
+    def is_current_digest(self, digest: str) -> bool:
+        """Whether the newest master key made a keyed digest."""
+        return digest.startswith(f"{self._keyring.newest(Ring.DIGESTS).id}:")
+
+    def encrypt(self, secret: str, client_id: str, key_id: str) -> bytes:
+        """Encrypt a secret (AES-256-GCM), bound to the client and the key's row."""
+        master_key = self._keyring.newest(Ring.SEALING)
+        nonce = os.urandom(_NONCE_BYTES)
+        encrypted = _cipher(master_key.material).encrypt(nonce, secret.encode(), _bound_to(client_id, key_id))
+        return _key_prefix(master_key) + nonce + encrypted
+
+    def is_current(self, encrypted: bytes, digest_key_id: str | None = None) -> bool:
+        """Whether the newest master keys encrypted this secret and, if `digest_key_id` is given, made its HMAC."""
+        newest_digest_id = self._keyring.newest(Ring.DIGESTS).id
+        return bytes(encrypted).startswith(_key_prefix(self._keyring.newest(Ring.SEALING))) and (
+            digest_key_id in (None, newest_digest_id)
+        )
+
+    def decrypt(self, encrypted: bytes, client_id: str, key_id: str) -> str:
+        """Decrypt a secret. Raises DecryptionError if it was altered or moved, or its master key is gone."""
+        (secret,) = self.decrypt_all([(key_id, encrypted)], client_id)
+        return secret
+
+    def decrypt_all(self, encrypted_of_keys: Iterable[tuple[str, bytes]], client_id: str) -> list[str]:
+        """Decrypt pairs of key id and secret of one client. Raises as `decrypt`."""
+        ciphers: dict[bytes, AESGCM] = {}
+        secrets_of_keys = []
+        for key_id, encrypted in encrypted_of_keys:
+            name, _, rest = bytes(encrypted).partition(b":")
+            cipher = ciphers.get(name) or ciphers.setdefault(name, self._cipher_named(name))
+            try:
+                opened = cipher.decrypt(rest[:_NONCE_BYTES], rest[_NONCE_BYTES:], _bound_to(client_id, key_id))
+            except (InvalidTag, ValueError):
+                raise DecryptionError from None
+            secrets_of_keys.append(opened.decode())
+        return secrets_of_keys
+
+    def _cipher_named(self, name: bytes) -> AESGCM:
+        master_key = self._keyring.find(Ring.SEALING, name.decode("ascii", "replace"))
+        if master_key is None:
+            raise DecryptionError
+        return _cipher(master_key.material)
 
 
-def _rings_of(document: Mapping[str, Any]) -> dict[Ring, dict[str, MasterKey]]:
-    """The rings of a key file. Raises ValueError unless every ring has keys, and every key has 32 bytes."""
-    try:
-        rings = {ring: {entry["id"]: _key_of(entry) for entry in document[ring.value]} for ring in Ring}
-    except (LookupError, TypeError):
-        raise ValueError(_INCOMPLETE) from None
-    if not all(rings.values()):
-        raise ValueError("the secrets file has a ring without keys")
-    return rings
+def master_key_of(encrypted: bytes) -> str:
+    """The id of the master key that encrypted a secret."""
+    return bytes(encrypted).partition(b":")[0].decode("ascii", "replace")
 
 
-def _reference_of(document: Mapping[str, Any]) -> MasterKey:
-    """The reference key of a key file. Raises ValueError unless there is one of 32 bytes."""
-    if _REFERENCE not in document:
-        raise ValueError("the secrets file has no reference key; `ussd-server secrets create` with its path adds one")
-    try:
-        return _key_of(document[_REFERENCE])
-    except (LookupError, TypeError):
-        raise ValueError(_INCOMPLETE) from None
+class DecryptionError(Exception):
+    """A secret cannot be decrypted in its row."""
 
 
-def _key_of(entry: Mapping[str, str]) -> MasterKey:
-    try:
-        key = MasterKey(entry["id"], base64.b64decode(entry["key"]))
-    except ValueError:
-        raise ValueError(_INCOMPLETE) from None
-    if len(key.material) != _KEY_BYTES:
-        raise ValueError("the secrets file has a key that is not 32 bytes long")
-    return key
+def _digest(master_key: MasterKey, secret: str, key_id: str) -> bytes:
+    # A header may contain a lone surrogate; it must be refused as a wrong secret, not raise.
+    return hmac.digest(master_key.material, f"apisecret\0{key_id}\0{secret}".encode("utf-8", "surrogatepass"), "sha256")
 
 
-def _fresh_key() -> dict[str, str]:
-    return {"id": secrets.token_hex(4), "key": base64.b64encode(secrets.token_bytes(_KEY_BYTES)).decode()}
+def _key_prefix(master_key: MasterKey) -> bytes:
+    return master_key.id.encode() + b":"
 
 
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    with os.fdopen(os.open(path.with_suffix(".lock"), os.O_WRONLY | os.O_CREAT, 0o600), "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+def _bound_to(client_id: str, key_id: str) -> bytes:
+    return f"{client_id}/{key_id}".encode()
 
 
 def call_secrets(keyring: Keyring, client_id: str) -> Sequence[bytes]:

@@ -12,7 +12,8 @@ from typing import Any
 import jwt
 from itsdangerous import BadData, URLSafeSerializer
 
-from ussd_server.security.key_ring import Keyring, Ring
+from ussd_server.security.key_ring import Keyring
+from ussd_server.security.secrets_file import Ring
 from ussd_server.status import Code, ServiceError
 
 ACCESS_SECONDS = 900

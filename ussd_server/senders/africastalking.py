@@ -9,8 +9,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode
 
 from ussd_server.outbound.transport import SendState, Transport
-from ussd_server.providers.http.breaker import Breaker
-from ussd_server.providers.http.connection import ProviderConnection
+from ussd_server.providers.http.connection import Breaker, ProviderConnection
 from ussd_server.providers.http.replies import ProviderReply, code_or_message
 from ussd_server.senders.messages import DeliveryReport, SendOutcome, SendResult, SmsAccess, SmsFailure
 from ussd_server.values import phone_number as typed_number

@@ -17,7 +17,7 @@ from typing import Any
 from peewee import fn
 
 from ussd_server.clock import Clock
-from ussd_server.database.compiled_queries import CompiledQuery, param
+from ussd_server.database.tables import CompiledQuery, param
 from ussd_server.database.unit_of_work import for_update, skip_locked, unit_of_work
 from ussd_server.models.payouts import Payout
 from ussd_server.models.sending import Delivery, Mail, Sms

@@ -1,4 +1,4 @@
-"""Names of operators who decide: compared as they look, and checked against the accounts of operators."""
+"""Operators who decide: names, compared as they look and checked against their accounts, and their reason."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from ussd_server.models.operators import Operator
 from ussd_server.status import Code, ServiceError
 
 _LONGEST_NAME = 100
+_LONGEST_REASON = 200
 _MARKS = " .-'@_+"
 # Characters that Unicode calls ignorable by default, but not of category Cf: fillers, joiners, variation selectors.
 _INVISIBLE = re.compile(r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
@@ -35,6 +36,19 @@ def require_two_names(by: str, second: str) -> tuple[str, str]:
     if len({script for name in names for script in _scripts(name)}) > 1:
         raise ServiceError(Code.INVALID_REQUEST, "Write both names in the letters of one script")
     return names
+
+
+def require_two_people(by: str, second: str, reason: str) -> tuple[str, str]:
+    """Two different people who decide, as `require_two_names` returns them. INVALID_REQUEST without a reason, too."""
+    names = require_two_names(by, second)
+    require_reason(reason)
+    return names
+
+
+def require_reason(reason: str) -> None:
+    """Raise INVALID_REQUEST unless a reason has 1 to 200 characters."""
+    if not 0 < len(reason.strip()) <= _LONGEST_REASON:
+        raise ServiceError(Code.INVALID_REQUEST, "A reason is needed, of at most 200 characters")
 
 
 def require_name(by: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from ussd_server.database.replica import rows_that_may_lag
+from ussd_server.database.servers import rows_that_may_lag
 from ussd_server.security.tokens import Tokens
 from ussd_server.values import is_id, new_id_floor
 

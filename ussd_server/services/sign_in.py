@@ -19,7 +19,7 @@ from ussd_server.limits.limiter import Limiter
 from ussd_server.limits.networks import network_of
 from ussd_server.limits.sliding_window import RateLimitDecision
 from ussd_server.security import passwords
-from ussd_server.security.credentials import Vault
+from ussd_server.security.key_ring import Vault
 from ussd_server.services.clients.messages import LogIn
 from ussd_server.status import Code, ServiceError
 

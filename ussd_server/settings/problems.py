@@ -14,7 +14,7 @@ from ussd_server.providers.names import PROVIDER_NAMES
 from ussd_server.providers.settings import problems_of_address
 from ussd_server.providers.statement_format import problem_of_additions
 from ussd_server.redis.client import hosts_of, is_address
-from ussd_server.security.private_file import is_private
+from ussd_server.security.secrets_file import is_private
 
 if TYPE_CHECKING:
     from ussd_server.settings import Settings

@@ -17,7 +17,7 @@ from tests.conftest import MovableClock
 from tests.support.money import agree_fee, deposit, operator, work
 from tests.support.program import Program
 from ussd_server.bootstrap import Services
-from ussd_server.database.compiled_queries import lock_row
+from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import release_connection, unit_of_work
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts import statements as service

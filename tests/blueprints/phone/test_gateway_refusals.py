@@ -12,7 +12,8 @@ from tests.blueprints.conftest import Dial
 from tests.support.shop import CODE, OPERATOR, PHONE, VOUCHER, Shop
 from ussd_server.app import create_app
 from ussd_server.bootstrap import Services, build_services
-from ussd_server.database.unit_of_work import close_connections, open_database
+from ussd_server.database.opening import open_database
+from ussd_server.database.unit_of_work import close_connections
 from ussd_server.models.clients import Client
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import Channel

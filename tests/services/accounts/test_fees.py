@@ -14,7 +14,7 @@ from tests.support.money import a_client, agree_fee, balances, deposit, operator
 from ussd_server.bootstrap import Services
 from ussd_server.cli import main
 from ussd_server.models.clients import AuditEvent
-from ussd_server.services.accounts.fees import fee_cents, list_fees, set_fee
+from ussd_server.services.accounts.ledger import fee_cents, list_fees, set_fee
 from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.transactions.messages import CreateRefund, GetTransaction, TransactionType
 from ussd_server.settings import Settings

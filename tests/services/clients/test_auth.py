@@ -13,7 +13,8 @@ from ussd_server.api.endpoints import ApiBlueprint, authenticate_api_key
 from ussd_server.bootstrap import Services, build_services
 from ussd_server.context import RequestContext
 from ussd_server.limits.networks import network_of
-from ussd_server.security.credentials import Vault, new_apikey, new_apisecret
+from ussd_server.security.credentials import new_apikey, new_apisecret
+from ussd_server.security.key_ring import Vault
 from ussd_server.services.clients.keys.messages import ApiKeyView
 from ussd_server.settings import Settings
 from ussd_server.status import ServiceError

@@ -18,8 +18,8 @@ from tests.support.money import agree_fee, deposit, operator, request, work
 from tests.support.shop import PHONE, Shop
 from ussd_server.bootstrap import Services, build_services
 from ussd_server.context import RequestContext
-from ussd_server.database.columns import Table
 from ussd_server.database.schema_differences import schema_differences
+from ussd_server.database.tables import Table
 from ussd_server.database.unit_of_work import close_connections
 from ussd_server.gateways.messages import GatewayRequest
 from ussd_server.models.clients import AuditEvent

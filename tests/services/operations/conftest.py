@@ -12,7 +12,7 @@ from tests.support.money import a_client, deposit, operator, request, work
 from tests.support.shop import PHONE, Shop
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext, operator_context
-from ussd_server.database.compiled_queries import lock_row
+from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import release_connection, unit_of_work
 from ussd_server.models.incoming import IncomingPayment
 from ussd_server.models.ledger import Account

@@ -10,14 +10,13 @@ from tests.support.crowd import at_once, refusals
 from tests.support.example_client import OPERATOR, ExampleClient
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
-from ussd_server.database.columns import Table
+from ussd_server.database.tables import Table
 from ussd_server.models.clients import UserFactor
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.operators import Operator
 from ussd_server.models.sending import Webhook
 from ussd_server.models.ussd import Channel
-from ussd_server.security.credentials import DecryptionError, Vault
-from ussd_server.security.key_ring import Keyring
+from ussd_server.security.key_ring import DecryptionError, Keyring, Vault
 from ussd_server.services.clients.keys.messages import ApiKeyView, RotateApiKey
 from ussd_server.services.ussd.messages import CreateChannel
 from ussd_server.services.webhooks.messages import CreateWebhook, RotateWebhook

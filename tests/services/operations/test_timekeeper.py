@@ -10,15 +10,10 @@ import pytest
 from peewee import OperationalError
 
 from ussd_server.clock import Clock
+from ussd_server.database.opening import open_database
 from ussd_server.database.postgres import Postgres
 from ussd_server.database.sqlite import Sqlite
-from ussd_server.database.unit_of_work import (
-    close_connections,
-    database,
-    database_now,
-    open_database,
-    release_connection,
-)
+from ussd_server.database.unit_of_work import close_connections, database, database_now, release_connection
 from ussd_server.models import operations
 from ussd_server.models.operations import ServiceClock
 from ussd_server.services.operations.timekeeper import Timekeeper

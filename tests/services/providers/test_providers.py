@@ -16,11 +16,11 @@ from ussd_server.app import create_app
 from ussd_server.bootstrap import build_services
 from ussd_server.database.unit_of_work import close_connections
 from ussd_server.providers.messages import Direction
-from ussd_server.providers.mtn.settings import MtnAccess, MtnProduct
+from ussd_server.providers.mtn.adapter import MtnAccess, MtnProduct
 from ussd_server.redis import signals
 from ussd_server.redis.client import connect
 from ussd_server.redis.signals import ProviderOutages
-from ussd_server.services.providers.providers import Providers
+from ussd_server.services.providers.providers import Providers, predict_provider
 from ussd_server.settings import Settings
 from ussd_server.status import Code, ServiceError
 from ussd_server.worker import Worker
@@ -123,3 +123,24 @@ def test_without_redis_a_provider_counts_as_reachable() -> None:
     asleep = ProviderOutages("unix:///nowhere/at/all.sock", lambda: True, ["mtn"])
     asleep.report_away("mtn")
     assert not asleep.is_away("mtn")
+
+
+@pytest.mark.parametrize(
+    ("phone_number", "provider"),
+    [
+        ("+256772123456", "mtn"),
+        ("+256781234567", "mtn"),
+        ("+256761234567", "mtn"),
+        ("+256391234567", "mtn"),
+        ("+256791234567", "mtn"),
+        ("+256701234567", "airtel"),
+        ("+256741234567", "airtel"),
+        ("+256751234567", "airtel"),
+        ("+256711234567", None),
+        ("+256411234567", None),
+        ("+254772123456", None),
+        ("", None),
+    ],
+)
+def test_the_provider_is_predicted_from_the_number(phone_number: str, provider: str | None) -> None:
+    assert predict_provider(phone_number) == provider

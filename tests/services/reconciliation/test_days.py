@@ -24,9 +24,9 @@ from ussd_server.bootstrap import Services, build_services
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import close_connections
 from ussd_server.models.transactions import Transaction
-from ussd_server.providers.airtel.settings import AirtelAccess
+from ussd_server.providers.airtel.adapter import AirtelAccess
 from ussd_server.providers.messages import Direction
-from ussd_server.providers.mtn.settings import MtnAccess, MtnProduct
+from ussd_server.providers.mtn.adapter import MtnAccess, MtnProduct
 from ussd_server.services.reconciliation.messages import ComparedLine, Reconciliation
 from ussd_server.services.transactions.messages import CreateRefund
 from ussd_server.settings import Settings

@@ -28,7 +28,7 @@ from ussd_server.bootstrap import Services, build_services
 from ussd_server.context import Caller, CallerKind, RequestContext, operator_context
 from ussd_server.database.unit_of_work import close_connections
 from ussd_server.models.transactions import Transaction
-from ussd_server.services.accounts.fees import agreed_fee, fee_cents
+from ussd_server.services.accounts.ledger import agreed_fee, fee_cents
 from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.incoming.messages import (
     AssignIncoming,

@@ -11,7 +11,7 @@ from tests.conftest import MovableClock
 from tests.support.money import a_client, balances, deposit, operator, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext
-from ussd_server.database.compiled_queries import lock_row
+from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.events import Event

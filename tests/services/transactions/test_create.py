@@ -33,7 +33,7 @@ from ussd_server.models.ledger import Account
 from ussd_server.models.transactions import Transaction
 from ussd_server.redis.signals import WakeUpSignal
 from ussd_server.services.accounts.messages import FeeTerms
-from ussd_server.services.transactions.create import Batch, write_batch
+from ussd_server.services.transactions.history import Batch, write_batch
 from ussd_server.services.transactions.messages import CreatedTransaction, TransactionType
 from ussd_server.settings import Settings
 from ussd_server.status import Code, ServiceError

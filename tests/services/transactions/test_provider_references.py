@@ -11,10 +11,11 @@ import pytest
 
 from tests.support.money import a_client, request
 from ussd_server.bootstrap import Services, build_services
+from ussd_server.models.operations import kept_check_value
 from ussd_server.models.transactions import Transaction
 from ussd_server.security.key_ring import Keyring
+from ussd_server.services.transactions.create import ProviderReferences
 from ussd_server.services.transactions.messages import TransactionType
-from ussd_server.services.transactions.names import ProviderReferences, check_value, kept_check_value
 from ussd_server.status import Code, ServiceError
 
 CLIENT, OTHER = "01900000-0000-7000-8000-000000000001", "01900000-0000-7000-8000-000000000002"
@@ -51,7 +52,7 @@ def test_client_kind_and_every_part_of_a_name_count(services: Services) -> None:
 def test_no_payment_is_created_with_another_reference_key_than_before(services: Services, tmp_path: Path) -> None:
     client = a_client()
     services.transactions.create(request(reference="before"), client)
-    assert kept_check_value() == check_value(Keyring(services.settings.secrets_file))
+    assert kept_check_value() == Keyring(services.settings.secrets_file).reference_check_value
     other = build_services(replace(services.settings, secrets_file=tmp_path / "other.json"))
     try:
         for attempt in (

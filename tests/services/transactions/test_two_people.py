@@ -6,9 +6,8 @@ import pytest
 
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
-from ussd_server.services.operator_names import require_name
+from ussd_server.services.operator_names import require_name, require_two_people
 from ussd_server.services.operators.messages import CreateOperator
-from ussd_server.services.transactions.operators import require_two_people
 from ussd_server.status import Code, ServiceError
 
 ALIKE = {

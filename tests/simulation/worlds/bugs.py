@@ -16,8 +16,8 @@ from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.messages import Outcome, ProviderAnswer
 from ussd_server.services.settlement import outcomes, provider_answers, settlement
 from ussd_server.services.settlement.settlement import Settlement
-from ussd_server.services.transactions.create import TransactionCreator, batch_of
-from ussd_server.services.transactions.names import ProviderReferences
+from ussd_server.services.transactions.create import ProviderReferences, TransactionCreator
+from ussd_server.services.transactions.history import batch_of
 from ussd_server.services.webhooks import deliveries, relay
 
 Plant = Callable[[], Any]

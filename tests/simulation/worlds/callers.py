@@ -22,7 +22,7 @@ from ussd_server.database.unit_of_work import DATABASE_TROUBLE
 from ussd_server.gateways.messages import GatewayRequest
 from ussd_server.models.clients import Client
 from ussd_server.models.sending import Webhook
-from ussd_server.services.accounts.fees import set_fee
+from ussd_server.services.accounts.ledger import set_fee
 from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout
 from ussd_server.services.settlement.messages import Callback

@@ -16,8 +16,9 @@ from peewee import OperationalError
 
 from tests.simulation.worlds.scheduler import Scheduler
 from tests.simulation.worlds.virtual_time import STARTED_AT, TIME
+from ussd_server.database.opening import open_database
 from ussd_server.database.schema import migrate
-from ussd_server.database.unit_of_work import close_connections, database, open_database
+from ussd_server.database.unit_of_work import close_connections, database
 from ussd_server.security.key_ring import Keyring
 
 # Their writes are no work for other tasks.

@@ -24,7 +24,7 @@ from ussd_server.providers.messages import (
     ProviderAnswer,
     Registration,
 )
-from ussd_server.providers.mtn.settings import MTN_SCHEDULE
+from ussd_server.providers.mtn.adapter import MTN_SCHEDULE
 
 _KAMPALA = timezone(timedelta(hours=3))
 _TYPES = {"collection": "Payment", "disbursement": "Transfer", "refund": "Reversal"}
@@ -76,6 +76,8 @@ class SimulatedProvider:
     shows_balance = False
     sends_callbacks = True
     available = True
+    # Every amount that the API takes.
+    bounds = dict.fromkeys(Direction, Bounds(True, 100, MOST_CENTS))
 
     def __init__(self, scheduler: Scheduler, seed: str, note: Callable[..., None]) -> None:
         self.book: dict[str, Entry] = {}
@@ -87,10 +89,6 @@ class SimulatedProvider:
         self.network = Process("network")
         self._scheduler, self._seed, self._note = scheduler, seed, note
         self._calls: Counter[tuple[str, str]] = Counter()
-
-    def bounds(self, direction: Direction) -> Bounds:
-        """Every amount that the API takes."""
-        return Bounds(True, 100, MOST_CENTS)
 
     def ask(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
         """Take a payment, or lose it."""

@@ -7,7 +7,7 @@ import click
 from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.names import KnownName, Shillings, client_named, client_option
 from ussd_server.context import operator_context
-from ussd_server.services.accounts.fees import list_fees, set_fee
+from ussd_server.services.accounts.ledger import list_fees, set_fee
 from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.transactions.messages import TransactionType
 from ussd_server.values import written_amount

@@ -12,9 +12,10 @@ from peewee import PeeweeException
 
 from ussd_server.cli import show, with_json
 from ussd_server.cli.service.doctor_checks import check_installation
-from ussd_server.database.connections import UnsupportedDatabaseError
+from ussd_server.database.dialect import UnsupportedDatabaseError
+from ussd_server.database.opening import open_database
 from ussd_server.database.schema import missing_migrations
-from ussd_server.database.unit_of_work import close_connections, database_now, open_database
+from ussd_server.database.unit_of_work import close_connections, database_now
 from ussd_server.logs import configure_logs
 from ussd_server.server.running import RunningProcess, running_processes
 from ussd_server.services.operations.book_check.examinations import keep_doctor

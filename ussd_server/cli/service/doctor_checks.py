@@ -9,12 +9,12 @@ from urllib.parse import urlsplit
 
 from ussd_server.cli.service.doctor_callers import proxies
 from ussd_server.cli.service.doctor_database import check_database
-from ussd_server.database.connections.postgres import connection_parts
+from ussd_server.database.opening import connection_parts
 from ussd_server.providers.messages import Direction
 from ussd_server.providers.registry import PACKAGES, build_providers
 from ussd_server.redis.client import REDIS_TROUBLE, accepts_writes_alone, connect, hosts_of
 from ussd_server.security.key_ring import Keyring
-from ussd_server.security.private_file import is_private
+from ussd_server.security.secrets_file import is_private
 from ussd_server.server.running import OF_PROCESSES_ALONE, RunningProcess
 from ussd_server.services.mail.messages import TROUBLES
 from ussd_server.services.mail.sending import smtp_server

@@ -10,20 +10,20 @@ from peewee import PeeweeException
 
 from ussd_server.cli.refusals import explain
 from ussd_server.cli.service.doctor_callers import callers
-from ussd_server.database.connections import UnsupportedDatabaseError
-from ussd_server.database.dialect import Standbys
+from ussd_server.database.dialect import UnsupportedDatabaseError
+from ussd_server.database.opening import open_database
 from ussd_server.database.partitions import end_of_requests, ends_of_partitions
-from ussd_server.database.replica import Replica
 from ussd_server.database.schema import missing_migrations
-from ussd_server.database.unit_of_work import close_connections, database_fault, database_now, dialect, open_database
+from ussd_server.database.servers import Replica, Standbys, present_standbys
+from ussd_server.database.unit_of_work import close_connections, database_fault, database_now, dialect
 from ussd_server.models.clients import UserFactor
 from ussd_server.models.keys import ApiKey
-from ussd_server.models.operations import read_service_clock
+from ussd_server.models.operations import kept_check_value, read_service_clock
 from ussd_server.models.operators import Operator
-from ussd_server.security.credentials import master_key_of
-from ussd_server.security.key_ring import Keyring, Ring
+from ussd_server.security.key_ring import Keyring, master_key_of
+from ussd_server.security.secrets_file import Ring
 from ussd_server.services.operations.messages import DoctorFinding
-from ussd_server.services.transactions.names import WRONG_REFERENCE_KEY, check_value, kept_check_value
+from ussd_server.services.transactions.create import WRONG_REFERENCE_KEY
 from ussd_server.services.webhooks.deliveries import count_unreadable
 from ussd_server.settings import Settings
 
@@ -58,7 +58,7 @@ def check_database(settings: Settings, keyring: Keyring | None) -> Iterator[Doct
         yield from _partitions()
         yield from _days_of_requests()
         is_read_only = database_fault() == "read-only"
-        if (standbys := dialect().standbys()) is not None:
+        if (standbys := present_standbys()) is not None:
             yield losses_of_a_failover(standbys, are_accepted=settings.may_lose_commits)
     except UnsupportedDatabaseError as refusal:
         mend = "Do what it says, or move to one that is supported: dump this one, restore it there."
@@ -170,7 +170,7 @@ def _keys(keyring: Keyring) -> DoctorFinding:
 def _reference_key(keyring: Keyring) -> DoctorFinding:
     """Check that names of payments at providers are derived from the same key as before."""
     kept = kept_check_value()
-    if kept not in (None, check_value(keyring)):
+    if kept not in (None, keyring.reference_check_value):
         mend = "Until then no payment is created, because a repeated one could be paid twice."
         return DoctorFinding("reference key", WRONG_REFERENCE_KEY, mend)
     found = "not used yet" if kept is None else "the one that this database's payments were made with"

@@ -10,6 +10,7 @@ from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.progress import progress
 from ussd_server.context import operator_context
 from ussd_server.security.key_ring import Keyring
+from ussd_server.security.secrets_file import add_reference_key
 
 
 @click.group()
@@ -27,7 +28,7 @@ def create(file: Path, as_json: bool) -> None:
     """Write new keys into FILE; a file of an earlier version receives the reference key that it lacks."""
     try:
         if file.exists():
-            if not Keyring.add_reference_key(file):
+            if not add_reference_key(file):
                 raise click.ClickException(f"{file} exists already; `ussd-server secrets rotate` renews its keys.")
             sentence = f"Added the reference key to {file}. Copy the file to every machine, and keep a copy."
             show({"file": str(file)}, sentence, as_json=as_json)

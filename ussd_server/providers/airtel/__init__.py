@@ -1,7 +1,6 @@
 """Airtel Money."""
 
-from ussd_server.providers.airtel.adapter import AirtelProvider
-from ussd_server.providers.airtel.settings import read_settings
+from ussd_server.providers.airtel.adapter import AirtelProvider, read_settings
 from ussd_server.providers.package import ProviderPackage
 from ussd_server.providers.statement_format import read_statement_format
 

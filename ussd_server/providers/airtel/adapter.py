@@ -1,23 +1,32 @@
-"""Airtel Money: pushes, disbursements and refunds over the Airtel Africa Open API."""
+"""Airtel Money: pushes, disbursements and refunds over the Airtel Africa Open API; the settings `USSD_AIRTEL_...`."""
 
 from __future__ import annotations
 
+import base64
+import os
 import re
 import time
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 from urllib.parse import quote
 
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import padding
+from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.serialization import load_der_public_key
+
 from ussd_server.outbound.transport import SendState, Transport
-from ussd_server.providers.airtel.encryption import AirtelKey, read_key
-from ussd_server.providers.airtel.settings import AirtelAccess
 from ussd_server.providers.failures import FailureCode
-from ussd_server.providers.http.breaker import Breaker
-from ussd_server.providers.http.connection import JSON, AuthorisedConnection, encode
+from ussd_server.providers.http.connection import JSON, AuthorisedConnection, Breaker, encode
 from ussd_server.providers.http.provider import HttpProvider
 from ussd_server.providers.http.replies import (
     NOT_SENT,
+    Meaning,
     ProviderReply,
+    Reasons,
+    Standing,
     cents,
     code_or_message,
     failed,
@@ -26,8 +35,101 @@ from ussd_server.providers.http.replies import (
     parse,
     uuid_in,
 )
-from ussd_server.providers.messages import Direction, Outcome, PaymentOrder, ProviderAnswer, Registration
-from ussd_server.providers.reasons import Meaning, Reasons, Standing
+from ussd_server.providers.messages import (
+    Direction,
+    Outcome,
+    PaymentOrder,
+    PollingSchedule,
+    ProviderAnswer,
+    Registration,
+)
+from ussd_server.providers.package import ProviderAccess
+from ussd_server.providers.settings import SettingsReader
+
+_DISBURSEMENT_ENQUIRY_PATH = "/standard/v1/disbursements/{id}"
+
+# Airtel wants no enquiry sooner than three minutes after the request.
+AIRTEL_SCHEDULE = PollingSchedule(
+    delays=(180.0, 60.0, 60.0, 120.0, 300.0, 600.0, 1800.0),
+    not_found_means_lost_after=180.0,
+    late_check_after=1800.0,
+    give_up_after=21_600.0,
+    per_second=5.0,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AirtelAccess(ProviderAccess):
+    """How Airtel is reached.
+
+    `version` v2 signs every body. The PIN of disbursements is given plain in `pin`, or as Airtel's portal encrypted it
+    in `encrypted_pin`. `disbursement_enquiry_path` takes `{id}`: two paths are in use.
+    """
+
+    client_id: str
+    client_secret: str = field(repr=False)
+    country: str = "UG"
+    version: Literal["v1", "v2"] = "v1"
+    pin: str | None = field(default=None, repr=False)
+    encrypted_pin: str | None = field(default=None, repr=False)
+    disbursement_enquiry_path: str = _DISBURSEMENT_ENQUIRY_PATH
+    schedule: PollingSchedule = field(default=AIRTEL_SCHEDULE, kw_only=True)
+
+
+def read_settings(reader: SettingsReader) -> AirtelAccess:
+    access = AirtelAccess(
+        base_url=reader.base_url(),
+        client_id=reader.required("CLIENT_ID"),
+        client_secret=reader.required("CLIENT_SECRET"),
+        country=reader.text("COUNTRY", "UG"),
+        currency=reader.text("CURRENCY", "UGX"),
+        version=reader.choice("VERSION", "v1", "v2"),  # type: ignore[arg-type]
+        pin=reader.text("PIN") or None,
+        encrypted_pin=reader.text("ENCRYPTED_PIN") or None,
+        disbursement_enquiry_path=reader.text("DISBURSEMENT_ENQUIRY_PATH", _DISBURSEMENT_ENQUIRY_PATH),
+        schedule=reader.schedule(AIRTEL_SCHEDULE),
+    )
+    if access.pin and access.encrypted_pin:
+        reader.refuse("ENCRYPTED_PIN", "give the PIN plain or encrypted, not both")
+    if "{id}" not in access.disbursement_enquiry_path or not access.disbursement_enquiry_path.startswith("/"):
+        reader.refuse("DISBURSEMENT_ENQUIRY_PATH", "must begin with / and contain {id}")
+    return access
+
+
+_KEY_BYTES = 32
+_BLOCK_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class AirtelKey:
+    """Airtel's public RSA key, which encrypts and signs."""
+
+    key: RSAPublicKey
+
+    def encrypt(self, secret: bytes) -> str:
+        """A secret that only Airtel can read, in base64."""
+        return base64.b64encode(self.key.encrypt(secret, PKCS1v15())).decode()
+
+    def signature_headers(self, body: bytes) -> dict[str, str]:
+        """The headers that sign exactly these bytes: the body under a new AES key, and that key for Airtel alone."""
+        key, iv = os.urandom(_KEY_BYTES), os.urandom(_BLOCK_BYTES)
+        padder = padding.PKCS7(_BLOCK_BYTES * 8).padder()
+        encryptor = Cipher(algorithms.AES(key), modes.CBC(iv)).encryptor()
+        encrypted = encryptor.update(padder.update(body) + padder.finalize()) + encryptor.finalize()
+        return {
+            "x-signature": base64.b64encode(encrypted).decode(),
+            "x-key": self.encrypt(base64.b64encode(key) + b":" + base64.b64encode(iv)),
+        }
+
+
+def read_key(encoded: object) -> AirtelKey | None:
+    """The key in Airtel's reply (base64 of a DER public key), None when it is not an RSA key."""
+    try:
+        key = load_der_public_key(base64.b64decode(str(encoded), validate=True))
+    except (ValueError, UnsupportedAlgorithm):
+        return None
+    return AirtelKey(key) if isinstance(key, RSAPublicKey) else None
+
 
 _REASONS = Reasons(__package__)
 _NOTE_MAX_CHARACTERS = 60
@@ -90,7 +192,7 @@ class AirtelProvider(HttpProvider[AirtelAccess]):
         """Send the payment; an id that Airtel has already is pending until a query says more."""
         if payment.direction is Direction.REFUND and not payment.original_provider_transaction_id:
             return failed(FailureCode.PROVIDER_ERROR, "no airtel money id to refund", left_machine=False)
-        if payment.direction is Direction.DISBURSEMENT and not (self._access.pin or self._access.encrypted_pin):
+        if not self._is_set_up_for(payment.direction):
             return failed(FailureCode.PROVIDER_CONFIG, "no PIN", left_machine=False)
         return _answer_to_request(self._post(payment, until), payment)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from functools import cached_property
 from typing import Generic, TypeVar
 
 from ussd_server.outbound.transport import Transport
 from ussd_server.providers.failures import FailureCode
-from ussd_server.providers.http.breaker import Breaker
-from ussd_server.providers.http.connection import ProviderConnection
+from ussd_server.providers.http.connection import Breaker, ProviderConnection
 from ussd_server.providers.http.replies import failed
 from ussd_server.providers.messages import MOST_CENTS, Bounds, Direction, PaymentOrder, ProviderAnswer
 from ussd_server.providers.package import ProviderAccess
@@ -41,10 +42,11 @@ class HttpProvider(ABC, Generic[Access]):
         """False while the breaker is open."""
         return not self._breaker.rests
 
-    def bounds(self, direction: Direction) -> Bounds:
-        """What it moves in a direction, within the bounds of the API."""
-        most_cents = min(self._access.most_shillings * 100, MOST_CENTS)
-        return Bounds(self._is_set_up_for(direction), self._access.least_shillings * 100, most_cents)
+    @cached_property
+    def bounds(self) -> Mapping[Direction, Bounds]:
+        """What it moves in each direction, within the bounds of the API."""
+        least_cents, most_cents = self._access.least_shillings * 100, min(self._access.most_shillings * 100, MOST_CENTS)
+        return {each: Bounds(self._is_set_up_for(each), least_cents, most_cents) for each in Direction}
 
     def ask(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
         """Send the payment; an amount that the provider cannot move fails without a call."""

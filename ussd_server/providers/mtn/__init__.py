@@ -1,7 +1,6 @@
 """MTN Mobile Money."""
 
-from ussd_server.providers.mtn.adapter import MtnProvider
-from ussd_server.providers.mtn.settings import read_settings
+from ussd_server.providers.mtn.adapter import MtnProvider, read_settings
 from ussd_server.providers.package import ProviderPackage
 from ussd_server.providers.statement_format import read_statement_format
 

@@ -86,6 +86,8 @@ class SandboxProvider:
     shows_balance = True
     sends_callbacks = False
     available = True
+    # Every amount that the API takes.
+    bounds = dict.fromkeys(Direction, Bounds(True, 1, MOST_CENTS + 99))
     pace = PollingSchedule(
         delays=(0.5, 0.5, 0.5, 0.5, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 5.0),
         not_found_means_lost_after=5.0,
@@ -96,10 +98,6 @@ class SandboxProvider:
 
     def __init__(self, now: Callable[[], datetime]) -> None:
         self._now = now
-
-    def bounds(self, direction: Direction) -> Bounds:
-        """Every amount that the API takes."""
-        return Bounds(True, 1, MOST_CENTS + 99)
 
     def ask(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
         """The answer to a request for this payment, however often it is repeated."""

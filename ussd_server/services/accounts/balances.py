@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import GroupCommit
 from ussd_server.models.ledger import Account, Holding, read_holdings
@@ -23,28 +25,16 @@ class BalanceService:
         name = phone_number or MAIN_ACCOUNT
         held = Holding(context.client_id, name)
         self._batches.do(held)
-        return Balance(
-            name,
-            "UGX",
-            held.balance_cents,
-            held.balance_cents - held.reserved_cents,
-            held.reserved_cents,
-            self._clock.now(),
-        )
+        return _balance(held, self._clock.now())
 
     def list(self, context: RequestContext) -> tuple[Balance, ...]:
         """Every account of a client, for the operator; those of providers, deposits and shortfalls may be negative."""
         context.require_operator()
         now = self._clock.now()
         kept = Account.select().where(Account.client_id == context.client_id).order_by(Account.name)
-        return tuple(
-            Balance(
-                each.name,
-                each.currency,
-                each.balance_cents,
-                each.balance_cents - each.reserved_cents,
-                each.reserved_cents,
-                now,
-            )
-            for each in kept
-        )
+        return tuple(_balance(each, now) for each in kept)
+
+
+def _balance(held: Holding | Account, now: datetime) -> Balance:
+    available_cents = held.balance_cents - held.reserved_cents
+    return Balance(held.name, "UGX", held.balance_cents, available_cents, held.reserved_cents, now)

@@ -1,22 +1,26 @@
-"""The ledger: writes transfers; the database moves the balances, and refuses transfers that break a rule."""
+"""The ledger and its fees: writes transfers; the database moves the balances, and refuses what breaks a rule."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import orjson
 from peewee import IntegrityError, Query
 
-from ussd_server.database.compiled_queries import CompiledQuery, param
-from ussd_server.database.unit_of_work import dialect, for_update
+from ussd_server.context import RequestContext
+from ussd_server.database.tables import CompiledQuery, param
+from ussd_server.database.unit_of_work import dialect, for_update, unit_of_work
 from ussd_server.models.ledger import Account, Transfer
-from ussd_server.models.transactions import Transaction
-from ussd_server.services.transactions.messages import LedgerEntry, TransactionStatus
-from ussd_server.values import iso_milliseconds, new_id
+from ussd_server.models.transactions import Fee, Transaction
+from ussd_server.services.accounts.messages import FeeTerms
+from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.transactions.messages import LedgerEntry, TransactionStatus, TransactionType
+from ussd_server.status import Code, ServiceError
+from ussd_server.values import iso_milliseconds, new_id, written_amount
 
 PROVIDER_ACCOUNT = "provider:{}"
 FEES_ACCOUNT = "fees"
@@ -26,11 +30,16 @@ SHORTFALL_ACCOUNT = "shortfall"
 
 AMOUNT, FEE = "amount", "fee"
 
+_MOST_FEE_CENTS = 99_999_999
+_WHOLE_BASIS_POINTS = 10_000
+# Entries of the cache: some megabytes.
+_MOST_READ = 20_000
+
 Rows = Sequence[Mapping[str, Any]]
+Result = TypeVar("Result")
 
 
-@dataclass(frozen=True, slots=True)
-class Leg:
+class Leg(NamedTuple):
     """One transfer to be written: from one account of a client to another, by the accounts' names."""
 
     kind: str
@@ -74,26 +83,6 @@ def account_kind(name: str) -> str:
     return name.partition(":")[0]
 
 
-def _open_holds() -> Query:
-    ended, debited, credited = Transfer.alias(), Account.alias(), Account.alias()
-    return (
-        Transfer.select(Transfer, debited.name.alias("debit"), credited.name.alias("credit"))
-        .join(debited, on=(debited.id == Transfer.debit_account_id))
-        .switch(Transfer)
-        .join(credited, on=(credited.id == Transfer.credit_account_id))
-        .where(
-            Transfer.transaction_id == param(Transfer.transaction_id),
-            Transfer.kind == "hold",
-            Transfer.id.not_in(
-                ended.select(ended.hold_id).where(
-                    ended.transaction_id == param(Transfer.transaction_id), ended.hold_id.is_null(False)
-                )
-            ),
-        )
-        .order_by(Transfer.id)
-    )
-
-
 def _transfers() -> Query:
     debited, credited = Account.alias(), Account.alias()
     return (
@@ -106,8 +95,17 @@ def _transfers() -> Query:
     )
 
 
+def _open_holds() -> Query:
+    ended = Transfer.alias()
+    of_ended = (ended.transaction_id == param(Transfer.transaction_id)) & ended.hold_id.is_null(False)
+    return _transfers().where(Transfer.kind == "hold", Transfer.id.not_in(ended.select(ended.hold_id).where(of_ended)))
+
+
 _OPEN_HOLDS = CompiledQuery(_open_holds)
 _TRANSFERS = CompiledQuery(_transfers)
+_AGREED_FEE = CompiledQuery(
+    lambda: Fee.select().where(Fee.client_id == param(Fee.client_id), Fee.type == param(Fee.type))
+)
 # The status change that writes each kind of transfer. A transaction has each of these statuses at most once.
 _WRITTEN_WITH = {
     "hold": TransactionStatus.CREATED,
@@ -160,13 +158,8 @@ def postings_of(client_id: str, transaction_id: str, legs: Collection[Leg], now:
                 "id": new_id(now),
                 "client_id": client_id,
                 "transaction_id": transaction_id,
-                "kind": leg.kind,
-                "purpose": leg.purpose,
-                "debit": leg.debit,
-                "credit": leg.credit,
-                "amount_cents": leg.amount_cents,
-                "hold_id": leg.hold_id,
                 "created_at": created_at,
+                **leg._asdict(),
             }
             for leg in legs
         ],
@@ -236,4 +229,93 @@ def _entries(transfer: Any) -> tuple[LedgerEntry, ...]:
 
 def end_holds(holds: Collection[Leg], kind: str) -> list[Leg]:
     """The legs that end holds: `post` moves what they reserved, `void` releases it."""
-    return [replace(hold, kind=kind) for hold in holds]
+    return [hold._replace(kind=kind) for hold in holds]
+
+
+def fee_cents(agreed: FeeTerms, amount_cents: int) -> int:
+    """The fee of an amount: the fixed part plus the share.
+
+    A share is rounded to whole cents, halves up. A fee is never more than the amount, so that a collection can always
+    pay its own fee.
+    """
+    share_cents = (amount_cents * agreed.share_basis_points + _WHOLE_BASIS_POINTS // 2) // _WHOLE_BASIS_POINTS
+    return min(agreed.fixed_cents + share_cents, amount_cents)
+
+
+def agreed_fee(client_id: str, kind: TransactionType) -> FeeTerms:
+    """The fee that is agreed with a client for a type of transaction; zeros without an agreement."""
+    row = _AGREED_FEE.first(Fee, client_id=client_id, type=kind)
+    return (
+        FeeTerms(client_id, kind, row.fixed_cents, row.share_basis_points) if row else FeeTerms(client_id, kind, 0, 0)
+    )
+
+
+class FeeBook:
+    """A cache of fees, as this process read them last.
+
+    The database checks the fee of each new transaction. `with_agreed_fee` writes a refused one again with another fee.
+    """
+
+    def __init__(self) -> None:
+        self._read: dict[tuple[str, TransactionType], FeeTerms] = {}
+
+    def find(self, client_id: str, kind: TransactionType) -> FeeTerms:
+        """The fee that was agreed with a client for a type of transaction when it was read."""
+        fee = self._read.get((client_id, kind))
+        if fee is None:
+            if len(self._read) >= _MOST_READ:
+                self._read.clear()
+            fee = self._read[client_id, kind] = agreed_fee(client_id, kind)
+        return fee
+
+    def forget(self, client_id: str, kind: TransactionType) -> None:
+        """Drop this fee, so that its next use reads it again."""
+        self._read.pop((client_id, kind), None)
+
+    def with_agreed_fee(self, client_id: str, kind: TransactionType, write: Callable[[], Result]) -> Result:
+        """Return what `write` returns; call it again, with the fee read afresh, while it raises AnotherFeeError."""
+        try:
+            return write()
+        except AnotherFeeError:
+            self.forget(client_id, kind)
+        return self.with_agreed_fee(client_id, kind, write)
+
+
+def set_fee(fee: FeeTerms, context: RequestContext, now: datetime) -> FeeTerms:
+    """Agree a fee for transactions created from now on; zeros end it. The client's audit trail shows it.
+
+    Raises NOT_FOUND for an unknown client, and INVALID_REQUEST for a deposit or a settlement, which are free, and for
+    parts out of their bounds.
+    """
+    context.require_operator()
+    if fee.type in (TransactionType.DEPOSIT, TransactionType.SETTLEMENT):
+        raise ServiceError(Code.INVALID_REQUEST, f"type: A {fee.type} is free.")
+    if not 0 <= fee.fixed_cents <= _MOST_FEE_CENTS:
+        raise ServiceError(Code.INVALID_REQUEST, "fixed: Must be 0 or more and less than 1000000 shillings.")
+    if not 0 <= fee.share_basis_points <= _WHOLE_BASIS_POINTS:
+        raise ServiceError(Code.INVALID_REQUEST, "share_basis_points: Must be 0 to 10000.")
+    parts = {"fixed_cents": fee.fixed_cents, "share_basis_points": fee.share_basis_points}
+    try:
+        with unit_of_work():
+            Fee.insert(client_id=fee.client_id, type=fee.type, **parts).on_conflict(
+                conflict_target=[Fee.client_id, Fee.type], update=parts
+            ).execute()
+            write_audit_event(
+                "fee.agreed",
+                context,
+                now,
+                client_id=fee.client_id,
+                reason=f"{fee.type}: {written_amount(fee.fixed_cents)} and {fee.share_basis_points / 100:g} percent",
+            )
+    except IntegrityError:
+        raise ServiceError(Code.NOT_FOUND, "Client not found") from None
+    return fee
+
+
+def list_fees(context: RequestContext) -> tuple[FeeTerms, ...]:
+    """Every fee that was agreed, by client and type."""
+    context.require_operator()
+    rows = Fee.select().order_by(Fee.client_id, Fee.type)
+    return tuple(
+        FeeTerms(row.client_id, TransactionType(row.type), row.fixed_cents, row.share_basis_points) for row in rows
+    )

@@ -33,9 +33,9 @@ from ussd_server.services.bank.messages import (
 )
 from ussd_server.services.operator_names import require_two_names
 from ussd_server.services.reports.messages import bounds_of_day
-from ussd_server.services.transactions.create import Prepared, TransactionCreator
+from ussd_server.services.transactions.create import Prepared, RequestIdentity, TransactionCreator, digest_of
 from ussd_server.services.transactions.messages import MAIN_ACCOUNT, CreatedTransaction, Source, TransactionType
-from ussd_server.services.transactions.names import SETTLEMENT, RequestIdentity, digest_of
+from ussd_server.services.transactions.transactions import SETTLEMENT
 from ussd_server.spreadsheets.delimited import csv_parts, neutralised, shillings_cell
 from ussd_server.spreadsheets.headings import Headings, find_columns
 from ussd_server.spreadsheets.reader import read_rows

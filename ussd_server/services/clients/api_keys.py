@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from peewee import IntegrityError
 
 from ussd_server.context import APPROVE, RequestContext
-from ussd_server.database.compiled_queries import lock_row
+from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.clients import Client
 from ussd_server.models.keys import ApiKey, DeletedApiKey

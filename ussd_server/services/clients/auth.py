@@ -11,7 +11,7 @@ from peewee import JOIN
 
 from ussd_server.clock import Clock
 from ussd_server.context import APPROVE, Caller, CallerKind, SignedInPerson
-from ussd_server.database.compiled_queries import CompiledQuery, param
+from ussd_server.database.tables import CompiledQuery, param
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE, release_connection, unit_of_work
 from ussd_server.limits.networks import is_within, network_of
 from ussd_server.limits.sliding_window import DATA_CALL_REFUSED, RateLimitDecision

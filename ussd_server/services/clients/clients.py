@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from datetime import timedelta
 
 from ussd_server.context import RequestContext
-from ussd_server.database.compiled_queries import lock_row
+from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import dialect, unit_of_work
 from ussd_server.models.clients import AuditEvent, Client, Login, User
 from ussd_server.runtime import Service

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 from peewee import JOIN
 
 from ussd_server.context import Caller, CallerKind
-from ussd_server.database.compiled_queries import CompiledQuery, param
+from ussd_server.database.tables import CompiledQuery, param
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.limits.networks import Network, read_network
 from ussd_server.limits.sliding_window import Proof

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 from peewee import BlobField, BooleanField
 
-from ussd_server.database.columns import insert_rows
+from ussd_server.database.tables import insert_rows
 from ussd_server.database.unit_of_work import run_query
 from ussd_server.models import clients, events, incoming, keys, ledger, payouts, sending, transactions, ussd
 from ussd_server.values import iso_milliseconds

@@ -12,13 +12,13 @@ import orjson
 from peewee import IntegrityError
 
 from ussd_server.context import RequestContext
-from ussd_server.database.compiled_queries import lock_row
+from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import dialect, run_query, unit_of_work
 from ussd_server.models.clients import Client
 from ussd_server.models.incoming import PaymentCodePrefix
 from ussd_server.models.keys import ApiKey
 from ussd_server.runtime import Service
-from ussd_server.security.credentials import DecryptionError
+from ussd_server.security.key_ring import DecryptionError
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.moved_rows import (
     TABLES,
@@ -28,8 +28,7 @@ from ussd_server.services.clients.moved_rows import (
     insert_batch,
     totals_of,
 )
-from ussd_server.services.transactions.names import check_value
-from ussd_server.services.transactions.operators import require_two_people
+from ussd_server.services.operator_names import require_two_people
 from ussd_server.status import Code, ServiceError
 from ussd_server.wire import Cents
 
@@ -85,7 +84,7 @@ class ClientMoves(Service):
         return self._lines(client_id)
 
     def _lines(self, client_id: str) -> Iterator[bytes]:
-        yield _line(_header(client_id, check_value(self._keyring)))
+        yield _line(_header(client_id, self._keyring.reference_check_value))
         totals = {}
         with dialect().snapshot():
             for table in TABLES:
@@ -107,7 +106,7 @@ class ClientMoves(Service):
         lines = iter(lines)
         header = _read(next(lines, b""))
         client_id = str(header.get("client_id"))
-        if header != _header(client_id, check_value(self._keyring)):
+        if header != _header(client_id, self._keyring.reference_check_value):
             raise ServiceError(
                 Code.INVALID_REQUEST, "The file is of another version, or its installation has other master keys"
             )

@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from ussd_server.context import RequestContext
-from ussd_server.database.compiled_queries import lock_row
+from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.clients import Client, Login, User
 from ussd_server.models.keys import ApiKey

@@ -16,9 +16,9 @@ from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.incoming.codes import canonical
 from ussd_server.services.incoming.messages import IncomingStatus
 from ussd_server.services.sms.receipts import with_receipt
-from ussd_server.services.transactions.create import Prepared, TransactionCreator
+from ussd_server.services.transactions.create import Prepared, RequestIdentity, TransactionCreator, digest_of
 from ussd_server.services.transactions.messages import CreatedTransaction, Origin, Source, TransactionType
-from ussd_server.services.transactions.names import INCOMING, RequestIdentity, digest_of
+from ussd_server.services.transactions.transactions import INCOMING
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import new_id, written_amount
 

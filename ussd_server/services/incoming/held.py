@@ -28,13 +28,12 @@ from ussd_server.services.incoming.messages import (
     PaymentCodeView,
     ReturnIncoming,
 )
-from ussd_server.services.operator_names import require_name, require_two_names
+from ussd_server.services.operator_names import require_name, require_two_names, require_two_people
 from ussd_server.services.pages import page_of
 from ussd_server.services.reconciliation.cell_values import phone_number_in
 from ussd_server.services.reconciliation.differences import DifferenceService
 from ussd_server.services.reconciliation.messages import DifferenceView, EndDifference, Verdict
 from ussd_server.services.transactions.messages import Source
-from ussd_server.services.transactions.operators import require_two_people
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id
 from ussd_server.wire import Page, view_of_row

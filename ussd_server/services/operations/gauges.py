@@ -12,7 +12,8 @@ from typing import Any
 from peewee import fn
 
 from ussd_server.database.partitions import end_of_requests, ends_of_partitions
-from ussd_server.database.unit_of_work import DATABASE_TROUBLE, close_connections, database_fault, dialect
+from ussd_server.database.servers import present_standbys, server_load
+from ussd_server.database.unit_of_work import DATABASE_TROUBLE, close_connections, database_fault
 from ussd_server.models.events import Event, PendingEvent
 from ussd_server.models.incoming import IncomingPayment, waits_for_operators
 from ussd_server.models.keys import KeyUsage
@@ -217,13 +218,13 @@ def _since(moment: datetime | None, now: datetime) -> float:
 
 def measures_of_server() -> Iterator[Measure]:
     """Yield the gauges of PostgreSQL; none for SQLite."""
-    standbys = dialect().standbys()
+    standbys = present_standbys()
     if standbys is not None:
         yield Measure("ussd_database_standbys", "Standbys that receive from the database.", standbys.number)
         may_lose = standbys.number > 0 and not standbys.are_synchronous
         meaning = "1 while a failover to a standby could lose answered payments."
         yield Measure("ussd_database_may_lose_commits", meaning, float(may_lose))
-    load = dialect().load()
+    load = server_load()
     if load is not None:
         if load.standby_lag_bytes is not None:
             yield Measure("ussd_database_standby_lag_bytes", "What the slowest standby lacks.", load.standby_lag_bytes)

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from ussd_server.database.columns import MomentField, Table
+from ussd_server.database.tables import MomentField, Table
 from ussd_server.database.unit_of_work import dialect, run_query
 from ussd_server.models.events import Event
 from ussd_server.models.ledger import Transfer

@@ -21,8 +21,8 @@ from ussd_server.services.reconciliation.statements import ProviderStatementServ
 from ussd_server.services.settlement.messages import EndReview
 from ussd_server.services.settlement.review import ReviewService
 from ussd_server.services.transactions.messages import OperatorRefund, TransactionType
-from ussd_server.services.transactions.operators import find_any
 from ussd_server.services.transactions.refunds import RefundService
+from ussd_server.services.transactions.transactions import find_any
 from ussd_server.values import written_amount
 
 

@@ -16,7 +16,7 @@ from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.operators import Proposal
 from ussd_server.runtime import Runtime, Service
 from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.operator_names import is_same_person
+from ussd_server.services.operator_names import is_same_person, require_reason
 from ussd_server.services.operators.messages import (
     ConfirmProposal,
     ProposalView,
@@ -24,7 +24,6 @@ from ussd_server.services.operators.messages import (
     ProposedEffect,
     ShownProposal,
 )
-from ussd_server.services.transactions.operators import require_reason
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id, new_id
 from ussd_server.wire import view_of_row

@@ -16,7 +16,7 @@ import orjson
 from peewee import IntegrityError
 
 from ussd_server.context import Caller, CallerKind, RequestContext
-from ussd_server.database.compiled_queries import find_row, lock_row
+from ussd_server.database.tables import find_row, lock_row
 from ussd_server.database.unit_of_work import dialect, long_unit_of_work, run_query, unit_of_work
 from ussd_server.logs import Logger
 from ussd_server.models.clients import Client
@@ -34,9 +34,9 @@ from ussd_server.services.payouts.queue import insert_queued, queued_batch
 from ussd_server.services.payouts.records import complete, mark_cancelled, write_payout_event
 from ussd_server.services.payouts.rows import transaction_reference
 from ussd_server.services.people import people_behind
-from ussd_server.services.transactions.create import Batch, TransactionCreator, daily_limit_reached
+from ussd_server.services.transactions.create import RequestIdentity, TransactionCreator, daily_limit_reached, digest_of
+from ussd_server.services.transactions.history import Batch
 from ussd_server.services.transactions.messages import MAIN_ACCOUNT, TransactionType
-from ussd_server.services.transactions.names import RequestIdentity, digest_of
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import shillings
 

@@ -11,7 +11,7 @@ import orjson
 
 from ussd_server.database.unit_of_work import run_query
 from ussd_server.models.payouts import Payout
-from ussd_server.security.credentials import Vault
+from ussd_server.security.key_ring import Vault
 from ussd_server.values import iso_milliseconds
 
 # The columns in the digest of a draft. Fees are not among them, because the approval computes them again.

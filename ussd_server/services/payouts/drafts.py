@@ -14,15 +14,14 @@ import orjson
 from peewee import IntegrityError
 
 from ussd_server.context import CallerKind, RequestContext
-from ussd_server.database.columns import insert_rows
-from ussd_server.database.compiled_queries import lock_row
+from ussd_server.database.tables import insert_rows, lock_row
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.logs import current_traceparent
 from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.messages import Direction
 from ussd_server.runtime import Runtime, Service
-from ussd_server.services.accounts.fees import FeeBook, fee_cents
+from ussd_server.services.accounts.ledger import FeeBook, fee_cents
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.payouts.digests import JudgedRow, PayoutDigests, digest_of_items, judged_rows
@@ -31,8 +30,9 @@ from ussd_server.services.payouts.records import fields_of, mark_cancelled, payo
 from ussd_server.services.payouts.rows import PayoutRow, corrected_row, read_file, row_of, transaction_reference
 from ussd_server.services.people import people_behind
 from ussd_server.services.providers.providers import problems_of_amount
+from ussd_server.services.transactions.create import digest_of
 from ussd_server.services.transactions.messages import TransactionType
-from ussd_server.services.transactions.names import digest_of, refuse_operators_name
+from ussd_server.services.transactions.transactions import refuse_operators_name
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import iso_milliseconds, new_id
 
@@ -209,7 +209,7 @@ class PayoutDrafts(Service):
     def _problems_of(self, name: str, amount_cents: int) -> list[str]:
         """Why a provider would never move an amount, in sentences."""
         provider = self._providers.get(name)
-        bounds = provider.bounds(Direction.DISBURSEMENT) if provider is not None else None
+        bounds = provider.bounds[Direction.DISBURSEMENT] if provider is not None else None
         if provider is None or bounds is None or not bounds.enabled:
             return [f"phone_number: {name} is not set up for disbursements here."]
         return problems_of_amount(provider, amount_cents, Direction.DISBURSEMENT)

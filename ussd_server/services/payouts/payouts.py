@@ -10,7 +10,7 @@ from typing import Any
 from peewee import JOIN, fn
 
 from ussd_server.context import RequestContext
-from ussd_server.database.compiled_queries import lock_row
+from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import long_unit_of_work, release_connection
 from ussd_server.logs import Logger
 from ussd_server.models.payouts import Payout, PayoutItem

@@ -14,15 +14,23 @@ from typing import Any
 import orjson
 from peewee import fn
 
-from ussd_server.database.columns import insert_rows
+from ussd_server.database.tables import insert_rows
 from ussd_server.database.unit_of_work import for_update
 from ussd_server.models.events import EVENT_FORMAT, Event
 from ussd_server.models.ledger import Account, Transfer
 from ussd_server.models.transactions import QUEUED_UNTIL, StatusChange, Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.services.accounts.ledger import Leg, Postings, Rows, end_holds, hold_legs, postings_of, write_postings
-from ussd_server.services.transactions.create import Batch, Draft, batch_of, merged, spending_of, write_batch
-from ussd_server.services.transactions.history import later_payload, view_of
+from ussd_server.services.transactions.history import (
+    Batch,
+    Draft,
+    batch_of,
+    later_payload,
+    merged,
+    spending_of,
+    view_of,
+    write_batch,
+)
 from ussd_server.services.transactions.messages import UNFINISHED, Source, TransactionStatus
 from ussd_server.values import iso_milliseconds, new_id
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from peewee import fn
 
-from ussd_server.database.compiled_queries import find_row, lock_row
+from ussd_server.database.tables import find_row, lock_row
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE, unit_of_work
 from ussd_server.logs import Logger, now_about, trace_of
 from ussd_server.models.clients import Client

@@ -10,15 +10,15 @@ from ussd_server.database.unit_of_work import DATABASE_TROUBLE, unit_of_work
 from ussd_server.models.providers import ProviderSwitch
 from ussd_server.providers.messages import Direction, Provider
 from ussd_server.providers.names import PROVIDER_NAMES
-from ussd_server.providers.registry import predict_provider
+from ussd_server.providers.registry import PACKAGES
 from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.operator_names import require_reason
 from ussd_server.services.providers.messages import SwitchProvider
 from ussd_server.status import Code, ServiceError
 from ussd_server.threads import CachedValue
-from ussd_server.values import grouped, written_amount
+from ussd_server.values import grouped, national_number, written_amount
 
 _REFRESH_SECONDS = 1.0
-_LONGEST_REASON = 200
 
 
 class ProviderSwitches:
@@ -46,8 +46,7 @@ class ProviderSwitches:
         context.require_operator()
         if request.provider not in self._names:
             raise ServiceError(Code.INVALID_REQUEST, f"provider: Must be one of: {', '.join(self._names)}.")
-        if not 0 < len(request.reason.strip()) <= _LONGEST_REASON:
-            raise ServiceError(Code.INVALID_REQUEST, "A reason is needed, of at most 200 characters")
+        require_reason(request.reason)
         now = self._clock.now()
         state = {"is_off": request.is_off, "reason": request.reason.strip(), "changed_at": now}
         with unit_of_work():
@@ -123,7 +122,7 @@ class Providers:
         if name is None:
             raise ServiceError(Code.INVALID_REQUEST, "provider: The phone number does not show the provider; name it.")
         provider = self._switched_on.get(name)
-        if provider is not None and not provider.bounds(direction).enabled:
+        if provider is not None and not provider.bounds[direction].enabled:
             raise ServiceError(Code.INVALID_REQUEST, f"provider: {provider.name} moves no {direction}s on this server.")
         problems = problems_of_amount(provider, amount_cents, direction) if provider else []
         if problems:
@@ -137,12 +136,23 @@ class Providers:
         return provider
 
 
+def predict_provider(phone_number: str) -> str | None:
+    """The provider whose prefixes cover a number (`+256` and nine digits), None for no provider.
+
+    Subscribers can keep their number when they change the provider, so this is a guess.
+    """
+    for package in PACKAGES:
+        if national_number(phone_number).startswith(package.number_prefixes):
+            return package.name
+    return None
+
+
 def problems_of_amount(provider: Provider, amount_cents: int, direction: Direction) -> list[str]:
     """Why a provider never moves an amount in a direction, in sentences; empty when it does."""
     problems = []
     if provider.moves_whole_shillings_only and amount_cents % 100:
         problems.append(f"amount: {provider.name} moves whole shillings only.")
-    bounds = provider.bounds(direction)
+    bounds = provider.bounds[direction]
     if not bounds.min_amount_cents <= amount_cents <= bounds.max_amount_cents:
         least, most = written_amount(bounds.min_amount_cents), grouped(bounds.max_amount_cents)
         problems.append(f"amount: {provider.name} moves {least} to {most} at a time.")

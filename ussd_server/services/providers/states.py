@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from ussd_server.context import Caller, CallerKind, RequestContext, operator_context
-from ussd_server.database.compiled_queries import lock_row
+from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.languages import gettext, marked
 from ussd_server.models.clients import AuditEvent
@@ -57,8 +57,8 @@ class ProviderStateService(Service):
                     provider=provider.name,
                     name=title(provider.name),
                     status=status,
-                    collections=provider.bounds(Direction.COLLECTION),
-                    disbursements=provider.bounds(Direction.DISBURSEMENT),
+                    collections=provider.bounds[Direction.COLLECTION],
+                    disbursements=provider.bounds[Direction.DISBURSEMENT],
                     success_rate=sums.success_rate,
                     median_seconds=sums.median_seconds,
                     since=since,

@@ -15,7 +15,7 @@ from ussd_server.models.statements import (
 from ussd_server.providers.statement_format import LineStatus
 from ussd_server.runtime import Runtime, Service
 from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.operator_names import require_name
+from ussd_server.services.operator_names import require_name, require_reason, require_two_people
 from ussd_server.services.pages import page_of
 from ussd_server.services.reconciliation.imports import lock_imports, stored_statement
 from ussd_server.services.reconciliation.messages import (
@@ -28,7 +28,7 @@ from ussd_server.services.reconciliation.messages import (
 from ussd_server.services.settlement.messages import EndReview
 from ussd_server.services.settlement.review import ReviewService
 from ussd_server.services.transactions.messages import SUCCESSFUL
-from ussd_server.services.transactions.operators import find_any, require_reason, require_two_people
+from ussd_server.services.transactions.transactions import find_any
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id
 from ussd_server.wire import Page, view_of_row

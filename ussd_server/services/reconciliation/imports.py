@@ -28,8 +28,8 @@ from ussd_server.models.statements import (
     insert_differences,
 )
 from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.operator_names import require_two_people
 from ussd_server.services.reconciliation.messages import ComparedLine, UndoImport, Verdict
-from ussd_server.services.transactions.operators import require_two_people
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id, iso_milliseconds, new_id
 

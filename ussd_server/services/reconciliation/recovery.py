@@ -26,9 +26,8 @@ from ussd_server.services.reconciliation.messages import (
     Verdict,
 )
 from ussd_server.services.reconciliation.statements import ProviderStatementService
-from ussd_server.services.transactions.create import Prepared, TransactionCreator
+from ussd_server.services.transactions.create import RECOVERED, Prepared, RequestIdentity, TransactionCreator
 from ussd_server.services.transactions.messages import MAIN_ACCOUNT, CreatedTransaction, Source, TransactionType
-from ussd_server.services.transactions.names import RECOVERED, RequestIdentity
 from ussd_server.spreadsheets.rows import SpreadsheetError
 from ussd_server.status import Code, ServiceError
 

@@ -89,7 +89,8 @@ def _groups(client_id: str | None, now: datetime, today: datetime, hour: datetim
     """Counts of the payments of the last day, by all that the figures distinguish."""
     since = now - timedelta(days=1)
     seconds = dialect().seconds_between("created_at", "completed_at")
-    query = _GROUPS.replace("{seconds}", seconds).replace("{hour}", dialect().hour("completed_at"))
+    hour_text = f"substr({dialect().moment('completed_at')}, 1, 13)"
+    query = _GROUPS.replace("{seconds}", seconds).replace("{hour}", hour_text)
     # No index orders the payments of all clients by their end, so for all clients a payment that began earlier is left
     # out.
     query = query.replace("{rows}", _OF_ALL if client_id is None else _OF_CLIENT)

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from ussd_server.database.columns import insert_rows
+from ussd_server.database.tables import insert_rows
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE, dialect, release_connection, run_query, unit_of_work
 from ussd_server.logs import Logger, trace_of
 from ussd_server.metrics import count_dropped_requests

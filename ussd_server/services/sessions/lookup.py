@@ -10,7 +10,7 @@ from typing import Any
 
 from peewee import JOIN, Select
 
-from ussd_server.database.compiled_queries import CompiledQuery, param
+from ussd_server.database.tables import CompiledQuery, param
 from ussd_server.database.unit_of_work import GroupCommit
 from ussd_server.models.clients import Client
 from ussd_server.models.ussd import Channel, Menu, ServiceCode, SubscriberLanguage, UssdSession

@@ -19,7 +19,7 @@ from ussd_server.menus.text.gsm7 import measure
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.ussd import UssdSession
 from ussd_server.runtime import Runtime, Service
-from ussd_server.security.key_ring import MasterKey, Ring
+from ussd_server.security.secrets_file import MasterKey, Ring
 from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.sessions.endings import IS_ACTIVE, SessionEndings, is_as_read, is_over
 from ussd_server.services.sessions.messages import EndReason, SessionStatus

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from ussd_server.database.columns import values_of
-from ussd_server.database.compiled_queries import CompiledQuery, param
+from ussd_server.database.tables import CompiledQuery, param, values_of
 from ussd_server.database.unit_of_work import dialect
 from ussd_server.models.events import Event
 from ussd_server.models.ussd import SubscriberLanguage, UssdSession

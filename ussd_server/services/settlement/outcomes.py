@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from ussd_server.database.compiled_queries import lock_row
+from ussd_server.database.tables import lock_row
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.services.accounts.ledger import (

@@ -12,6 +12,7 @@ from ussd_server.providers.failures import FailureCode
 from ussd_server.runtime import Service
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.leases import end_lease
+from ussd_server.services.operator_names import require_two_people
 from ussd_server.services.settlement.messages import EndReview, ListReviews, ReviewHistory, ReviewItem, ReviewPage
 from ussd_server.services.settlement.outcomes import fail, succeed
 from ussd_server.services.transactions.history import view_with_history, views_of
@@ -22,7 +23,7 @@ from ussd_server.services.transactions.messages import (
     TransactionStatus,
     TransactionView,
 )
-from ussd_server.services.transactions.operators import find_any, require_two_people
+from ussd_server.services.transactions.transactions import find_any
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id
 

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from ussd_server.context import RequestContext
-from ussd_server.database.compiled_queries import find_row, lock_row
+from ussd_server.database.tables import find_row, lock_row
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.logs import Logger, now_about, trace_of
 from ussd_server.models.transactions import QUEUED_UNTIL, Transaction

@@ -1,36 +1,34 @@
-"""Creation of transactions: draft, legs, insert; after a refusal, the earlier transaction of the same names."""
+"""Creation of transactions: names, draft, insert; after a refusal, the earlier transaction of the same names."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+import hashlib
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from itertools import chain
+from itertools import count
 from typing import Any, TypedDict, Unpack
 
-import orjson
-from peewee import IntegrityError
+from peewee import IntegrityError, Query
 
-from ussd_server.database.columns import values_of
-from ussd_server.database.unit_of_work import GroupCommit, database, dialect
-from ussd_server.logs import current_traceparent
+from ussd_server.database.tables import CompiledQuery, param
+from ussd_server.database.unit_of_work import GroupCommit, database
+from ussd_server.logs import Logger, current_traceparent
 from ussd_server.models.clients import Client
-from ussd_server.models.events import Event
-from ussd_server.models.transactions import StatusChange, Transaction
+from ussd_server.models.operations import ReferenceKey, kept_check_value
+from ussd_server.models.transactions import IdempotencyKey, Transaction
 from ussd_server.runtime import Runtime, Service
-from ussd_server.services.accounts.fees import FeeBook, fee_cents
+from ussd_server.security.key_ring import Keyring
 from ussd_server.services.accounts.ledger import (
     DailyLimitError,
+    FeeBook,
     Leg,
     OverdraftError,
-    Postings,
-    Rows,
-    named_refusals,
-    postings_of,
+    fee_cents,
 )
-from ussd_server.services.accounts.messages import FeeTerms
-from ussd_server.services.transactions.history import first_rows, view_of, views_of
+from ussd_server.services.transactions.history import Batch, Draft, batch_of, merged, views_of, write_batch
 from ussd_server.services.transactions.messages import (
     CreatedTransaction,
     Origin,
@@ -39,17 +37,48 @@ from ussd_server.services.transactions.messages import (
     TransactionType,
     TransactionView,
 )
-from ussd_server.services.transactions.names import RequestIdentity, find_repeated
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import kampala_day, new_id
+from ussd_server.values import new_id
+
+log = Logger(__name__)
+
+RECOVERED = "recovered"
+"""The digest of a transaction that operators booked after its commit was lost: what its request said is not known."""
+
+WRONG_REFERENCE_KEY = (
+    "The reference key is not the one that the payments of this database were made with; "
+    "put back the secrets file that belongs to this database"
+)
+_NUMBERS_AT_ONCE = 50
+
+# Digests are kept for ever, so this form never changes.
+_DIGESTED = json.JSONEncoder(sort_keys=True, default=str).encode
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
-    """A transaction that is not inserted yet, and the terms of its fee."""
+class RequestIdentity:
+    """The names of a request, and the digest of its content. A repeat has one of the names and the same digest.
 
-    row: Transaction
-    terms: FeeTerms
+    `place` is that of `CreateTransaction`; `place_number` counts the payments that were created there. `content` are
+    those of its fields that are columns too: a refusal names the ones that differ. Deposits have references of their
+    own: the operator and a client may use the same one.
+    """
+
+    client_id: str
+    type: TransactionType
+    digest: str
+    reference: str
+    idempotency_key: str | None = None
+    session_id: str | None = None
+    confirmation: str | None = None
+    place: Sequence[str] | None = None
+    place_number: int = 1
+    content: Mapping[str, object] = field(default_factory=dict)
+
+
+def digest_of(content: dict[str, object]) -> str:
+    """Distinguishes a repeat from another request under the same name."""
+    return hashlib.sha256(_DIGESTED(content).encode()).hexdigest()
 
 
 class DraftColumns(TypedDict, total=False):
@@ -68,21 +97,6 @@ class DraftColumns(TypedDict, total=False):
     payout_id: str
     key_id: str | None
     origin: Origin
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Batch(Postings):
-    """What is inserted together: rows of tables.
-
-    `settled` are the ids of transactions that are succeeded as soon as their legs are written. `fees` are the terms
-    from which the fees of the transactions were computed.
-    """
-
-    transactions: Rows
-    changes: Rows
-    events: Rows
-    settled: Sequence[str]
-    fees: Rows
 
 
 Prepared = tuple[Draft, Collection[Leg]]
@@ -203,73 +217,11 @@ class TransactionCreator(Service):
         return view
 
 
-def batch_of(draft: Draft, legs: Collection[Leg], source: Source) -> tuple[Batch, TransactionView]:
-    """What is written for a draft, and its view. Money that moves at once makes the transaction succeeded."""
-    row, terms = draft.row, draft.terms
-    transaction = values_of(row)
-    view = view_of(row)
-    changes, settled = [first_rows(row.client_id, view, 1, source)], []
-    if any(leg.kind == "move" for leg in legs):
-        row.status, row.completed_at, row.due_at = TransactionStatus.SUCCEEDED, row.created_at, None
-        view = view_of(row)
-        changes.append(first_rows(row.client_id, view, 2, source))
-        settled.append(row.id)
-    postings = postings_of(row.client_id, row.id, legs, row.created_at)
-    batch = Batch(
-        accounts=postings.accounts,
-        legs=postings.legs,
-        transactions=[transaction],
-        changes=[change for change, _ in changes],
-        events=[event for _, event in changes],
-        spending=spending_of(row) if legs else (),
-        settled=settled,
-        fees=[
-            {
-                "client_id": row.client_id,
-                "type": row.type,
-                "fixed_cents": terms.fixed_cents,
-                "share_basis_points": terms.share_basis_points,
-            }
-        ],
-    )
-    return batch, view
-
-
-def spending_of(row: Transaction) -> Rows:
-    """What a transaction that leaves counts towards the daily limit of the key that pays it."""
-    if row.key_id is None or row.type not in (TransactionType.DISBURSEMENT, TransactionType.REFUND):
-        return ()
-    return [{"key_id": row.key_id, "day": kampala_day(row.created_at), "cents": row.amount_cents + row.fee_cents}]
-
-
 def daily_limit_reached() -> ServiceError:
     """The refusal of a payment beyond the daily limit of its key."""
     return ServiceError(
         Code.DAILY_LIMIT_REACHED, "More than the API key may still pay today; GET /api/key shows what is left"
     )
-
-
-def merged(batches: Sequence[Batch]) -> Batch:
-    """One batch of several, in their order."""
-    parts = (part.name for part in fields(Batch))
-    return Batch(**{part: list(chain.from_iterable(getattr(batch, part) for batch in batches)) for part in parts})
-
-
-def write_batch(batch: Batch) -> None:
-    """Write a batch, all of it or nothing, as a transaction of its own or in the unit of work that is open.
-
-    The database takes it as one document (`database/schema/postgres/batches.sql`): one round trip to PostgreSQL.
-    Raises OverdraftError, DailyLimitError, AnotherFeeError, and IntegrityError for a name that is taken.
-    """
-    with named_refusals():
-        dialect().record_transactions(orjson.dumps(batch).decode(), _COLUMNS)
-
-
-_COLUMNS = {
-    "transactions": list(Transaction._meta.columns),
-    "changes": list(StatusChange._meta.columns),
-    "events": list(Event._meta.columns),
-}
 
 
 def _write_batches(batches: Sequence[Batch]) -> None:
@@ -282,3 +234,145 @@ def _write_batches(batches: Sequence[Batch]) -> None:
 def _first_name(batch: Batch) -> tuple[str, str]:
     (row,) = batch.transactions
     return row["client_id"], row["reference"]
+
+
+def find_repeated(identity: RequestIdentity, now: datetime) -> Transaction | None:
+    """The transaction that was created before under one of the names; binds the request's idempotency key to it.
+
+    Raises IDEMPOTENCY_KEY_REUSED when a name was used for something else.
+    """
+    key = identity.idempotency_key
+    bound: IdempotencyKey | None = None
+    if key is not None:
+        bound = _BOUND.first(IdempotencyKey, client_id=identity.client_id, key=key)
+    found = (_NAMED_DEPOSIT if identity.type is TransactionType.DEPOSIT else _NAMED).rows(
+        Transaction,
+        client_id=identity.client_id,
+        reference=identity.reference,
+        idempotency_key=key,
+        session_id=identity.session_id,
+        confirmation=identity.confirmation,
+        bound_id=bound and bound.transaction_id,
+    )
+    if not found:
+        return None
+    if len(found) > 1 or not _is_same_request(found[0], identity):
+        raise ServiceError(Code.IDEMPOTENCY_KEY_REUSED, _why_refused(found, identity))
+    row: Transaction = found[0]
+    if key is not None and bound is None and row.idempotency_key != key:
+        try:
+            IdempotencyKey.insert(
+                client_id=identity.client_id, key=key, transaction_id=row.id, created_at=now
+            ).execute()
+        except IntegrityError:
+            # Another call has bound the key since the look-up, to this transaction or to another one.
+            return find_repeated(identity, now)
+    return row
+
+
+def _is_same_request(row: Transaction, identity: RequestIdentity) -> bool:
+    if row.request_digest != RECOVERED:
+        return bool(row.request_digest == identity.digest)
+    known = {name: identity.content.get(name) for name in ("amount_cents", "phone_number")}
+    return row.type == identity.type and all(getattr(row, name) == value for name, value in known.items())
+
+
+def _why_refused(found: Sequence[Transaction], identity: RequestIdentity) -> str:
+    """Why a name was refused: the transactions that have it, and the fields in which the only one differs."""
+    message = "The reference or idempotency key was used for a different request"
+    if len(found) > 1:
+        return f"{message}: of the transactions {' and '.join(row.id for row in found)}"
+    (row,) = found
+    given = {**identity.content, "reference": identity.reference}
+    differing = [name.removesuffix("_cents") for name, value in given.items() if getattr(row, name) != value]
+    named = f", with another {', '.join(sorted(differing))}" if differing else ""
+    return f"{message}: of transaction {row.id}{named}"
+
+
+def _named(kind: Any) -> Query:
+    """Transactions under any of a client's names; a name that is null matches none."""
+    return Transaction.select().where(
+        Transaction.client_id == param(Transaction.client_id),
+        ((Transaction.reference == param(Transaction.reference)) & kind)
+        | (Transaction.idempotency_key == param(Transaction.idempotency_key))
+        | (Transaction.id == param(Transaction.id, "bound_id"))
+        | (
+            (Transaction.session_id == param(Transaction.session_id))
+            & (Transaction.confirmation == param(Transaction.confirmation))
+        ),
+    )
+
+
+_BOUND = CompiledQuery(
+    lambda: IdempotencyKey.select().where(
+        IdempotencyKey.client_id == param(IdempotencyKey.client_id), IdempotencyKey.key == param(IdempotencyKey.key)
+    )
+)
+_NAMED = CompiledQuery(lambda: _named(Transaction.type != TransactionType.DEPOSIT))
+_NAMED_DEPOSIT = CompiledQuery(lambda: _named(Transaction.type == TransactionType.DEPOSIT))
+
+
+class ProviderReferences:
+    """Derives the names of payments at providers, under the reference key, from those that clients and gateways gave.
+
+    A request that is repeated after the database lost its commit reaches the provider under the same name as before,
+    and the provider refuses it as a duplicate. Providers keep the names for ever, so the derivation never changes.
+    """
+
+    def __init__(self, keyring: Keyring) -> None:
+        self._keyring = keyring
+        self._is_verified = False
+
+    def of_request(self, identity: RequestIdentity) -> str:
+        """The name of a request's payment: by USSD that of its place, otherwise that of its reference."""
+        if identity.place is None:
+            return self.of_reference(identity.client_id, identity.type, identity.reference)
+        return self.of_place(identity.client_id, identity.type, identity.place, identity.place_number)
+
+    def of_reference(self, client_id: str, kind: TransactionType, reference: str) -> str:
+        """The name of a client's payment, refund or row of a payout: its `reference` is unique for the client."""
+        return self._derived(client_id, kind, "reference", reference)
+
+    def of_place(self, client_id: str, kind: TransactionType, place: Sequence[str], number: int) -> str:
+        """The name of a payment by USSD: `number` counts the payments of one place (`CreateTransaction.place`)."""
+        return self._derived(client_id, kind, "place", *place, str(number))
+
+    def next_at_place(self, identity: RequestIdentity) -> RequestIdentity:
+        """The request with the first number of its place that no transaction has; unchanged when it has no place.
+
+        Costs one query for every 50 payments there.
+        """
+        if identity.place is None:
+            return identity
+        for first in count(1, _NUMBERS_AT_ONCE):
+            numbers = {
+                self.of_place(identity.client_id, identity.type, identity.place, number): number
+                for number in range(first, first + _NUMBERS_AT_ONCE)
+            }
+            used = Transaction.select(Transaction.provider_reference).where(
+                Transaction.provider_reference.in_(list(numbers))
+            )
+            free = numbers.keys() - {row.provider_reference for row in used}
+            if free:
+                return replace(identity, place_number=min(numbers[each] for each in free))
+        raise AssertionError("numbers do not end")
+
+    def verify(self) -> None:
+        """Raise SERVICE_UNAVAILABLE unless the key is the one that this database's payments were made with.
+
+        The first key that is used with a database becomes its key.
+        """
+        if self._is_verified:
+            return
+        mine = self._keyring.reference_check_value
+        if (kept := kept_check_value()) is None:
+            ReferenceKey.insert(id=1, check_value=mine).on_conflict_ignore().execute()
+            kept = kept_check_value()
+        if kept != mine:
+            log.error("the reference key is not that of this database: no payment is created")
+            raise ServiceError(Code.SERVICE_UNAVAILABLE, WRONG_REFERENCE_KEY, retry_after_seconds=60)
+        self._is_verified = True
+
+    def _derived(self, client_id: str, kind: TransactionType, *name: str) -> str:
+        self.verify()
+        return self._keyring.derived_uuid(json.dumps(["provider-reference", client_id, str(kind), *name]))

@@ -11,7 +11,7 @@ from ussd_server.models.clients import Client
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts.ledger import DEPOSITS_ACCOUNT, legs_of
 from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.transactions.create import Prepared, TransactionCreator
+from ussd_server.services.transactions.create import Prepared, RequestIdentity, TransactionCreator, digest_of
 from ussd_server.services.transactions.messages import (
     MAIN_ACCOUNT,
     CreateDeposit,
@@ -19,8 +19,7 @@ from ussd_server.services.transactions.messages import (
     Source,
     TransactionType,
 )
-from ussd_server.services.transactions.names import RequestIdentity, digest_of
-from ussd_server.services.transactions.operators import require_description, require_reference
+from ussd_server.services.transactions.transactions import require_description, require_reference
 from ussd_server.status import Code, ServiceError
 
 

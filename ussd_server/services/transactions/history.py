@@ -1,20 +1,23 @@
-"""A transaction's status history, its view for clients, and the events that report its changes."""
+"""What is written of a transaction: its row, status history, events and money; and its view for clients."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, replace
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 import orjson
 from peewee import Query, fn
 
-from ussd_server.database.compiled_queries import CompiledQuery, param
-from ussd_server.models.events import EVENT_FORMAT
+from ussd_server.database.tables import CompiledQuery, param, values_of
+from ussd_server.database.unit_of_work import dialect
+from ussd_server.models.events import EVENT_FORMAT, Event
 from ussd_server.models.transactions import QUEUED_UNTIL, StatusChange, Transaction
 from ussd_server.providers.failures import FAILURES, FailureCode
-from ussd_server.services.accounts.ledger import entries_of
+from ussd_server.services.accounts.ledger import Leg, Postings, Rows, entries_of, named_refusals, postings_of
+from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.transactions.explanation import explain
 from ussd_server.services.transactions.messages import (
     SUCCESSFUL,
@@ -29,7 +32,7 @@ from ussd_server.services.transactions.messages import (
     TransactionView,
 )
 from ussd_server.services.webhooks.events import write_event
-from ussd_server.values import iso_milliseconds, new_id
+from ussd_server.values import iso_milliseconds, kampala_day, new_id
 from ussd_server.wire import view_of_row, writer
 
 
@@ -59,27 +62,76 @@ _SET_LATER = ("provider_transaction_id", "failure", "late", "completed_at", "ref
 _WRITE = writer(TransactionView)
 NOTHING_KNOWN = ChangeDetail()
 
+_COLUMNS = {
+    "transactions": list(Transaction._meta.columns),
+    "changes": list(StatusChange._meta.columns),
+    "events": list(Event._meta.columns),
+}
 
-def append_change(row: Transaction, source: Source, now: datetime, detail: ChangeDetail = NOTHING_KNOWN) -> None:
-    """Append the status that `row` has now to its history, with an event for the client's webhooks.
 
-    Call inside the unit of work that makes the change.
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A transaction that is not inserted yet, and the terms of its fee."""
+
+    row: Transaction
+    terms: FeeTerms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch(Postings):
+    """What is inserted together: rows of tables.
+
+    `settled` are the ids of transactions that are succeeded as soon as their legs are written. `fees` are the terms
+    from which the fees of the transactions were computed.
     """
-    facts = {name: value for name, value in asdict(detail).items() if value is not None}
-    text = facts.pop("note", None) or facts.pop("provider_code", None)
-    _APPEND.run(
-        transaction_id=row.id,
-        client_id=row.client_id,
-        status=row.status,
-        source=source,
-        detail=text,
-        provider_call=facts or None,
-        created_at=now,
+
+    transactions: Rows
+    changes: Rows
+    events: Rows
+    settled: Sequence[str]
+    fees: Rows
+
+
+def batch_of(draft: Draft, legs: Collection[Leg], source: Source) -> tuple[Batch, TransactionView]:
+    """What is written for a draft, and its view. Money that moves at once makes the transaction succeeded."""
+    row, terms = draft.row, draft.terms
+    transaction = values_of(row)
+    view = view_of(row)
+    changes, settled = [_first_rows(row.client_id, view, 1, source)], []
+    if any(leg.kind == "move" for leg in legs):
+        row.status, row.completed_at, row.due_at = TransactionStatus.SUCCEEDED, row.created_at, None
+        view = view_of(row)
+        changes.append(_first_rows(row.client_id, view, 2, source))
+        settled.append(row.id)
+    postings = postings_of(row.client_id, row.id, legs, row.created_at)
+    batch = Batch(
+        accounts=postings.accounts,
+        legs=postings.legs,
+        transactions=[transaction],
+        changes=[change for change, _ in changes],
+        events=[event for _, event in changes],
+        spending=spending_of(row) if legs else (),
+        settled=settled,
+        fees=[
+            {
+                "client_id": row.client_id,
+                "type": row.type,
+                "fixed_cents": terms.fixed_cents,
+                "share_basis_points": terms.share_basis_points,
+            }
+        ],
     )
-    write_transaction_event(row, f"transaction.{row.status}", now)
+    return batch, view
 
 
-def first_rows(
+def spending_of(row: Transaction) -> Rows:
+    """What a transaction that leaves counts towards the daily limit of the key that pays it."""
+    if row.key_id is None or row.type not in (TransactionType.DISBURSEMENT, TransactionType.REFUND):
+        return ()
+    return [{"key_id": row.key_id, "day": kampala_day(row.created_at), "cents": row.amount_cents + row.fee_cents}]
+
+
+def _first_rows(
     client_id: str, view: TransactionView, sequence: int, source: Source
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The rows of a status change and of its event for a transaction that is about to be inserted.
@@ -100,8 +152,43 @@ def first_rows(
     return change, event
 
 
+def merged(batches: Sequence[Batch]) -> Batch:
+    """One batch of several, in their order."""
+    parts = (part.name for part in fields(Batch))
+    return Batch(**{part: list(chain.from_iterable(getattr(batch, part) for batch in batches)) for part in parts})
+
+
+def write_batch(batch: Batch) -> None:
+    """Write a batch, all of it or nothing, as a transaction of its own or in the unit of work that is open.
+
+    The database takes it as one document (`database/schema/postgres/batches.sql`): one round trip to PostgreSQL.
+    Raises OverdraftError, DailyLimitError, AnotherFeeError, and IntegrityError for a name that is taken.
+    """
+    with named_refusals():
+        dialect().record_transactions(orjson.dumps(batch).decode(), _COLUMNS)
+
+
+def append_change(row: Transaction, source: Source, now: datetime, detail: ChangeDetail = NOTHING_KNOWN) -> None:
+    """Append the status that `row` has now to its history, with an event for the client's webhooks.
+
+    Call inside the unit of work that makes the change.
+    """
+    facts = {name: value for name, value in asdict(detail).items() if value is not None}
+    text = facts.pop("note", None) or facts.pop("provider_code", None)
+    _APPEND.run(
+        transaction_id=row.id,
+        client_id=row.client_id,
+        status=row.status,
+        source=source,
+        detail=text,
+        provider_call=facts or None,
+        created_at=now,
+    )
+    write_transaction_event(row, f"transaction.{row.status}", now)
+
+
 def write_transaction_event(row: Transaction, event_type: str, now: datetime) -> None:
-    """Write a later event of a transaction, with what has changed until now. `first_rows` made its first."""
+    """Write a later event of a transaction, with what has changed until now. `batch_of` made its first."""
     # A collection that has just succeeded has no refunds yet.
     view = view_of(row) if event_type == "transaction.succeeded" else views_of([row])[0]
     write_event(row.client_id, event_type, row.id, later_payload(view), now)

@@ -98,10 +98,6 @@ class CreateTransaction:
     place: tuple[str, ...] | None = None
     wait: int = 0
 
-    def __post_init__(self) -> None:
-        # Endpoints and menus pass plain text.
-        object.__setattr__(self, "type", TransactionType(self.type))
-
 
 @dataclass(frozen=True, slots=True)
 class CreateRefund:

@@ -9,14 +9,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ussd_server.context import CallerKind, RequestContext
-from ussd_server.database.compiled_queries import lock_row
+from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.messages import Direction
 from ussd_server.runtime import Runtime
 from ussd_server.services.accounts.ledger import hold_legs
 from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.transactions.create import Prepared, TransactionCreator
+from ussd_server.services.operator_names import require_reason, require_two_people
+from ussd_server.services.transactions.create import Prepared, RequestIdentity, TransactionCreator, digest_of
 from ussd_server.services.transactions.history import views_of
 from ussd_server.services.transactions.messages import (
     UNFINISHED,
@@ -30,9 +31,13 @@ from ussd_server.services.transactions.messages import (
     TransactionType,
     TransactionView,
 )
-from ussd_server.services.transactions.names import OPERATOR_REFUND, RequestIdentity, digest_of, refuse_operators_name
-from ussd_server.services.transactions.operators import find_any, require_reason, require_reference, require_two_people
-from ussd_server.services.transactions.transactions import find_transaction
+from ussd_server.services.transactions.transactions import (
+    OPERATOR_REFUND,
+    find_any,
+    find_transaction,
+    refuse_operators_name,
+    require_reference,
+)
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id
 

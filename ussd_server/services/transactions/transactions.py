@@ -7,7 +7,9 @@ from dataclasses import fields, replace
 
 from ussd_server.clock import attempts
 from ussd_server.context import RequestContext
-from ussd_server.database.compiled_queries import CompiledQuery, find_row, param
+from ussd_server.database.tables import CompiledQuery, find_row, param
+from ussd_server.database.unit_of_work import for_update
+from ussd_server.models.clients import Client
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.messages import Direction
 from ussd_server.runtime import Runtime, Service
@@ -15,7 +17,12 @@ from ussd_server.services.accounts.ledger import hold_legs, legs_of
 from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.pages import of_period, page_of
 from ussd_server.services.sms.receipts import has_receipts, with_receipt
-from ussd_server.services.transactions.create import Prepared, TransactionCreator
+from ussd_server.services.transactions.create import (
+    Prepared,
+    RequestIdentity,
+    TransactionCreator,
+    digest_of,
+)
 from ussd_server.services.transactions.history import view_with_history, views_of
 from ussd_server.services.transactions.messages import (
     MAIN_ACCOUNT,
@@ -27,13 +34,23 @@ from ussd_server.services.transactions.messages import (
     TransactionType,
     TransactionView,
 )
-from ussd_server.services.transactions.names import RequestIdentity, digest_of, refuse_operators_name
 from ussd_server.services.webhooks.subscriptions import require_callable
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id
 from ussd_server.wire import Page
 
+OPERATOR_REFUND = "operator-refund-"
+"""Begins the references of refunds by operators."""
+
+SETTLEMENT = "bank/"
+"""Begins the references of settlements to the bank; what follows is the bank's own reference."""
+
+INCOMING = "in/"
+"""Begins the references of payments that payers made by themselves; what follows is the provider's receipt."""
+
+_OPERATORS = (OPERATOR_REFUND, SETTLEMENT, INCOMING)
 _LOOK_AGAIN_SECONDS = 0.1
+_LONGEST_REFERENCE, _LONGEST_DESCRIPTION = 64, 200
 # What is digested. The names are compared one by one, and how long a request waits changes nothing about it. A field
 # that is added later stays out of the digest where it is null: stored digests never change.
 _CONTENT = tuple(
@@ -67,6 +84,8 @@ class TransactionService(Service):
         operators, TRANSACTION_FAILED when the provider is away.
         """
         context.require("transactions:write")
+        # Endpoints pass plain text.
+        request = replace(request, type=TransactionType(request.type))
         _refuse_contradictions(request)
         refuse_operators_name(request.reference)
         content = {name: getattr(request, name) for name in _CONTENT}
@@ -190,6 +209,48 @@ def find_transaction(transaction_id: str, context: RequestContext) -> Transactio
     if row is None:
         raise ServiceError(Code.TRANSACTION_NOT_FOUND, "Transaction not found")
     return row
+
+
+def refuse_operators_name(reference: str) -> None:
+    """Raise INVALID_REQUEST for a client's reference that a transaction of the operators could get later."""
+    for prefix in _OPERATORS:
+        if reference.startswith(prefix):
+            raise ServiceError(Code.INVALID_REQUEST, f"reference: Names that begin with {prefix} are the operators'.")
+
+
+def require_reference(reference: str) -> None:
+    """Raise INVALID_REQUEST unless a reference has 1 to 64 characters that can be printed."""
+    if not 0 < len(reference.strip()) <= len(reference) <= _LONGEST_REFERENCE or not reference.isprintable():
+        raise ServiceError(Code.INVALID_REQUEST, "A reference is needed, of at most 64 characters that can be printed")
+
+
+def require_description(description: str) -> None:
+    """Raise INVALID_REQUEST unless a description has at most 200 characters that can be printed."""
+    if len(description) > _LONGEST_DESCRIPTION or not description.isprintable():
+        raise ServiceError(Code.INVALID_REQUEST, "A description has at most 200 characters that can be printed")
+
+
+def find_any(id_or_reference: str, client_id: str | None = None, *, locked: bool = False) -> Transaction:
+    """The transaction of any client, or of `client_id`, by its id or the client's reference; `locked` only by its id.
+
+    Raises TRANSACTION_NOT_FOUND, and INVALID_REQUEST for a reference that several transactions have.
+    """
+    found: list[Transaction] = []
+    if is_id(id_or_reference):
+        rows = Transaction.select().where(Transaction.id == id_or_reference)
+        found = [row for row in (for_update(rows) if locked else rows) if client_id in (None, row.client_id)]
+    if not found and not locked:
+        client_ids = [client_id] if client_id else [client.id for client in Client.select(Client.id)]
+        for each in client_ids:
+            found += list(
+                Transaction.select().where(Transaction.client_id == each, Transaction.reference == id_or_reference)
+            )
+    if not found:
+        raise ServiceError(Code.TRANSACTION_NOT_FOUND, "Transaction not found")
+    if len(found) > 1:
+        listed = ", ".join(f"{row.id} of client {row.client_id}" for row in found[:5])
+        raise ServiceError(Code.INVALID_REQUEST, f"Several transactions have this reference: {listed}")
+    return found[0]
 
 
 def _refuse_contradictions(request: CreateTransaction) -> None:

@@ -1,11 +1,13 @@
 """Deliveries: sends events to webhooks, signed, in the order of each object, until they are accepted or given up.
 
 A delivery is claimed with a lease, sent outside every database transaction, and concluded in one. After any crash the
-lease expires and a worker sends it again: a receiver may get an event twice, but never misses one.
+lease expires and a worker sends it again: a receiver may get an event twice, but never misses one. Each attempt is
+kept, and shown to the client as it was sent.
 """
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from collections.abc import Mapping
@@ -15,19 +17,22 @@ from typing import Any
 
 from peewee import fn
 
-from ussd_server.database.compiled_queries import CompiledQuery, param
+from ussd_server.context import RequestContext
+from ussd_server.database.tables import CompiledQuery, param
 from ussd_server.database.unit_of_work import advisory_lock, for_update, release_connection, unit_of_work
 from ussd_server.logs import Logger, now_about, trace_headers
 from ussd_server.models.events import EVENT_FORMAT, Event
-from ussd_server.models.sending import Delivery, Webhook
+from ussd_server.models.sending import Delivery, DeliveryAttempt, Webhook
 from ussd_server.models.transactions import Transaction
 from ussd_server.outbound.signature import Signature
 from ussd_server.outbound.transport import HttpExchange, SendState, Transport
 from ussd_server.runtime import Runtime, Service
 from ussd_server.services.leases import end_lease, is_due, still_leased
-from ussd_server.services.webhooks.attempts import event_body, keep_attempt
-from ussd_server.services.webhooks.messages import DeliveryStatus
+from ussd_server.services.webhooks.events import find_event, payloads_of
+from ussd_server.services.webhooks.messages import DeliveryAttemptView, DeliveryStatus, SentEvent, WebhookHealth
 from ussd_server.services.webhooks.subscriptions import switch_off
+from ussd_server.values import iso_milliseconds, new_id
+from ussd_server.wire import view_of_row
 
 log = Logger(__name__)
 
@@ -249,3 +254,74 @@ def _note_standing(webhook: Webhook, is_taken: bool, now: datetime) -> None:
     else:
         return
     webhook.save(only=[Webhook.is_proven, Webhook.failing_since])
+
+
+_NEWEST = 20
+_MOST_WAITING = 1000
+# An event has a delivery for each webhook and each redelivery; a page shows so many attempts.
+_MOST_OF_AN_EVENT = 200
+
+
+class AttemptService:
+    """Shows a client what its webhooks were sent and what they answered."""
+
+    def of_event(self, event_id: str, context: RequestContext) -> SentEvent:
+        """What was sent of one event: the newest 200 attempts. Raises NOT_FOUND, also for another client's event."""
+        context.require("webhooks:read")
+        event = find_event(event_id, context.client_id)
+        rows = _attempts().where(Delivery.event_id == event.id)
+        newest = list(rows.order_by(DeliveryAttempt.id.desc()).limit(_MOST_OF_AN_EVENT))
+        return SentEvent(event_body(event).decode(), tuple(map(_view, reversed(newest))))
+
+    def of_webhook(self, webhook_id: str, context: RequestContext) -> WebhookHealth:
+        """How a webhook answered lately. Another client's webhook looks like one that was never called."""
+        context.require("webhooks:read")
+        rows = _attempts().where(DeliveryAttempt.webhook_id == webhook_id, Delivery.client_id == context.client_id)
+        waiting = Delivery.select(Delivery.id).where(
+            Delivery.webhook_id == webhook_id,
+            Delivery.client_id == context.client_id,
+            Delivery.status == DeliveryStatus.WAITING,
+        )
+        return WebhookHealth(
+            tuple(map(_view, rows.order_by(DeliveryAttempt.id.desc()).limit(_NEWEST))),
+            waiting.limit(_MOST_WAITING).count(),
+        )
+
+
+def event_body(event: Event) -> bytes:
+    """An event as the Standard Webhooks specification wants it; the same bytes at every attempt."""
+    document = {
+        "type": event.type,
+        "timestamp": iso_milliseconds(event.created_at),
+        "data": payloads_of([event])[event.id],
+    }
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def keep_attempt(delivery: Delivery, headers: Mapping[str, str]) -> None:
+    """Write the attempt that `delivery` has just stored the answer of. Call in the unit of work that concludes it."""
+    DeliveryAttempt.insert(
+        id=new_id(delivery.attempted_at),
+        delivery_id=delivery.id,
+        webhook_id=delivery.webhook_id,
+        number=delivery.attempts,
+        headers=dict(headers),
+        answer_status=delivery.answer_status,
+        answer=delivery.answer,
+        trouble=delivery.trouble,
+        took_ms=delivery.took_ms,
+        attempted_at=delivery.attempted_at,
+    ).execute()
+
+
+def _attempts() -> Any:
+    return (
+        DeliveryAttempt.select(DeliveryAttempt, Event.id.alias("event_id"), Event.type.alias("event_type"))
+        .join(Delivery, on=(Delivery.id == DeliveryAttempt.delivery_id))
+        .join(Event, on=(Event.id == Delivery.event_id))
+        .objects()
+    )
+
+
+def _view(row: Any) -> DeliveryAttemptView:
+    return view_of_row(DeliveryAttemptView, row)

@@ -7,10 +7,13 @@ from datetime import datetime
 from difflib import get_close_matches
 from typing import Any
 
+from peewee import Query, fn
+
 from ussd_server.context import RequestContext
+from ussd_server.database.tables import CompiledQuery, param
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.logs import current_traceparent
-from ussd_server.models.events import EVENT_FORMAT, Event, insert_event, last_event_id, queue_events
+from ussd_server.models.events import EVENT_FORMAT, Event, PendingEvent
 from ussd_server.models.sending import Delivery, Webhook
 from ussd_server.runtime import Service
 from ussd_server.services.pages import of_period, page_of
@@ -34,6 +37,20 @@ _LONGEST_TYPE = 40
 _NO_VALUES = dict.fromkeys(keys_of(TransactionView))
 
 
+def _next() -> Query:
+    columns = (field for field in Event._meta.sorted_fields if field is not Event.sequence)
+    sequence = Event.select(fn.COALESCE(fn.MAX(Event.sequence), 0) + 1).where(Event.object_id == param(Event.object_id))
+    return Event.insert({field: param(field) for field in columns} | {Event.sequence: sequence})
+
+
+_INSERT = CompiledQuery(_next)
+_LAST = CompiledQuery(
+    lambda: (
+        Event.select(Event.id).where(Event.object_id == param(Event.object_id)).order_by(Event.sequence.desc()).limit(1)
+    )
+)
+
+
 class EventService(Service):
     """Shows a client its events and sends them again on request."""
 
@@ -47,7 +64,7 @@ class EventService(Service):
     def get(self, event_id: str, context: RequestContext) -> EventDeliveries:
         """One event with its deliveries, oldest first. Raises NOT_FOUND, also for another client's."""
         context.require("webhooks:read")
-        event = _find(event_id, context.client_id)
+        event = find_event(event_id, context.client_id)
         return _with_deliveries([event], context.client_id)[0]
 
     def list_of_object(self, object_id: str, context: RequestContext) -> tuple[EventDeliveries, ...]:
@@ -60,7 +77,7 @@ class EventService(Service):
     def redeliver(self, event_id: str, context: RequestContext) -> Redelivery:
         """Send one event again to every webhook that takes its type. Raises NOT_FOUND, also for another client's."""
         context.require("webhooks:write")
-        event = _find(event_id, context.client_id)
+        event = find_event(event_id, context.client_id)
         return self._redeliver(Event.select().where(Event.id == event.id), context.client_id)
 
     def redeliver_range(self, request: RedeliverEvents, context: RequestContext) -> Redelivery:
@@ -79,7 +96,8 @@ class EventService(Service):
                 raise ServiceError(Code.INVALID_REQUEST, "More than 1000 events; choose a shorter period")
             ids = [event.id for event in chosen]
             if ids:
-                queue_events(ids)
+                queued = PendingEvent.insert_many([(each,) for each in ids], [PendingEvent.event_id])
+                queued.on_conflict_ignore().execute()
             # The client wants the events now: queues that pause before another attempt go on at once.
             objects = Event.select(Event.object_id).where(Event.id.in_(ids))
             Delivery.update(due_at=now).where(Delivery.object_id.in_(objects), Delivery.due_at > now).execute()
@@ -95,8 +113,9 @@ def write_event(
     which made the object, by default that of the current one.
     """
     # A process whose clock is ahead may have written the event before. Pages go by the ids.
-    event = new_event(client_id, event_type, object_id, data, now, traceparent, after=last_event_id(object_id))
-    insert_event(event)
+    last_id = next((str(event_id) for (event_id,) in _LAST.tuples(object_id=object_id)), None)
+    event = new_event(client_id, event_type, object_id, data, now, traceparent, after=last_id)
+    _INSERT.run(**event)
     event_id: str = event["id"]
     return event_id
 
@@ -110,7 +129,7 @@ def new_event(
     traceparent: str | None = None,
     after: str | None = None,
 ) -> dict[str, Any]:
-    """The next event of an object, as `insert_event` takes it; `after` is the id of the one before, if any."""
+    """Every column but `sequence` of the next event of an object; `after` is the id of the one before, if any."""
     is_traced_itself = event_type.startswith("transaction.")
     return {
         "id": new_id(now, after),
@@ -146,7 +165,8 @@ def _chosen(client_id: str, event_type: str | None, from_at: datetime | None, to
     return of_period(rows, Event, from_at, to_at)
 
 
-def _find(event_id: str, client_id: str) -> Event:
+def find_event(event_id: str, client_id: str) -> Event:
+    """One of the client's events. Raises NOT_FOUND, also for another client's."""
     row = Event.get_or_none(Event.id == event_id, Event.client_id == client_id) if is_id(event_id) else None
     if row is None:
         raise ServiceError(Code.NOT_FOUND, "Event not found")

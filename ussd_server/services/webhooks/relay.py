@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from ussd_server.database.compiled_queries import CompiledQuery
+from ussd_server.database.tables import CompiledQuery
 from ussd_server.database.unit_of_work import advisory_lock, for_update, unit_of_work
 from ussd_server.models.events import Event, PendingEvent
 from ussd_server.models.sending import Delivery, Webhook

@@ -14,7 +14,7 @@ from ussd_server.models.events import Event
 from ussd_server.models.sending import Delivery, Webhook
 from ussd_server.outbound.addresses import AddressGuard, AddressRefusedError
 from ussd_server.runtime import Service
-from ussd_server.security.credentials import Vault
+from ussd_server.security.key_ring import Vault
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import notify_people
@@ -37,7 +37,7 @@ from ussd_server.services.webhooks.messages import (
 )
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id, iso_milliseconds, new_id
-from ussd_server.wire import DeletionResult, Page, writer
+from ussd_server.wire import DeletionResult, Page, view_of_row, writer
 
 MOST_WEBHOOKS_OF_A_CLIENT = 20
 
@@ -55,12 +55,12 @@ class WebhookService(Service):
         """All webhooks of the client, oldest first."""
         context.require("webhooks:read")
         rows = _webhooks_of(context.client_id).order_by(Webhook.id)
-        return Page(tuple(WebhookView(**_record(row)) for row in rows), None)
+        return Page(tuple(map(_view, rows)), None)
 
     def get(self, webhook_id: str, context: RequestContext) -> WebhookView:
         """One webhook. NOT_FOUND for one that is not the client's."""
         context.require("webhooks:read")
-        return WebhookView(**_record(_found(_webhooks_of(context.client_id), webhook_id)))
+        return _view(_found(_webhooks_of(context.client_id), webhook_id))
 
     def create(self, request: CreateWebhook, context: RequestContext) -> NewWebhookView:
         """Add a webhook; the answer alone shows its secret.
@@ -78,7 +78,7 @@ class WebhookService(Service):
                 raise ServiceError(Code.INVALID_REQUEST, "Webhook limit reached")
             row.save(force_insert=True)
             _write_audit_event("webhook.created", row, context, now)
-        return NewWebhookView(**_record(row), secret=secret)
+        return view_of_row(NewWebhookView, row, types=_types_of(row), secret=secret)
 
     def change(self, request: ChangeWebhook, context: RequestContext) -> WebhookView:
         """Give a webhook another address and other types. Its secret stays; what waits goes to the new address.
@@ -99,7 +99,7 @@ class WebhookService(Service):
                 row.url, row.types, row.updated_at = request.url, types, self._clock.now()
                 row.save()
                 _write_audit_event("webhook.changed", row, context, row.updated_at)
-        return WebhookView(**_record(row))
+        return _view(row)
 
     def delete(self, webhook_id: str, context: RequestContext) -> DeletionResult:
         """Remove a webhook with its unsent deliveries. NOT_FOUND for one that is not the client's."""
@@ -138,7 +138,7 @@ class WebhookService(Service):
                 row.updated_at = self._clock.now()
                 row.save()
                 _write_audit_event("webhook.enabled", row, context, row.updated_at)
-        return WebhookView(**_record(row))
+        return _view(row)
 
     def test(self, webhook_id: str, context: RequestContext) -> EventView:
         """Send a test event to one webhook. INVALID_REQUEST while it is switched off."""
@@ -261,15 +261,9 @@ def _found(rows: Any, webhook_id: str) -> Webhook:
     return row
 
 
-def _record(row: Webhook) -> dict[str, Any]:
-    return {
-        "id": row.id,
-        "url": row.url,
-        "types": None if row.types is None else tuple(row.types),
-        "is_active": row.is_active,
-        "failing_since": row.failing_since,
-        "disabled_at": row.disabled_at,
-        "disabled_reason": row.disabled_reason,
-        "created_at": row.created_at,
-        "updated_at": row.updated_at,
-    }
+def _view(row: Webhook) -> WebhookView:
+    return view_of_row(WebhookView, row, types=_types_of(row))
+
+
+def _types_of(row: Webhook) -> tuple[str, ...] | None:
+    return None if row.types is None else tuple(row.types)

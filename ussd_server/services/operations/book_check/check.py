@@ -10,7 +10,7 @@ from itertools import zip_longest
 from ussd_server.database.schema_differences import schema_differences
 from ussd_server.database.unit_of_work import database_now, dialect, run_query
 from ussd_server.models.operations import read_service_clock
-from ussd_server.security.credentials import Vault
+from ussd_server.security.key_ring import Vault
 from ussd_server.services.operations.book_check.history import history_faults
 from ussd_server.services.operations.book_check.history_digests import past_faults
 from ussd_server.services.operations.book_check.money import (

@@ -15,7 +15,7 @@ import orjson
 
 from ussd_server.database.unit_of_work import dialect, run_query
 from ussd_server.providers.failures import FAILURES
-from ussd_server.security.credentials import Vault
+from ussd_server.security.key_ring import Vault
 from ussd_server.services.settlement.outcomes import REVIEW_RETRACTED
 from ussd_server.services.transactions.messages import UNFINISHED
 from ussd_server.services.webhooks.messages import EVENT_TYPES

@@ -14,7 +14,7 @@ from ussd_server.models.clients import Client
 from ussd_server.models.operations import HistoryDigest
 from ussd_server.models.transactions import StatusChange, Transaction
 from ussd_server.runtime import Service
-from ussd_server.security.credentials import Vault
+from ussd_server.security.key_ring import Vault
 from ussd_server.values import iso_milliseconds, new_id_floor
 
 OTHER_PAST = "does not have the payments of a past day, or their histories, as they were when that day was over"

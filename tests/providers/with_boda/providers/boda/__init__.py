@@ -5,7 +5,7 @@ from __future__ import annotations
 from ussd_server.outbound.transport import SendState
 from ussd_server.providers.http.connection import JSON, encode
 from ussd_server.providers.http.provider import HttpProvider
-from ussd_server.providers.http.replies import ProviderReply, code_or_message, failed
+from ussd_server.providers.http.replies import ProviderReply, Reasons, code_or_message, failed
 from ussd_server.providers.messages import (
     Direction,
     Outcome,
@@ -15,7 +15,6 @@ from ussd_server.providers.messages import (
     Registration,
 )
 from ussd_server.providers.package import ProviderAccess, ProviderPackage
-from ussd_server.providers.reasons import Reasons
 from ussd_server.providers.settings import SettingsReader
 
 _REASONS = Reasons(__package__)
