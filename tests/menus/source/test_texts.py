@@ -182,7 +182,7 @@ def test_positions_in_json_are_those_in_yaml() -> None:
         ),
         ("{en: Goodbye, lg: Weeraba}", "{en: Goodbye}", ("language", "bye", 16, 26, None)),
         ("{en: Goodbye, lg: Weeraba}", "Goodbye", ("language", "bye", 16, 26, None)),
-        ("languages: [en, lg]", "languages: [en]", ("document", "root", 10, 31, None)),
+        ("languages: [en, lg]", "languages: [en]", ("document", "root", 8, 29, None)),
     ],
 )
 def test_a_fault_is_one_finding_with_its_position_and_the_nearest_right_name(

@@ -21,8 +21,9 @@ from ussd_server.menus.checks.width_proof import find_long_messages, prove
 from ussd_server.menus.document.bounds import MAX_WORK, WorkBudget, WorkExceededError, find_excess
 from ussd_server.menus.document.document import Document, read
 from ussd_server.menus.document.findings import Finding, Report, error
-from ussd_server.menus.document.nodes import LocalizedText, Node
+from ussd_server.menus.document.nodes import Node
 from ussd_server.menus.document.spelling import Spelling
+from ussd_server.menus.document.templates import LocalizedText
 from ussd_server.menus.source.yaml_text import Places
 from ussd_server.menus.tools.node_parts import parts
 from ussd_server.menus.tools.scripts import run_scripts

@@ -18,7 +18,6 @@ from ussd_server.menus.document.nodes import (
     InputNode,
     LanguageNode,
     ListNode,
-    LocalizedText,
     MenuNode,
     Node,
     RouterNode,
@@ -27,7 +26,7 @@ from ussd_server.menus.document.nodes import (
     SmsNode,
 )
 from ussd_server.menus.document.spelling import Spelling
-from ussd_server.menus.document.templates import Template
+from ussd_server.menus.document.templates import LocalizedText, Template
 from ussd_server.menus.document.variables import WIDEST_FACTS
 from ussd_server.menus.engine.views import keys_of
 from ussd_server.menus.tools.node_parts import assigned, names_in, parts, target_path, targets, texts, written

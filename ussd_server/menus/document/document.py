@@ -10,8 +10,8 @@ from typing import Any
 from ussd_server.menus.document.bounds import WorkBudget
 from ussd_server.menus.document.expressions import Name
 from ussd_server.menus.document.fields import DocumentFields, DocumentReading, Problem
-from ussd_server.menus.document.node_fields import KEY, NodeFields
-from ussd_server.menus.document.nodes import Node
+from ussd_server.menus.document.kinds import KEY
+from ussd_server.menus.document.nodes import EndNode, Node, read_node
 from ussd_server.menus.document.spelling import Spelling
 from ussd_server.menus.document.variables import (
     MAX_DIGITS,
@@ -113,10 +113,10 @@ def read(raw: Any, work: WorkBudget | None = None) -> tuple[Document, tuple[Prob
     reading = replace(reading, languages=languages, default_language=default_language)
     fields.reading = reading
     variables = {**_balance_variables(fields), **_variables(fields)}
-    reading = replace(reading, widest=_widths(variables, reading.problems))
+    reading = replace(reading, variables=variables, widest=_widths(variables, reading.problems))
     fields.reading = reading
     budget, network_budgets = _limits(fields)
-    nodes, unread = _nodes(fields, variables)
+    nodes, unread = _nodes(fields)
     document = Document(
         fields.string("id", longest=64),
         fields.string("title", default="", longest=100),
@@ -255,11 +255,12 @@ def _label(labels: DocumentFields, name: str) -> dict[str, str]:
     return by_language
 
 
-def _nodes(fields: DocumentFields, variables: Mapping[str, Variable]) -> tuple[dict[str, Node], frozenset[str]]:
+def _nodes(fields: DocumentFields) -> tuple[dict[str, Node], frozenset[str]]:
     raw_nodes = fields.entries("nodes")
     if not raw_nodes:
         fields.refuse("`nodes` has to have at least one node", at="nodes")
-    reader = NodeFields(fields.reading, variables)
-    nodes = {name: reader.read(name, raw) for name, raw in raw_nodes.items()}
+    reading = fields.reading
+    nodes = {name: read_node(name, raw, reading) for name, raw in raw_nodes.items()}
     whole = {name: node for name, node in nodes.items() if node is not None}
-    return {**whole, **reader.extra}, frozenset(name for name, node in nodes.items() if node is None)
+    last_screens = {name: EndNode(name=name, text=text) for name, text in reading.last_screens.items()}
+    return {**whole, **last_screens}, frozenset(nodes.keys() - whole.keys())

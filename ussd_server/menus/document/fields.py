@@ -10,9 +10,9 @@ from typing import Any
 from ussd_server.menus.document.bounds import WorkBudget
 from ussd_server.menus.document.expressions import Expression, ExpressionError, Name, compile_expression, constant
 from ussd_server.menus.document.findings import Finding, did_you_mean, error, node_path, shorten
-from ussd_server.menus.document.nodes import LocalizedText
 from ussd_server.menus.document.spelling import Spelling
-from ussd_server.menus.document.templates import Template, compile_template
+from ussd_server.menus.document.templates import LocalizedText, Template, compile_template
+from ussd_server.menus.document.variables import Variable
 
 _UNITS_OF_AN_OBJECT = 20
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}", re.ASCII)
@@ -37,10 +37,11 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class DocumentReading:
-    """The shared state while one document is read: languages, widths of variables, problems and work."""
+    """The shared state while one document is read: languages, variables and their widths, problems and work."""
 
     languages: tuple[str, ...]
     default_language: str
+    variables: Mapping[str, Variable] = field(default_factory=dict)
     widest: Mapping[Name, str] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     work: WorkBudget | None = None
@@ -48,6 +49,8 @@ class DocumentReading:
     foreign_languages: set[str] = field(default_factory=set)
     # Problems that block publishing. Versions published before these rules were made keep running.
     complaints: list[Problem] = field(default_factory=list)
+    # The texts of the last screens that are written inside other nodes, by `node.outcome`.
+    last_screens: dict[str, LocalizedText] = field(default_factory=dict)
 
     def spend(self, units: int) -> None:
         """Count work, if the reading has a work budget."""
@@ -193,20 +196,9 @@ class DocumentFields:
             )
         return value
 
-    def optional_identifier(self, name: str) -> str | None:
-        """Return a name, or None when the field is absent."""
-        return None if self.value(name) is None else self.identifier(name)
-
     def expression(self, name: str) -> Expression:
         """Return a required expression; a number is a constant."""
-        return self.optional_expression(name, required=True) or constant(None)
-
-    def optional_expression(self, name: str, *, required: bool = False) -> Expression | None:
-        """Return an expression, or None when the field is absent."""
-        value = self.value(name)
-        if value is None and not required:
-            return None
-        return self.compiled(value, name)
+        return self.compiled(self.value(name), name) or constant(None)
 
     def compiled(self, value: Any, name: str) -> Expression | None:
         """Compile `value`, from the field `name`, as an expression. None, and a problem, when it is not one."""
@@ -234,21 +226,15 @@ class DocumentFields:
 
     def text(self, name: str) -> LocalizedText:
         """Return a required text: an object by language, or one text for the default language."""
-        if self.value(name) is None:
-            example = f'{{"{self.reading.default_language}": "..."}}'
-            self.refuse(f"`{self._path(name)}` is missing; write it as {example}", at=name)
-        return self.optional_text(name) or LocalizedText({}, self.reading.default_language)
-
-    def optional_text(self, name: str) -> LocalizedText | None:
-        """Return a text, or None when the field is absent."""
-        value = self.value(name)
-        if value is None:
-            return None
+        value, default_language = self.value(name), self.reading.default_language
         if isinstance(value, str):
-            value = {self.reading.default_language: value}
-        if not isinstance(value, Mapping):
+            value = {default_language: value}
+        if value is None:
+            self.refuse(f'`{self._path(name)}` is missing; write it as {{"{default_language}": "..."}}', at=name)
+        elif not isinstance(value, Mapping):
             self.refuse(f"`{self._path(name)}` has to be a text, or an object with a text for each language", at=name)
-            return None
+        if not isinstance(value, Mapping):
+            return LocalizedText({}, default_language)
         for language in value:
             if language not in self.reading.languages and language not in self.reading.foreign_languages:
                 # One declaration mends all texts in the language.
@@ -260,7 +246,7 @@ class DocumentFields:
                 )
         return LocalizedText(
             {language: self.template(source, f"{name}.{language}") for language, source in value.items()},
-            self.reading.default_language,
+            default_language,
         )
 
     def _path(self, name: str) -> str:

@@ -87,6 +87,26 @@ class Template:
         return self.filled(scope)
 
 
+_EMPTY = Template("", ())
+
+
+@dataclass(frozen=True, slots=True)
+class LocalizedText:
+    """A text in several languages; a missing language gets the default language."""
+
+    by_language: Mapping[str, Template]
+    default_language: str
+
+    def in_language(self, language: str) -> Template:
+        """Return the text in `language`, or in the default language."""
+        return self.by_language.get(language) or self.by_language.get(self.default_language) or _EMPTY
+
+    @property
+    def names(self) -> frozenset[Name]:
+        """The variables that the text shows in any language."""
+        return frozenset().union(*(template.names for template in self.by_language.values()))
+
+
 def compile_template(source: str, widest: Mapping[Name, str]) -> Template:
     """Compile a text; `widest` gives each known variable at its longest.
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from ussd_server.menus.document.document import Document
-from ussd_server.menus.document.nodes import LocalizedText, MenuNode, Node, PayNode
+from ussd_server.menus.document.nodes import MenuNode, Node, PayNode
+from ussd_server.menus.document.templates import LocalizedText
 from ussd_server.menus.tools.node_parts import targets
 from ussd_server.wire import Key
 

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from ussd_server.menus.document.expressions import Expression, Name
+from ussd_server.menus.document.expressions import Assignments, Expression, Name
 from ussd_server.menus.document.nodes import (
-    Assignments,
     BalanceNode,
     ConfirmNode,
     EndNode,
@@ -17,7 +16,6 @@ from ussd_server.menus.document.nodes import (
     InputNode,
     LanguageNode,
     ListNode,
-    LocalizedText,
     LookupNameNode,
     MenuNode,
     Node,
@@ -27,7 +25,7 @@ from ussd_server.menus.document.nodes import (
     SmsNode,
     TextNode,
 )
-from ussd_server.menus.document.templates import Template
+from ussd_server.menus.document.templates import LocalizedText, Template
 
 Path = tuple[str, ...]
 
