@@ -102,7 +102,7 @@ def _check(
     spelling = Spelling(work)
 
     def findings(document: Document) -> Iterator[Finding]:
-        yield from (problem.finding() for problem in (*problems, *document.complaints))
+        yield from (*problems, *document.complaints)
         yield from also(document) if also is not None else ()
         lost = list(find_unknown_targets(document, spelling))
         yield from lost

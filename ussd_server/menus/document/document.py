@@ -9,7 +9,8 @@ from typing import Any
 
 from ussd_server.menus.document.bounds import WorkBudget
 from ussd_server.menus.document.expressions import Name
-from ussd_server.menus.document.fields import DocumentFields, DocumentReading, Problem
+from ussd_server.menus.document.fields import DocumentFields, DocumentReading
+from ussd_server.menus.document.findings import Finding
 from ussd_server.menus.document.kinds import KEY
 from ussd_server.menus.document.nodes import EndNode, Node, read_node
 from ussd_server.menus.document.spelling import Spelling
@@ -37,7 +38,7 @@ _BALANCE_DIGITS = 12
 class DocumentError(ValueError):
     """A document that cannot be read; `problems` lists every problem."""
 
-    def __init__(self, problems: tuple[Problem, ...]) -> None:
+    def __init__(self, problems: tuple[Finding, ...]) -> None:
         super().__init__("; ".join(f"{problem.node or 'document'}: {problem.message}" for problem in problems))
         self.problems = problems
 
@@ -84,7 +85,7 @@ class Document:
     unread: frozenset[str]
     # Whether a text that a language lacks may appear in the default language.
     fallback: bool = False
-    complaints: tuple[Problem, ...] = ()
+    complaints: tuple[Finding, ...] = ()
     # A cache of pages that are the same for every session.
     page_cache: dict[tuple[Any, ...], list[str]] = field(default_factory=dict, compare=False, repr=False)
 
@@ -101,7 +102,7 @@ def parse(raw: Any) -> Document:
     return document
 
 
-def read(raw: Any, work: WorkBudget | None = None) -> tuple[Document, tuple[Problem, ...]]:
+def read(raw: Any, work: WorkBudget | None = None) -> tuple[Document, tuple[Finding, ...]]:
     """Read as much of a document as can be read; return it with every problem.
 
     Raises `WorkExceededError` when reading exceeds `work`.
@@ -198,7 +199,7 @@ def _variable(fields: DocumentFields, types: tuple[str, ...]) -> Variable:
     return Variable(type_name, max_len or default, overflow == "truncate", given, max_items, item_fields)
 
 
-def _widths(variables: Mapping[str, Variable], problems: Sequence[Problem]) -> dict[Name, str]:
+def _widths(variables: Mapping[str, Variable], problems: Sequence[Finding]) -> dict[Name, str]:
     """Return the longest value of each variable; empty for one whose declaration cannot be read."""
     unread = {problem.path[1] for problem in problems if problem.path[:1] == ("vars",) and len(problem.path) > 1}
     declared = {name: "" if name in unread else variable.widest for name, variable in variables.items()}

@@ -9,30 +9,13 @@ from typing import Any
 
 from ussd_server.menus.document.bounds import WorkBudget
 from ussd_server.menus.document.expressions import Expression, ExpressionError, Name, compile_expression, constant
-from ussd_server.menus.document.findings import Finding, did_you_mean, error, node_path, shorten
+from ussd_server.menus.document.findings import Finding, did_you_mean, node_path, shorten
 from ussd_server.menus.document.spelling import Spelling
 from ussd_server.menus.document.templates import LocalizedText, Template, compile_template
 from ussd_server.menus.document.variables import Variable
 
 _UNITS_OF_AN_OBJECT = 20
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}", re.ASCII)
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """A part of a document that cannot be read: its place, and what the author can do."""
-
-    rule: str
-    node: str | None
-    message: str
-    path: tuple[str, ...] = ()
-    suggestion: str | None = None
-    is_at_name: bool = False
-
-    def finding(self) -> Finding:
-        """Return the problem as an error of the check."""
-        found = error(self.rule, self.message, self.node, suggestion=self.suggestion)
-        return replace(found, path=self.path, is_at_name=self.is_at_name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +26,12 @@ class DocumentReading:
     default_language: str
     variables: Mapping[str, Variable] = field(default_factory=dict)
     widest: Mapping[Name, str] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[Finding] = field(default_factory=list)
     work: WorkBudget | None = None
     spelling: Spelling = field(default_factory=Spelling)
     foreign_languages: set[str] = field(default_factory=set)
     # Problems that block publishing. Versions published before these rules were made keep running.
-    complaints: list[Problem] = field(default_factory=list)
+    complaints: list[Finding] = field(default_factory=list)
     # The texts of the last screens that are written inside other nodes, by `node.outcome`.
     last_screens: dict[str, LocalizedText] = field(default_factory=dict)
 
@@ -61,38 +44,33 @@ class DocumentReading:
 class DocumentFields:
     """One JSON object of the document. `refuse_others` reports every field that was never read."""
 
-    def __init__(
-        self,
-        raw: Any,
-        reading: DocumentReading,
-        node: str | None = None,
-        place: str = "",
-        path: tuple[str, ...] | None = None,
-    ) -> None:
-        """`place` is what messages call this object; `path` leads to it from the root of the document."""
-        self.reading, self.node, self.place = reading, node, place
-        self.path: tuple[str, ...] = path if path is not None else () if node is None else node_path(node)
+    def __init__(self, raw: Any, reading: DocumentReading, path: tuple[str, ...] = (), node: str | None = None) -> None:
+        """`path` leads to this object from the root of the document; `node` is the node that it is in."""
+        self.reading, self.node, self.path = reading, node, path
         self._raw: Mapping[str, Any] = {}
         reading.spend(_UNITS_OF_AN_OBJECT)
         self._read_names: set[str] = set()
         if isinstance(raw, Mapping):
             self._raw = _named(raw)
         else:
-            self.refuse(f"{place or 'this'} has to be an object")
+            self.refuse(f"{self.place or 'this'} has to be an object")
+
+    @property
+    def place(self) -> str:
+        """What messages call this object: its path in the document or in the node."""
+        return ".".join(self.path if self.node is None else self.path[len(node_path(self.node)) :])
 
     def refuse(self, message: str, rule: str = "document", at: str = "", suggestion: str | None = None) -> None:
         """Add a problem with the field `at` of this object, or with the object itself."""
-        # Cut names: authors choose them, they may be long, and every message about a part below repeats them.
-        self.reading.problems.append(Problem(rule, self.node, shorten(message), self._path_to(at), suggestion))
+        self.reading.problems.append(self._found(rule, message, self._path_to(at), suggestion))
 
     def complain(self, message: str, at: str, rule: str = "text") -> None:
         """Add a problem that blocks publishing, although the document can be used."""
-        self.reading.complaints.append(Problem(rule, self.node, shorten(message), self._path_to(at)))
+        self.reading.complaints.append(self._found(rule, message, self._path_to(at)))
 
     def within(self, raw: Any, place: str) -> DocumentFields:
         """Return the fields of an object inside this one."""
-        path = self._path_to(place)
-        return DocumentFields(raw, self.reading, self.node, self._path(place), path)
+        return DocumentFields(raw, self.reading, self._path_to(place), self.node)
 
     def refuse_others(self) -> None:
         """Add a problem for every field that was not read; leaves out that the field it should be is missing."""
@@ -117,8 +95,13 @@ class DocumentFields:
         if suggestion is not None and suggestion not in self._raw:
             missing = self._path_to(suggestion)
             self.reading.problems[:] = [each for each in self.reading.problems if each.path != missing]
-        problem = Problem("document", self.node, shorten(message), path, suggestion, is_at_name=True)
+        problem = replace(self._found("document", message, path, suggestion), is_at_name=True)
         self.reading.problems.append(problem)
+
+    def _found(self, rule: str, message: str, path: tuple[str, ...], suggestion: str | None = None) -> Finding:
+        # Cut names: authors choose them, they may be long, and every message about a part below repeats them.
+        node = None if self.node is None else shorten(self.node)
+        return Finding("error", rule, shorten(message), node, suggestion=suggestion, path=path)
 
     def _path_to(self, place: str) -> tuple[str, ...]:
         return (*self.path, *place.split(".")) if place else self.path

@@ -8,6 +8,7 @@ from typing import Annotated, Any, NamedTuple
 
 from ussd_server.menus.document.expressions import Assignments, Expression
 from ussd_server.menus.document.fields import NAME, DocumentFields, DocumentReading
+from ussd_server.menus.document.findings import node_path
 from ussd_server.menus.document.kinds import (
     ACCOUNT,
     ASSIGNMENTS,
@@ -326,7 +327,7 @@ NODES: dict[str, type[Node]] = {
 def read_node(name: str, raw: Any, reading: DocumentReading) -> Node | None:
     """Read a node; None when a part of it cannot be read: the problems are in `reading`."""
     before = len(reading.problems)
-    fields = DocumentFields(raw, reading, name)
+    fields = DocumentFields(raw, reading, node_path(name), name)
     if not NAME.fullmatch(name):
         fields.refuse("a node's name begins with a letter and has at most 40 letters, digits, - and _")
     if len(reading.problems) > before:

@@ -72,8 +72,7 @@ def run_scripts(document: Document) -> list[Finding]:
 def read_script(document: Document, raw: Any, number: int) -> tuple[Script | None, list[Finding]]:
     """Read one script; None when it cannot be read: the findings say why."""
     reading = DocumentReading(document.languages, document.default_language)
-    place = f"scripts.{number}"
-    fields = DocumentFields(raw, reading, place=place, path=("scripts", str(number)))
+    fields = DocumentFields(raw, reading, ("scripts", str(number)))
     name = fields.string("name", f"script {number}")
     dial = fields.within(fields.value("dial"), "dial")
     phone_number = dial.string("phone")
@@ -93,7 +92,7 @@ def read_script(document: Document, raw: Any, number: int) -> tuple[Script | Non
     for part in (dial, after, fields):
         part.refuse_others()
     if problems := [*reading.problems, *reading.complaints]:
-        return None, [replace(problem.finding(), rule="script") for problem in problems]
+        return None, [replace(problem, rule="script") for problem in problems]
     return Script(
         number, name, facts, tuple(str(text).split("*")) if text else (), language, world, steps, expected
     ), []
