@@ -57,10 +57,12 @@ class CountedNodes(Mapping[str, Node]):
 def _units(node: Node) -> int:
     """Estimate the work that a node takes, from the number and length of its texts and expressions."""
     units = 5
-    for part in parts(node):
-        templates = part.by_language.values() if isinstance(part, LocalizedText) else ()
-        longest = max((len(template.widest) for template in templates), default=0)
-        units += 1 + (longest if isinstance(part, LocalizedText) else len(part.source)) // 20
+    for _, part in parts(node):
+        if isinstance(part, LocalizedText):
+            longest = max((len(template.widest) for template in part.by_language.values()), default=0)
+        else:
+            longest = len(part.source)
+        units += 1 + longest // 20
     return units
 
 

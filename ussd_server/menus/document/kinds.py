@@ -52,8 +52,7 @@ class DeclaredField(NamedTuple):
     has_default: bool
 
 
-@cache
-def declared(kind: Any) -> tuple[DeclaredField, ...]:
+def _declared(kind: Any) -> tuple[DeclaredField, ...]:
     """Return the fields of a class that a document has, in their order."""
     defaults = inspect.signature(kind).parameters
     found = []
@@ -68,7 +67,10 @@ def declared(kind: Any) -> tuple[DeclaredField, ...]:
     return tuple(found)
 
 
-def read_object(kind: Callable[..., _Declared], fields: DocumentFields, **given: Any) -> _Declared:
+declared: Callable[[Any], tuple[DeclaredField, ...]] = cache(_declared)
+
+
+def read_object(kind: type[_Declared], fields: DocumentFields, **given: Any) -> _Declared:
     """Read the declared fields of a class and refuse all others; `given` are its other attributes."""
     values = {
         each.attribute: each.kind.read(fields, each.name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
@@ -332,9 +331,9 @@ def read_node(name: str, raw: Any, reading: DocumentReading) -> Node | None:
         fields.refuse("a node's name begins with a letter and has at most 40 letters, digits, - and _")
     if len(reading.problems) > before:
         return None
-    kind: Callable[..., Node] | None = NODES.get(fields.string("type", choices=tuple(NODES)))
+    kind: type[Any] | None = NODES.get(fields.string("type", choices=tuple(NODES)))
     if kind is None:
         fields.refuse_misspelt("type")
         return None
-    node = read_object(kind, fields, name=name)
+    node: Node = read_object(kind, fields, name=name)
     return node if len(reading.problems) == before else None

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from ussd_server.menus.document.document import Document
-from ussd_server.menus.document.nodes import MenuNode, Node, PayNode
+from ussd_server.menus.document.nodes import NODES, MenuNode, Node, PayNode
 from ussd_server.menus.document.templates import LocalizedText
-from ussd_server.menus.tools.node_parts import targets
+from ussd_server.menus.tools.node_parts import exits
 from ussd_server.wire import Key
 
 
@@ -50,10 +50,10 @@ def graph(document: Document) -> Graph:
             for name, node in document.nodes.items()
         ),
         tuple(
-            GraphEdge(name, target, _label(document, node, label))
+            GraphEdge(name, each.target, _label(document, node, each.label))
             for name, node in document.nodes.items()
-            for label, target in targets(node)
-            if target in document.nodes
+            for each in exits(node)
+            if each.target in document.nodes
         ),
     )
 
@@ -66,15 +66,14 @@ def rank_nodes(document: Document) -> dict[str, int]:
     while layer:
         rank += 1
         ranks.update(dict.fromkeys(layer, rank))
-        following = (target for name in layer for _, target in targets(document.nodes[name]))
+        following = (each.target for name in layer for each in exits(document.nodes[name]))
         layer = [name for name in dict.fromkeys(following) if name in document.nodes and name not in ranks]
     return ranks
 
 
 def kind_of(node: Node) -> str:
     """Return the type of a node, as in a document."""
-    name = type(node).__name__.removesuffix("Node")
-    return "lookup_name" if name == "LookupName" else name.lower()
+    return next(name for name, kind in NODES.items() if kind is type(node))
 
 
 def _caption(document: Document, node: Node) -> str:
