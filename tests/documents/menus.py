@@ -14,7 +14,6 @@ from ruamel.yaml import YAML
 from ussd_server.menus.document import bounds, expressions, findings, nodes, rules, templates
 from ussd_server.menus.document.kinds import Schema
 from ussd_server.menus.document.schema import DOCUMENT_FIELDS, NODE_FIELDS, RULE_FIELDS, menu_schema
-from ussd_server.menus.document.spelling import MOST_SUGGESTIONS
 from ussd_server.menus.document.variables import MAX_ITEMS, MAX_TEXT
 from ussd_server.menus.source import yaml_text
 from ussd_server.menus.source.texts import read_menu_file
@@ -187,7 +186,7 @@ def _limits() -> str:
             ("scripts", MAX_SCRIPTS),
             ("steps of a script", MAX_STEPS),
             ("findings of a report", findings.MAX_FINDINGS),
-            ("suggestions for misspelt names", MOST_SUGGESTIONS),
+            ("suggestions for misspelt names", findings.MOST_SUGGESTIONS),
             ("depth of a document", yaml_text.MAX_DEPTH),
             ("names and values of a document in YAML", f"{yaml_text.MAX_PARTS:,}"),
             ("work of a check, in units of about a microsecond", f"{bounds.MAX_WORK:,}"),

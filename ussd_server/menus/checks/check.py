@@ -20,9 +20,8 @@ from ussd_server.menus.checks.types import find_wrong_types
 from ussd_server.menus.checks.width_proof import find_long_messages, prove
 from ussd_server.menus.document.bounds import MAX_WORK, WorkBudget, WorkExceededError, find_excess
 from ussd_server.menus.document.document import Document, read
-from ussd_server.menus.document.findings import Finding, Report, error
+from ussd_server.menus.document.findings import Finding, Report, Spelling, error
 from ussd_server.menus.document.nodes import Node
-from ussd_server.menus.document.spelling import Spelling
 from ussd_server.menus.document.templates import LocalizedText
 from ussd_server.menus.source.yaml_text import Places
 from ussd_server.menus.tools.node_parts import parts
@@ -101,7 +100,7 @@ def _check(
     excess = list(find_excess(raw))
     if excess:
         return Report.of(excess)
-    spelling = Spelling(work)
+    spelling = Spelling(work.spend)
 
     def findings(document: Document) -> Iterator[Finding]:
         yield from (*problems, *document.complaints)

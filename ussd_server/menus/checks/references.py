@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from ussd_server.menus.document.document import Document
 from ussd_server.menus.document.expressions import Name
-from ussd_server.menus.document.findings import Finding, did_you_mean, error, warning
+from ussd_server.menus.document.findings import Finding, Spelling, did_you_mean, error, warning
 from ussd_server.menus.document.nodes import (
     ActionNode,
     BalanceNode,
@@ -27,7 +27,6 @@ from ussd_server.menus.document.nodes import (
     SetNode,
     SmsNode,
 )
-from ussd_server.menus.document.spelling import Spelling
 from ussd_server.menus.document.templates import LocalizedText
 from ussd_server.menus.document.variables import WIDEST_FACTS
 from ussd_server.menus.engine.views import keys_of

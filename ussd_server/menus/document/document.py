@@ -10,10 +10,9 @@ from typing import Any
 from ussd_server.menus.document.bounds import WorkBudget
 from ussd_server.menus.document.expressions import Name
 from ussd_server.menus.document.fields import DocumentFields, DocumentReading
-from ussd_server.menus.document.findings import Finding
+from ussd_server.menus.document.findings import Finding, Spelling
 from ussd_server.menus.document.kinds import KEY
 from ussd_server.menus.document.nodes import EndNode, Node, read_node
-from ussd_server.menus.document.spelling import Spelling
 from ussd_server.menus.document.variables import (
     MAX_DIGITS,
     MAX_ITEMS,
@@ -107,7 +106,9 @@ def read(raw: Any, work: WorkBudget | None = None) -> tuple[Document, tuple[Find
 
     Raises `WorkExceededError` when reading exceeds `work`.
     """
-    reading = DocumentReading((), "en", work=work, spelling=Spelling(work))
+    reading = DocumentReading((), "en")
+    if work is not None:
+        reading = replace(reading, spend=work.spend, spelling=Spelling(work.spend))
     fields = DocumentFields(raw, reading)
     fields.string("$schema", default="")  # for editors
     languages, default_language = _languages(fields)

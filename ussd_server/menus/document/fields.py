@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ussd_server.menus.document.bounds import WorkBudget
 from ussd_server.menus.document.expressions import Expression, ExpressionError, Name, compile_expression, constant
-from ussd_server.menus.document.findings import Finding, did_you_mean, node_path, shorten
-from ussd_server.menus.document.spelling import Spelling
+from ussd_server.menus.document.findings import Finding, Spelling, did_you_mean, node_path, shorten
 from ussd_server.menus.document.templates import LocalizedText, Template, compile_template
 from ussd_server.menus.document.variables import Variable
 
@@ -27,18 +25,13 @@ class DocumentReading:
     variables: Mapping[str, Variable] = field(default_factory=dict)
     widest: Mapping[Name, str] = field(default_factory=dict)
     problems: list[Finding] = field(default_factory=list)
-    work: WorkBudget | None = None
+    spend: Callable[[int], object] = lambda _: None
     spelling: Spelling = field(default_factory=Spelling)
     foreign_languages: set[str] = field(default_factory=set)
     # Problems that block publishing. Versions published before these rules were made keep running.
     complaints: list[Finding] = field(default_factory=list)
     # The texts of the last screens that are written inside other nodes, by `node.outcome`.
     last_screens: dict[str, LocalizedText] = field(default_factory=dict)
-
-    def spend(self, units: int) -> None:
-        """Count work, if the reading has a work budget."""
-        if self.work is not None:
-            self.work.spend(units)
 
 
 class DocumentFields:

@@ -9,8 +9,7 @@ from typing import Any
 from ussd_server.menus.checks.references import find_unknown_variables
 from ussd_server.menus.document.bounds import find_excess
 from ussd_server.menus.document.document import Document, parse, read
-from ussd_server.menus.document.findings import Finding
-from ussd_server.menus.document.spelling import Spelling
+from ussd_server.menus.document.findings import Finding, Spelling
 from ussd_server.models.ussd import MenuVersion
 from ussd_server.status import Code, ServiceError
 
