@@ -29,8 +29,7 @@ from ussd_server.menus.document.nodes import (
 )
 from ussd_server.menus.engine.navigator import MAX_HOPS
 from ussd_server.menus.engine.views import Renderer, WidestValues
-from ussd_server.menus.tools.graph import rank_nodes
-from ussd_server.menus.tools.node_parts import exits
+from ussd_server.menus.tools.node_parts import exits, rank_nodes
 
 MAX_SCREENS = 10
 READING_CHARACTERS_A_SECOND = 15

@@ -323,6 +323,11 @@ NODES: dict[str, type[Node]] = {
 }
 
 
+def kind_of(node: Node) -> str:
+    """Return the type of a node, as in a document."""
+    return next(name for name, kind in NODES.items() if kind is type(node))
+
+
 def read_node(name: str, raw: Any, reading: DocumentReading) -> Node | None:
     """Read a node; None when a part of it cannot be read: the problems are in `reading`."""
     before = len(reading.problems)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import is_dataclass
 from typing import Any, NamedTuple
 
+from ussd_server.menus.document.document import Document
 from ussd_server.menus.document.expressions import Expression, Name
 from ussd_server.menus.document.kinds import BRANCH, NODE, declared
 from ussd_server.menus.document.nodes import (
@@ -116,3 +117,16 @@ def changes(node: Node) -> Iterator[Change]:
             yield Change(var, ("var",), node.value)
         case InputNode() | BalanceNode() | LookupNameNode():
             yield Change(node.var, ("var",))
+
+
+def rank_nodes(document: Document) -> dict[str, int]:
+    """Return the number of steps from the start for every reachable node."""
+    ranks: dict[str, int] = {}
+    layer = [document.start] if document.start in document.nodes else []
+    rank = -1
+    while layer:
+        rank += 1
+        ranks.update(dict.fromkeys(layer, rank))
+        following = (each.target for name in layer for each in exits(document.nodes[name]))
+        layer = [name for name in dict.fromkeys(following) if name in document.nodes and name not in ranks]
+    return ranks
