@@ -13,10 +13,10 @@ from ruamel.yaml import YAML
 
 from ussd_server.menus.document import bounds, expressions, findings, nodes, rules, templates
 from ussd_server.menus.document.kinds import Schema
-from ussd_server.menus.document.schema import DOCUMENT_FIELDS, NODE_FIELDS, RULE_FIELDS, menu_schema
 from ussd_server.menus.document.variables import MAX_ITEMS, MAX_TEXT
 from ussd_server.menus.source import yaml_text
 from ussd_server.menus.source.texts import read_menu_file
+from ussd_server.menus.tools.schema import DOCUMENT_FIELDS, NODE_FIELDS, RULE_FIELDS, menu_schema
 from ussd_server.menus.tools.scripts import MAX_SCRIPTS, MAX_STEPS
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs"

@@ -141,6 +141,11 @@ def record(kind: type) -> Kind:
     return Kind(object_schema(kind), lambda fields, name: read_object(kind, fields.within(fields.value(name), name)))
 
 
+def part(kind: type) -> Kind:
+    """An object with the fields of a class, read as an empty one where it is something else."""
+    return Kind(object_schema(kind), lambda fields, name: read_object(kind, fields.within(fields.entries(name), name)))
+
+
 def listed(
     read: Callable[[DocumentFields], Any], schema: Schema, most: int = 100, fewest: int = 0, missing: str = ""
 ) -> Kind:
@@ -283,6 +288,7 @@ def _receiver(fields: DocumentFields, name: str) -> Expression | None:
     return read
 
 
+ANYTHING = Kind(mapping({}), DocumentFields.entries)
 BOOLEAN = Kind({"type": "boolean"}, DocumentFields.boolean)
 STRING = string()
 TEXT = Kind(ref("text"), DocumentFields.text)

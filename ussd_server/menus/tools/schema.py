@@ -21,6 +21,7 @@ from ussd_server.menus.document.kinds import (
     array,
     described,
     mapping,
+    object_schema,
     one_of,
     ref,
     string,
@@ -30,7 +31,7 @@ from ussd_server.menus.document.nodes import NODES
 from ussd_server.menus.document.rules import RULES
 from ussd_server.menus.document.variables import MAX_DIGITS, MAX_ITEMS, MAX_TEXT, TYPES
 from ussd_server.menus.text.screen import MAX_SEPTETS, MAX_UCS2, MIN_SEPTETS, MIN_UCS2
-from ussd_server.values import PHONE_NUMBER
+from ussd_server.menus.tools.scripts import MAX_SCRIPTS, Script
 
 
 def record(required: str, /, **fields: tuple[Kind | Schema, str]) -> Schema:
@@ -51,7 +52,6 @@ def when(tag: str, values: list[str], then: Schema, otherwise: Schema | None = N
     return {"if": {"properties": {tag: {"enum": values}}, "required": [tag]}, "then": then, "else": otherwise or {}}
 
 
-_ANYTHING: Schema = {}
 _MAGNITUDE: Schema = {"minimum": -expressions.MAX_MAGNITUDE, "maximum": expressions.MAX_MAGNITUDE}
 _LABEL = mapping(string(20).schema)
 _NAVIGATION_KEY: Schema = {"type": "string", "pattern": f"^{KEY.pattern}$"}
@@ -86,65 +86,6 @@ _BUDGET = {
     "septets": (whole(MIN_SEPTETS, MAX_SEPTETS), "length in the GSM alphabet, 80 to 182, default 160"),
     "ucs2": (whole(MIN_UCS2, MAX_UCS2), "length with other letters, 40 to 80, default 70"),
 }
-_SCRIPT = record(
-    "dial steps",
-    name=(STRING, "the name in findings"),
-    language=(LANGUAGE, "the language of the subscriber"),
-    dial=(
-        record(
-            "phone code",
-            phone=({"type": "string", "pattern": f"^{PHONE_NUMBER.pattern}$"}, "the number of the subscriber"),
-            code=(STRING, "the code that is dialled"),
-            network=(STRING, "the network code"),
-            text=({"type": ["string", "integer"]}, "entries that are dialled with the code, joined by `*`"),
-        ),
-        "who dials what",
-    ),
-    world=(
-        record(
-            "",
-            balances=(mapping(_ANYTHING), "balances in shillings, by account"),
-            names=(mapping(_ANYTHING), "names, by phone number"),
-            answers=(
-                mapping(_ANYTHING),
-                "the replies of your server by node; `error` and `timeout` stand for no reply",
-            ),
-            given=(mapping(_ANYTHING), "the given variables"),
-            payments=(one_of("accepted", "rejected"), "`rejected`: every payment is refused"),
-        ),
-        "what the menu finds outside",
-    ),
-    steps=(
-        array(
-            record(
-                "",
-                send=({"type": "string"}, "an entry"),
-                retry=(BOOLEAN, "`true`: the step before arrives again"),
-                redial=(BOOLEAN, "`true`: the subscriber hangs up and dials again"),
-                wait=(whole(0, 86_400), "seconds that pass"),
-                expect=({"type": "string"}, "a part of the screen after it"),
-                end=(BOOLEAN, "whether the session is over after it"),
-            ),
-            100,
-            1,
-        ),
-        "the entries, and what the screens must show",
-    ),
-    after=(
-        record(
-            "",
-            transaction=(
-                {"anyOf": [one_of("none").schema, {"type": "object"}]},
-                "`none`, or fields of the last payment",
-            ),
-            node=(STRING, "the last node"),
-            language=(STRING, "the language of the subscriber"),
-            vars=(mapping(_ANYTHING), "values of variables"),
-        ),
-        "what must be true at the end",
-    ),
-)
-
 NODE_FIELDS = {name: described(kind) for name, kind in NODES.items()}
 NODE_FIELDS["pay"] |= when(
     "kind",
@@ -210,7 +151,7 @@ DOCUMENT_FIELDS = record(
         "the nodes by name",
     ),
     scripts=(
-        array(ref("script"), 50),
+        array(ref("script"), MAX_SCRIPTS),
         "conversations that must go as written; they run when the menu is checked",
     ),
 )
@@ -235,7 +176,7 @@ def menu_schema() -> Schema:
             "variable": {**_VARIABLE, "allOf": _OF_TYPES},
             "rule": _kinds("rule", RULE_FIELDS),
             "node": _kinds("type", NODE_FIELDS),
-            "script": _SCRIPT,
+            "script": object_schema(Script),
         },
     }
 

@@ -16,8 +16,8 @@ from tests.support.shop import shop_document
 from ussd_server.menus.checks.check import check
 from ussd_server.menus.document.document import read
 from ussd_server.menus.document.fields import DocumentFields
-from ussd_server.menus.document.schema import DOCUMENT_FIELDS, menu_schema
 from ussd_server.menus.source.texts import read_menu_file
+from ussd_server.menus.tools.schema import DOCUMENT_FIELDS, menu_schema
 from ussd_server.menus.tools.scripts import read_script
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "ussd_server" / "menus" / "examples").glob("*.yaml"))
