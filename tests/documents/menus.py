@@ -11,13 +11,12 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from ussd_server.menus.document import bounds, expressions, findings, node_fields, rules, templates
-from ussd_server.menus.document.node_schemas import NODE_FIELDS, RULE_FIELDS, Schema
-from ussd_server.menus.document.schema import DOCUMENT_FIELDS, menu_schema
-from ussd_server.menus.document.spelling import MOST_SUGGESTIONS
+from ussd_server.menus.document import bounds, expressions, findings, nodes, rules, templates
+from ussd_server.menus.document.kinds import Schema
 from ussd_server.menus.document.variables import MAX_ITEMS, MAX_TEXT
 from ussd_server.menus.source import yaml_text
 from ussd_server.menus.source.texts import read_menu_file
+from ussd_server.menus.tools.schema import DOCUMENT_FIELDS, NODE_FIELDS, RULE_FIELDS, menu_schema
 from ussd_server.menus.tools.scripts import MAX_SCRIPTS, MAX_STEPS
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs"
@@ -77,7 +76,7 @@ def schemas() -> dict[str, Schema]:
     script, menu = definitions["script"]["properties"], NODE_FIELDS["menu"]["properties"]
     within = DOCUMENT_FIELDS["properties"]
     branches = [each["properties"] for each in definitions["branch"]["anyOf"] if "properties" in each]
-    rule = {"error": definitions["rule"]["allOf"][0]["then"]["properties"]["error"]}
+    rule = {"error": RULE_FIELDS["phone"]["properties"]["error"]}
     return {
         "document": DOCUMENT_FIELDS,
         "limits": within["limits"],
@@ -96,8 +95,13 @@ def schemas() -> dict[str, Schema]:
         "step": script["steps"]["items"],
         "after": script["after"],
         **NODE_FIELDS,
-        **{f"rule {name}": schema for name, schema in RULE_FIELDS.items()},
+        **{f"rule {name}": _own_fields(schema) for name, schema in RULE_FIELDS.items()},
     }
+
+
+def _own_fields(rule: Schema) -> Schema:
+    """The schema of a rule without `error`, which every rule may have."""
+    return {**rule, "properties": {name: each for name, each in rule["properties"].items() if name != "error"}}
 
 
 _BRANCH = {"goto", "end"}
@@ -153,7 +157,7 @@ def _rules() -> str:
     fields = (
         (f"`{name}`", *_fields(f"rule {name}", field))
         for name, schema in RULE_FIELDS.items()
-        for field in schema["properties"]
+        for field in _own_fields(schema)["properties"]
     )
     every = (("every", *_fields("rule", "error")),)
     headings = ("`rule`", "field", "needed", "means", "example")
@@ -168,7 +172,7 @@ def _limits() -> str:
             ("variables, with the fields of lists", bounds.MAX_VARIABLES),
             ("languages", bounds.MAX_LANGUAGES),
             ("networks", bounds.MAX_NETWORKS),
-            ("options of a menu", node_fields.MAX_OPTIONS),
+            ("options of a menu", nodes.MAX_OPTIONS),
             ("rules of an input", rules.MAX_RULES),
             ("assignments of a node or option, and of `map`", bounds.MAX_ASSIGNMENTS),
             ("items of a list", MAX_ITEMS),
@@ -178,11 +182,11 @@ def _limits() -> str:
             ("depth of an expression", expressions.MAX_DEPTH),
             ("characters of a pattern", rules.MAX_CHARACTERS),
             ("characters of a range in a pattern, such as `[a-z]`", rules.MAX_RANGE),
-            ("`timeout_ms` of `http`", f"{node_fields.MAX_TIMEOUT_MS:,}"),
+            ("`timeout_ms` of `http`", f"{nodes.MAX_TIMEOUT_MS:,}"),
             ("scripts", MAX_SCRIPTS),
             ("steps of a script", MAX_STEPS),
             ("findings of a report", findings.MAX_FINDINGS),
-            ("suggestions for misspelt names", MOST_SUGGESTIONS),
+            ("suggestions for misspelt names", findings.MOST_SUGGESTIONS),
             ("depth of a document", yaml_text.MAX_DEPTH),
             ("names and values of a document in YAML", f"{yaml_text.MAX_PARTS:,}"),
             ("work of a check, in units of about a microsecond", f"{bounds.MAX_WORK:,}"),

@@ -19,8 +19,7 @@ from ussd_server.menus.source.texts import read_menu_file
 from ussd_server.menus.text.gsm7 import measure
 from ussd_server.menus.text.phrases import PHRASES
 from ussd_server.menus.text.screen import MIN_SEPTETS
-from ussd_server.menus.tools.diagram import GAP, MARGIN, WIDTH, draw
-from ussd_server.menus.tools.graph import GraphEdge, GraphNode, graph
+from ussd_server.menus.tools.diagram import GAP, MARGIN, WIDTH, GraphEdge, GraphNode, draw, graph
 from ussd_server.menus.tools.simulator import Simulator, World
 
 FOLDER = Path(ussd_server.menus.__file__).parent / "examples"

@@ -411,6 +411,16 @@ def test_an_expression_that_may_have_the_type_of_its_place_passes(written: str) 
     assert not check(shop).errors
 
 
+@pytest.mark.parametrize("name", ["of", "to", "when", "amount", "account"])
+def test_a_variable_may_be_named_as_a_field_and_takes_values_of_its_own_type(shop: Menu, name: str) -> None:
+    shop["vars"][name] = {"type": "date"}
+    option = shop["nodes"]["root"]["options"][2]
+    option["set"] = {name: "'2026-12-31'"}
+    assert [finding for finding in check(shop).errors if finding.rule == "type" and finding.node == "root"] == []
+    option["set"] = {name: "5"}
+    assert f"`options.3.set.{name}` needs a value of type date" in str(check(shop).errors)
+
+
 def with_message(shop: Menu, **fields: Any) -> Menu:
     """The shop with a message before its last screen."""
     message = {"type": "sms", "to": "session.phone_number", "text": {"en": "Paid", "lg": "Osasudde"}, "goto": "bye"}

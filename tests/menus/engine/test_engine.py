@@ -38,7 +38,7 @@ def test_a_person_who_says_no_pays_nothing(shop: Menu, dial: Dial) -> None:
 
 
 def test_a_refused_payment_goes_where_the_menu_says(shop: Menu, dial: Dial) -> None:
-    dial(shop, accepts_payments=False).types("1", "5000", "1").ends("Goodbye")
+    dial(shop, payments="rejected").types("1", "5000", "1").ends("Goodbye")
 
 
 def test_a_balance_is_shown_in_whole_shillings(shop: Menu, dial: Dial) -> None:

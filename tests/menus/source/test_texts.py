@@ -142,6 +142,14 @@ def test_positions_in_json_are_those_in_yaml() -> None:
     assert json_places(written) == read_yaml(written)[1]
 
 
+def test_an_undeclared_variable_in_a_body_is_found_where_it_stands() -> None:
+    body = "{a: [1, '{{vars.amount}}', '{{vars.amuont}}']}"
+    call = f"{{type: http, url: https://a.example/, method: POST, body: {body}, goto: bye, on_error: bye}}"
+    text = f"{MENU}  call: {call}\n".replace("    goto: bye", "    goto: call")
+    column = text.splitlines()[-1].index("'{{vars.amuont") + 1
+    assert findings(text) == [("variable", "call", 17, column, "vars.amount")]
+
+
 @pytest.mark.parametrize(
     ("written", "misspelt", "expected"),
     [
@@ -182,7 +190,7 @@ def test_positions_in_json_are_those_in_yaml() -> None:
         ),
         ("{en: Goodbye, lg: Weeraba}", "{en: Goodbye}", ("language", "bye", 16, 26, None)),
         ("{en: Goodbye, lg: Weeraba}", "Goodbye", ("language", "bye", 16, 26, None)),
-        ("languages: [en, lg]", "languages: [en]", ("document", "root", 10, 31, None)),
+        ("languages: [en, lg]", "languages: [en]", ("document", "root", 8, 29, None)),
     ],
 )
 def test_a_fault_is_one_finding_with_its_position_and_the_nearest_right_name(

@@ -10,7 +10,7 @@ from peewee import DatabaseError
 from tests.support.shop import CODE, Shop, client_call, shop_document
 from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import release_connection
-from ussd_server.menus.tools.graph import GraphEdge
+from ussd_server.menus.tools.diagram import GraphEdge
 from ussd_server.models.ussd import MenuVersion
 from ussd_server.services.menus.messages import BindCode, CheckMenu, GetGraph, RollBack, SaveDraft
 from ussd_server.status import Code, ServiceError

@@ -25,8 +25,8 @@ from ussd_server.menus.document.document import Document, read
 from ussd_server.menus.document.findings import Finding, Report
 from ussd_server.menus.source.texts import read_menu_file
 from ussd_server.menus.source.yaml_text import Places, write_yaml
+from ussd_server.menus.tools.diagram import Graph, graph
 from ussd_server.menus.tools.diagram import draw as draw_diagram
-from ussd_server.menus.tools.graph import Graph, graph
 from ussd_server.menus.tools.scripts import play, read_script
 from ussd_server.services.menus.messages import AssignCode, BindCode, CheckReport, RollBack, SaveDraft
 from ussd_server.wire import writer

@@ -20,9 +20,9 @@ from ussd_server.menus.checks.types import find_wrong_types
 from ussd_server.menus.checks.width_proof import find_long_messages, prove
 from ussd_server.menus.document.bounds import MAX_WORK, WorkBudget, WorkExceededError, find_excess
 from ussd_server.menus.document.document import Document, read
-from ussd_server.menus.document.findings import Finding, Report, error
-from ussd_server.menus.document.nodes import LocalizedText, Node
-from ussd_server.menus.document.spelling import Spelling
+from ussd_server.menus.document.findings import Finding, Report, Spelling, error
+from ussd_server.menus.document.nodes import Node
+from ussd_server.menus.document.templates import LocalizedText
 from ussd_server.menus.source.yaml_text import Places
 from ussd_server.menus.tools.node_parts import parts
 from ussd_server.menus.tools.scripts import run_scripts
@@ -56,10 +56,12 @@ class CountedNodes(Mapping[str, Node]):
 def _units(node: Node) -> int:
     """Estimate the work that a node takes, from the number and length of its texts and expressions."""
     units = 5
-    for part in parts(node):
-        templates = part.by_language.values() if isinstance(part, LocalizedText) else ()
-        longest = max((len(template.widest) for template in templates), default=0)
-        units += 1 + (longest if isinstance(part, LocalizedText) else len(part.source)) // 20
+    for _, part in parts(node):
+        if isinstance(part, LocalizedText):
+            longest = max((len(template.widest) for template in part.by_language.values()), default=0)
+        else:
+            longest = len(part.source)
+        units += 1 + longest // 20
     return units
 
 
@@ -98,10 +100,10 @@ def _check(
     excess = list(find_excess(raw))
     if excess:
         return Report.of(excess)
-    spelling = Spelling(work)
+    spelling = Spelling(work.spend)
 
     def findings(document: Document) -> Iterator[Finding]:
-        yield from (problem.finding() for problem in (*problems, *document.complaints))
+        yield from (*problems, *document.complaints)
         yield from also(document) if also is not None else ()
         lost = list(find_unknown_targets(document, spelling))
         yield from lost

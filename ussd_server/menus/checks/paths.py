@@ -29,7 +29,7 @@ from ussd_server.menus.document.nodes import (
 )
 from ussd_server.menus.engine.navigator import MAX_HOPS
 from ussd_server.menus.engine.views import Renderer, WidestValues
-from ussd_server.menus.tools.node_parts import targets
+from ussd_server.menus.tools.node_parts import exits, rank_nodes
 
 MAX_SCREENS = 10
 READING_CHARACTERS_A_SECOND = 15
@@ -84,15 +84,9 @@ def find_loops(document: Document) -> Iterator[Finding]:
 
 def find_unreachable(document: Document) -> Iterator[Finding]:
     """Find nodes that no session can reach."""
-    seen = {document.start}
-    waiting = [document.start]
-    while waiting:
-        node = document.nodes[waiting.pop()]
-        new = {target for _, target in targets(node) if target in document.nodes} - seen
-        seen |= new
-        waiting += new
+    reached = rank_nodes(document)
     for name in document.nodes:
-        if name not in seen:
+        if name not in reached:
             yield warning("unreachable", "no path leads to this node", name)
 
 
@@ -119,8 +113,8 @@ def _arrivals(document: Document) -> dict[str, list[tuple[str, str]]]:
     """Return the edges into every node: (exit, node where it begins)."""
     arrivals: dict[str, list[tuple[str, str]]] = {name: [] for name in document.nodes}
     for name, node in document.nodes.items():
-        for label, target in targets(node):
-            arrivals.setdefault(target, []).append((label, name))
+        for each in exits(node):
+            arrivals.setdefault(each.target, []).append((each.label, name))
     return arrivals
 
 
@@ -150,7 +144,7 @@ def _silent_targets(node: Node) -> list[str]:
         return [node.empty] if node.empty is not None else []
     if isinstance(node, ScreenNode | HandoverNode):
         return []
-    return [target for _, target in targets(node)]
+    return [each.target for each in exits(node)]
 
 
 def _distances(document: Document, weights: Mapping[str, float]) -> dict[str, float]:
@@ -162,7 +156,7 @@ def _distances(document: Document, weights: Mapping[str, float]) -> dict[str, fl
         if name in distances:
             continue
         distances[name] = distance
-        for _, target in targets(document.nodes[name]):
+        for target in {each.target for each in exits(document.nodes[name])}:
             if target in weights and target not in distances:
                 heapq.heappush(waiting, (distance + weights[target], target))
     return distances

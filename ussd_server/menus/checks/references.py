@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from urllib.parse import urlsplit
 
 from ussd_server.menus.document.document import Document
-from ussd_server.menus.document.expressions import Expression, Name
-from ussd_server.menus.document.findings import Finding, did_you_mean, error, warning
+from ussd_server.menus.document.expressions import Name
+from ussd_server.menus.document.findings import Finding, Spelling, did_you_mean, error, warning
 from ussd_server.menus.document.nodes import (
     ActionNode,
     BalanceNode,
@@ -17,20 +17,20 @@ from ussd_server.menus.document.nodes import (
     HttpNode,
     InputNode,
     LanguageNode,
+    LanguageOption,
     ListNode,
-    LocalizedText,
     MenuNode,
     Node,
+    Option,
     RouterNode,
     ScreenNode,
     SetNode,
     SmsNode,
 )
-from ussd_server.menus.document.spelling import Spelling
-from ussd_server.menus.document.templates import Template
+from ussd_server.menus.document.templates import LocalizedText
 from ussd_server.menus.document.variables import WIDEST_FACTS
 from ussd_server.menus.engine.views import keys_of
-from ussd_server.menus.tools.node_parts import assigned, names_in, parts, target_path, targets, texts, written
+from ussd_server.menus.tools.node_parts import changes, exits, names_in, parts, texts
 
 _HEADER = re.compile(r"[A-Za-z0-9-]{1,60}", re.ASCII)
 _OUR_HEADERS = re.compile(
@@ -53,9 +53,9 @@ def find_unknown_targets(document: Document, spelling: Spelling) -> Iterator[Fin
     if document.start not in known and document.start:
         yield unknown("`start` is", document.start, None, ("start",))
     for name, node in document.nodes.items():
-        for position, (label, target) in enumerate(targets(node)):
+        for label, target, path in exits(node):
             if target not in known:
-                yield unknown(f"`{label or 'goto'}` leads to", target, name, target_path(node, label, position))
+                yield unknown(f"`{label or 'goto'}` leads to", target, name, path)
 
 
 def find_key_clashes(document: Document) -> Iterator[Finding]:
@@ -100,11 +100,11 @@ def find_unknown_variables(document: Document, spelling: Spelling) -> Iterator[F
                 nearest = _nearest(document, used, item_names, spelling)
                 message = f"`{used}` is not declared{_hint(used)}{did_you_mean(nearest)}"
                 yield error("variable", message, name, path, nearest)
-        for var in written(node):
+        for var, path, _ in changes(node):
             if var not in document.variables:
                 nearest = spelling.nearest(var, document.variables)
                 message = f"`vars.{var}` is not declared; add it to `vars`{did_you_mean(nearest)}"
-                yield error("variable", message, name, _written_path(node, var), nearest)
+                yield error("variable", message, name, path, nearest)
         variable = document.variables.get(node.var) if isinstance(node, BalanceNode) else None
         if variable is not None and variable.type not in ("amount", "integer", "text"):
             yield error("variable", "the variable cannot hold a balance; declare it as an amount", name)
@@ -121,15 +121,15 @@ def find_leaking_secrets(document: Document, *, paths_known: bool) -> Iterator[F
     for each in inputs:
         readers.setdefault(each.var, set()).update(_within_reach(document, each))
     for name, node in document.nodes.items():
-        if any(isinstance(part, LocalizedText) and part.names & secrets for part in parts(node)):
+        if any(isinstance(part, LocalizedText) and part.names & secrets for _, part in parts(node)):
             yield error("secret", "a text prints a secret entry", name)
         if isinstance(node, HttpNode) and node.url.names & secrets:
             yield error("secret", "an address carries a secret entry; put it into the body", name)
         if isinstance(node, SmsNode) and node.to.names & secrets:
             yield error("secret", "a message goes to a secret entry", name)
-        if any(expression.names & secrets for _, expression in assigned(node)):
+        if any(each.value is not None and each.value.names & secrets for each in changes(node)):
             yield error("secret", "a variable would keep a secret entry", name)
-        overwrites = {Name("vars", var) for var in written(node)} & secrets
+        overwrites = {Name("vars", each.var) for each in changes(node)} & secrets
         if overwrites and not (isinstance(node, InputNode) and node.secret):
             yield error("secret", "this node keeps a value in a variable that belongs to a secret entry", name)
         for secret in sorted(_read_names(node) & secrets, key=str):
@@ -198,27 +198,9 @@ def _nearest(document: Document, name: Name, item_names: set[str], spelling: Spe
 
 def _key_path(node: Node, key: str) -> tuple[str, ...]:
     """Return the path in a node of the last option with a key; an empty one where the document does not write it."""
-    match node:
-        case MenuNode():
-            keys = [option.key for option in node.options]
-        case LanguageNode():
-            keys = [option[0] for option in node.options]
-        case _:
-            return ()
-    return ("options", str(len(keys) - keys[::-1].index(key)), "key") if key in keys else ()
-
-
-def _written_path(node: Node, var: str) -> tuple[str, ...]:
-    """Return the path in a node of the variable that it changes."""
-    match node:
-        case SetNode():
-            return ("values", var)
-        case HttpNode():
-            return ("map", var)
-        case MenuNode():
-            numbers = [number for number, each in enumerate(node.options, 1) if var in dict(each.set)]
-            return ("options", str(numbers[0]), "set", var)
-    return ("var",)
+    options: Sequence[Option | LanguageOption] = node.options if isinstance(node, MenuNode | LanguageNode) else ()
+    numbers = [str(number) for number, option in enumerate(options, start=1) if option.key == key]
+    return ("options", numbers[-1], "key") if numbers else ()
 
 
 def _hint(name: Name) -> str:
@@ -243,8 +225,7 @@ def _item_names(document: Document, node: Node) -> set[str]:
 def _read_names(node: Node) -> frozenset[Name]:
     """Return the variables that a node reads. Of an input, its own variable is left out: its rules see the entry."""
     own = {Name("vars", node.var)} if isinstance(node, InputNode) else set()
-    sources = [part for part in parts(node) if isinstance(part, Expression | Template)]
-    return frozenset().union(*(part.names for part in sources)) - own
+    return frozenset().union(*(part.names for _, part in parts(node) if not isinstance(part, LocalizedText))) - own
 
 
 def _within_reach(document: Document, asker: InputNode) -> set[str]:
@@ -258,5 +239,5 @@ def _within_reach(document: Document, asker: InputNode) -> set[str]:
             continue
         reach.add(name)
         if isinstance(node, RouterNode | SetNode):
-            waiting += [target for _, target in targets(node)]
+            waiting += [each.target for each in exits(node)]
     return {name for name in reach if isinstance(document.nodes[name], ActionNode | RouterNode | SetNode)}

@@ -14,7 +14,7 @@ from ussd_server.menus.document.bounds import WorkBudget
 from ussd_server.menus.document.document import Document
 from ussd_server.menus.document.expressions import Expression, Name
 from ussd_server.menus.document.findings import Finding, error
-from ussd_server.menus.document.nodes import ListNode, LookupNameNode, Node, PayNode, SmsNode
+from ussd_server.menus.document.nodes import ListNode, LookupNameNode, Node
 from ussd_server.menus.document.variables import WIDEST_FACTS, Variable
 from ussd_server.menus.tools.node_parts import Path, expressions
 from ussd_server.values import PHONE_NUMBER
@@ -67,6 +67,8 @@ _PLACES = {
     "phone_number": _NUMBER_TEXT,
     "to_phone_number": _NUMBER_TEXT,
     "account": _ACCOUNT,
+    "of": _ACCOUNT,
+    "to": _NUMBER_TEXT,
     "when": _CONDITION,
     "expr": _CONDITION,
 }
@@ -93,18 +95,23 @@ def find_wrong_types(document: Document, work: WorkBudget) -> Iterator[Finding]:
 
 def _wanted(document: Document, node: Node, path: Path) -> _Wanted | None:
     """Return what a place needs; None for one that takes anything or whose variable is not declared."""
-    if isinstance(node, PayNode) or path[-1] in ("when", "expr"):
-        return _PLACES[path[-1]]
-    if isinstance(node, SmsNode):
-        return _NUMBER_TEXT
-    if path[-1] == "of":
-        return _NUMBER_TEXT if isinstance(node, LookupNameNode) else _ACCOUNT
-    kept_in = node.var if isinstance(node, ListNode) else path[-1]
-    variable = document.variables.get(kept_in or "")
-    return None if variable is None or path == ("items",) else _kept(variable)
+    match path:
+        case ("values", var) | ("options", _, "set", var):
+            return _kept(document, var)
+        case ("value",) if isinstance(node, ListNode):
+            return _kept(document, node.var or "")
+        case ("items",):
+            return None
+        case ("of",) if isinstance(node, LookupNameNode):
+            return _NUMBER_TEXT
+    return _PLACES[path[-1]]
 
 
-def _kept(variable: Variable) -> _Wanted:
+def _kept(document: Document, var: str) -> _Wanted | None:
+    variable = document.variables.get(var)
+    if variable is None:
+        return None
+
     def fits(value: Any) -> bool:
         if variable.type == "list":
             return isinstance(value, list)

@@ -9,10 +9,10 @@ from typing import Any
 
 from ussd_server.menus.document.bounds import WorkBudget
 from ussd_server.menus.document.expressions import Name
-from ussd_server.menus.document.fields import DocumentFields, DocumentReading, Problem
-from ussd_server.menus.document.node_fields import KEY, NodeFields
-from ussd_server.menus.document.nodes import Node
-from ussd_server.menus.document.spelling import Spelling
+from ussd_server.menus.document.fields import DocumentFields, DocumentReading
+from ussd_server.menus.document.findings import Finding, Spelling
+from ussd_server.menus.document.kinds import KEY
+from ussd_server.menus.document.nodes import EndNode, Node, read_node
 from ussd_server.menus.document.variables import (
     MAX_DIGITS,
     MAX_ITEMS,
@@ -37,7 +37,7 @@ _BALANCE_DIGITS = 12
 class DocumentError(ValueError):
     """A document that cannot be read; `problems` lists every problem."""
 
-    def __init__(self, problems: tuple[Problem, ...]) -> None:
+    def __init__(self, problems: tuple[Finding, ...]) -> None:
         super().__init__("; ".join(f"{problem.node or 'document'}: {problem.message}" for problem in problems))
         self.problems = problems
 
@@ -84,7 +84,7 @@ class Document:
     unread: frozenset[str]
     # Whether a text that a language lacks may appear in the default language.
     fallback: bool = False
-    complaints: tuple[Problem, ...] = ()
+    complaints: tuple[Finding, ...] = ()
     # A cache of pages that are the same for every session.
     page_cache: dict[tuple[Any, ...], list[str]] = field(default_factory=dict, compare=False, repr=False)
 
@@ -101,22 +101,24 @@ def parse(raw: Any) -> Document:
     return document
 
 
-def read(raw: Any, work: WorkBudget | None = None) -> tuple[Document, tuple[Problem, ...]]:
+def read(raw: Any, work: WorkBudget | None = None) -> tuple[Document, tuple[Finding, ...]]:
     """Read as much of a document as can be read; return it with every problem.
 
     Raises `WorkExceededError` when reading exceeds `work`.
     """
-    reading = DocumentReading((), "en", work=work, spelling=Spelling(work))
+    reading = DocumentReading((), "en")
+    if work is not None:
+        reading = replace(reading, spend=work.spend, spelling=Spelling(work.spend))
     fields = DocumentFields(raw, reading)
     fields.string("$schema", default="")  # for editors
     languages, default_language = _languages(fields)
     reading = replace(reading, languages=languages, default_language=default_language)
     fields.reading = reading
     variables = {**_balance_variables(fields), **_variables(fields)}
-    reading = replace(reading, widest=_widths(variables, reading.problems))
+    reading = replace(reading, variables=variables, widest=_widths(variables, reading.problems))
     fields.reading = reading
     budget, network_budgets = _limits(fields)
-    nodes, unread = _nodes(fields, variables)
+    nodes, unread = _nodes(fields)
     document = Document(
         fields.string("id", longest=64),
         fields.string("title", default="", longest=100),
@@ -198,7 +200,7 @@ def _variable(fields: DocumentFields, types: tuple[str, ...]) -> Variable:
     return Variable(type_name, max_len or default, overflow == "truncate", given, max_items, item_fields)
 
 
-def _widths(variables: Mapping[str, Variable], problems: Sequence[Problem]) -> dict[Name, str]:
+def _widths(variables: Mapping[str, Variable], problems: Sequence[Finding]) -> dict[Name, str]:
     """Return the longest value of each variable; empty for one whose declaration cannot be read."""
     unread = {problem.path[1] for problem in problems if problem.path[:1] == ("vars",) and len(problem.path) > 1}
     declared = {name: "" if name in unread else variable.widest for name, variable in variables.items()}
@@ -255,11 +257,12 @@ def _label(labels: DocumentFields, name: str) -> dict[str, str]:
     return by_language
 
 
-def _nodes(fields: DocumentFields, variables: Mapping[str, Variable]) -> tuple[dict[str, Node], frozenset[str]]:
+def _nodes(fields: DocumentFields) -> tuple[dict[str, Node], frozenset[str]]:
     raw_nodes = fields.entries("nodes")
     if not raw_nodes:
         fields.refuse("`nodes` has to have at least one node", at="nodes")
-    reader = NodeFields(fields.reading, variables)
-    nodes = {name: reader.read(name, raw) for name, raw in raw_nodes.items()}
+    reading = fields.reading
+    nodes = {name: read_node(name, raw, reading) for name, raw in raw_nodes.items()}
     whole = {name: node for name, node in nodes.items() if node is not None}
-    return {**whole, **reader.extra}, frozenset(name for name, node in nodes.items() if node is None)
+    last_screens = {name: EndNode(name=name, text=text) for name, text in reading.last_screens.items()}
+    return {**whole, **last_screens}, frozenset(nodes.keys() - whole.keys())

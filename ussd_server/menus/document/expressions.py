@@ -77,6 +77,9 @@ class Expression:
         return bool(self.value(scope))
 
 
+Assignments = tuple[tuple[str, Expression], ...]  # variables, each with its new value
+
+
 def compile_expression(source: str) -> Expression:
     """Compile `source`. Raises `ExpressionError` with a sentence for the author."""
     if len(source) > MAX_CHARACTERS:

@@ -3,93 +3,67 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ussd_server.menus.document.bounds import WorkBudget
 from ussd_server.menus.document.expressions import Expression, ExpressionError, Name, compile_expression, constant
-from ussd_server.menus.document.findings import Finding, did_you_mean, error, node_path, shorten
-from ussd_server.menus.document.nodes import LocalizedText
-from ussd_server.menus.document.spelling import Spelling
-from ussd_server.menus.document.templates import Template, compile_template
+from ussd_server.menus.document.findings import Finding, Spelling, did_you_mean, node_path, shorten
+from ussd_server.menus.document.templates import LocalizedText, Template, compile_template
+from ussd_server.menus.document.variables import Variable
 
 _UNITS_OF_AN_OBJECT = 20
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """A part of a document that cannot be read: its place, and what the author can do."""
-
-    rule: str
-    node: str | None
-    message: str
-    path: tuple[str, ...] = ()
-    suggestion: str | None = None
-    is_at_name: bool = False
-
-    def finding(self) -> Finding:
-        """Return the problem as an error of the check."""
-        found = error(self.rule, self.message, self.node, suggestion=self.suggestion)
-        return replace(found, path=self.path, is_at_name=self.is_at_name)
-
-
-@dataclass(frozen=True, slots=True)
 class DocumentReading:
-    """The shared state while one document is read: languages, widths of variables, problems and work."""
+    """The shared state while one document is read: languages, variables and their widths, problems and work."""
 
     languages: tuple[str, ...]
     default_language: str
+    variables: Mapping[str, Variable] = field(default_factory=dict)
     widest: Mapping[Name, str] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
-    work: WorkBudget | None = None
+    problems: list[Finding] = field(default_factory=list)
+    spend: Callable[[int], object] = lambda _: None
     spelling: Spelling = field(default_factory=Spelling)
     foreign_languages: set[str] = field(default_factory=set)
     # Problems that block publishing. Versions published before these rules were made keep running.
-    complaints: list[Problem] = field(default_factory=list)
-
-    def spend(self, units: int) -> None:
-        """Count work, if the reading has a work budget."""
-        if self.work is not None:
-            self.work.spend(units)
+    complaints: list[Finding] = field(default_factory=list)
+    # The texts of the last screens that are written inside other nodes, by `node.outcome`.
+    last_screens: dict[str, LocalizedText] = field(default_factory=dict)
 
 
 class DocumentFields:
     """One JSON object of the document. `refuse_others` reports every field that was never read."""
 
-    def __init__(
-        self,
-        raw: Any,
-        reading: DocumentReading,
-        node: str | None = None,
-        place: str = "",
-        path: tuple[str, ...] | None = None,
-    ) -> None:
-        """`place` is what messages call this object; `path` leads to it from the root of the document."""
-        self.reading, self.node, self.place = reading, node, place
-        self.path: tuple[str, ...] = path if path is not None else () if node is None else node_path(node)
+    def __init__(self, raw: Any, reading: DocumentReading, path: tuple[str, ...] = (), node: str | None = None) -> None:
+        """`path` leads to this object from the root of the document; `node` is the node that it is in."""
+        self.reading, self.node, self.path = reading, node, path
         self._raw: Mapping[str, Any] = {}
         reading.spend(_UNITS_OF_AN_OBJECT)
         self._read_names: set[str] = set()
         if isinstance(raw, Mapping):
             self._raw = _named(raw)
         else:
-            self.refuse(f"{place or 'this'} has to be an object")
+            self.refuse(f"{self.place or 'this'} has to be an object")
+
+    @property
+    def place(self) -> str:
+        """What messages call this object: its path in the document or in the node."""
+        return ".".join(self.path if self.node is None else self.path[len(node_path(self.node)) :])
 
     def refuse(self, message: str, rule: str = "document", at: str = "", suggestion: str | None = None) -> None:
         """Add a problem with the field `at` of this object, or with the object itself."""
-        # Cut names: authors choose them, they may be long, and every message about a part below repeats them.
-        self.reading.problems.append(Problem(rule, self.node, shorten(message), self._path_to(at), suggestion))
+        self.reading.problems.append(self._found(rule, message, self._path_to(at), suggestion))
 
     def complain(self, message: str, at: str, rule: str = "text") -> None:
         """Add a problem that blocks publishing, although the document can be used."""
-        self.reading.complaints.append(Problem(rule, self.node, shorten(message), self._path_to(at)))
+        self.reading.complaints.append(self._found(rule, message, self._path_to(at)))
 
     def within(self, raw: Any, place: str) -> DocumentFields:
         """Return the fields of an object inside this one."""
-        path = self._path_to(place)
-        return DocumentFields(raw, self.reading, self.node, self._path(place), path)
+        return DocumentFields(raw, self.reading, self._path_to(place), self.node)
 
     def refuse_others(self) -> None:
         """Add a problem for every field that was not read; leaves out that the field it should be is missing."""
@@ -114,8 +88,13 @@ class DocumentFields:
         if suggestion is not None and suggestion not in self._raw:
             missing = self._path_to(suggestion)
             self.reading.problems[:] = [each for each in self.reading.problems if each.path != missing]
-        problem = Problem("document", self.node, shorten(message), path, suggestion, is_at_name=True)
+        problem = replace(self._found("document", message, path, suggestion), is_at_name=True)
         self.reading.problems.append(problem)
+
+    def _found(self, rule: str, message: str, path: tuple[str, ...], suggestion: str | None = None) -> Finding:
+        # Cut names: authors choose them, they may be long, and every message about a part below repeats them.
+        node = None if self.node is None else shorten(self.node)
+        return Finding("error", rule, shorten(message), node, suggestion=suggestion, path=path)
 
     def _path_to(self, place: str) -> tuple[str, ...]:
         return (*self.path, *place.split(".")) if place else self.path
@@ -193,20 +172,9 @@ class DocumentFields:
             )
         return value
 
-    def optional_identifier(self, name: str) -> str | None:
-        """Return a name, or None when the field is absent."""
-        return None if self.value(name) is None else self.identifier(name)
-
     def expression(self, name: str) -> Expression:
         """Return a required expression; a number is a constant."""
-        return self.optional_expression(name, required=True) or constant(None)
-
-    def optional_expression(self, name: str, *, required: bool = False) -> Expression | None:
-        """Return an expression, or None when the field is absent."""
-        value = self.value(name)
-        if value is None and not required:
-            return None
-        return self.compiled(value, name)
+        return self.compiled(self.value(name), name) or constant(None)
 
     def compiled(self, value: Any, name: str) -> Expression | None:
         """Compile `value`, from the field `name`, as an expression. None, and a problem, when it is not one."""
@@ -234,21 +202,15 @@ class DocumentFields:
 
     def text(self, name: str) -> LocalizedText:
         """Return a required text: an object by language, or one text for the default language."""
-        if self.value(name) is None:
-            example = f'{{"{self.reading.default_language}": "..."}}'
-            self.refuse(f"`{self._path(name)}` is missing; write it as {example}", at=name)
-        return self.optional_text(name) or LocalizedText({}, self.reading.default_language)
-
-    def optional_text(self, name: str) -> LocalizedText | None:
-        """Return a text, or None when the field is absent."""
-        value = self.value(name)
-        if value is None:
-            return None
+        value, default_language = self.value(name), self.reading.default_language
         if isinstance(value, str):
-            value = {self.reading.default_language: value}
-        if not isinstance(value, Mapping):
+            value = {default_language: value}
+        if value is None:
+            self.refuse(f'`{self._path(name)}` is missing; write it as {{"{default_language}": "..."}}', at=name)
+        elif not isinstance(value, Mapping):
             self.refuse(f"`{self._path(name)}` has to be a text, or an object with a text for each language", at=name)
-            return None
+        if not isinstance(value, Mapping):
+            return LocalizedText({}, default_language)
         for language in value:
             if language not in self.reading.languages and language not in self.reading.foreign_languages:
                 # One declaration mends all texts in the language.
@@ -260,7 +222,7 @@ class DocumentFields:
                 )
         return LocalizedText(
             {language: self.template(source, f"{name}.{language}") for language, source in value.items()},
-            self.reading.default_language,
+            default_language,
         )
 
     def _path(self, name: str) -> str:

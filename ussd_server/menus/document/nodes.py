@@ -1,238 +1,344 @@
-"""The node types of a menu."""
+"""The nodes of a menu. The docstring of a node and the meanings of its fields stand in editors and in docs/MENUS.md."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
-from ussd_server.menus.document.expressions import Expression, Name
-from ussd_server.menus.document.templates import Template
+from ussd_server.menus.document.expressions import Assignments, Expression
+from ussd_server.menus.document.fields import NAME, DocumentFields, DocumentReading
+from ussd_server.menus.document.findings import node_path
+from ussd_server.menus.document.kinds import (
+    ACCOUNT,
+    ASSIGNMENTS,
+    BODY,
+    BOOLEAN,
+    BRANCH,
+    EXPRESSION,
+    HEADERS,
+    ITEMS,
+    LANGUAGE,
+    MAIN_ACCOUNT,
+    NODE,
+    OPTION_KEY,
+    PATHS,
+    RECEIVER,
+    SOME_ASSIGNMENTS,
+    STRING,
+    TEMPLATE,
+    TEXT,
+    VARIABLE,
+    Kind,
+    array,
+    listed,
+    object_schema,
+    one_of,
+    read_object,
+    record,
+    records,
+    ref,
+    string,
+    whole,
+)
+from ussd_server.menus.document.rules import MAX_RULES, Rule, read_rule
+from ussd_server.menus.document.templates import LocalizedText, Template
+from ussd_server.menus.text.phrases import LANGUAGE_NAMES
+from ussd_server.wire import Key
 
-Assignments = tuple[tuple[str, Expression], ...]
+MAX_TIMEOUT_MS = 2500
+MAX_OPTIONS = 60
 
-
-@dataclass(frozen=True, slots=True)
-class LocalizedText:
-    """A text in several languages; a missing language gets the default language."""
-
-    by_language: Mapping[str, Template]
-    default_language: str
-
-    def in_language(self, language: str) -> Template:
-        """Return the text in `language`, or in the default language."""
-        return self.by_language.get(language) or self.by_language.get(self.default_language) or _EMPTY
-
-    @property
-    def names(self) -> frozenset[Name]:
-        """The variables that the text shows in any language."""
-        return frozenset().union(*(template.names for template in self.by_language.values()))
-
-
-_EMPTY = Template("", ())
+_LONGEST_LANGUAGE_NAME = 40
 
 
 @dataclass(frozen=True, slots=True)
 class Invalid:
     """The reaction to an invalid entry: a notice, and after `max` invalid entries the node `goto`."""
 
-    text: LocalizedText | None = None
-    max: int = 3
-    goto: str | None = None
+    text: Annotated[LocalizedText | None, TEXT, "the notice above the repeated screen"] = None
+    max: Annotated[int, whole(1, 20), "how many invalid entries are taken, 1 to 20, default 3"] = 3
+    goto: Annotated[
+        str | None, NODE, "where too many invalid entries lead; without it, the screen is repeated without end"
+    ] = None
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """One validation rule of an input; the fields that are set depend on `rule`."""
-
-    rule: str
-    min: int | None = None
-    max: int | None = None
-    pattern: re.Pattern[str] | None = None
-    values: tuple[str, ...] = ()
-    expression: Expression | None = None
-    error: LocalizedText | None = None
+ScreenText = Annotated[LocalizedText, TEXT, "the text of the screen"]
+Goto = Annotated[str, NODE, "the next node"]
+OnInvalid = Annotated[Invalid, record(Invalid), "what happens after an entry that is not accepted"]
+OnError = Annotated[str | None, BRANCH, "the next node where there is no answer; without it, the polite last screen"]
+PhoneNumber = Annotated[Expression, EXPRESSION, "an expression that gives a phone number"]
+AccountOf = Annotated[Expression, ACCOUNT, "`main` (default), or an expression that gives a phone number"]
+OptionKey = Annotated[str, OPTION_KEY, "what to type; numbered when absent"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """An option of a menu: shown if `when` holds; choosing it changes the variables in `set`."""
+    """An option of a menu."""
 
-    key: str
-    label: LocalizedText
-    goto: str
-    when: Expression | None = None
-    set: Assignments = ()
+    key: OptionKey
+    label: Annotated[LocalizedText, TEXT, "the text of the choice"]
+    goto: Goto
+    when: Annotated[Expression | None, EXPRESSION, "a condition; the option is shown where it holds"] = None
+    set: Annotated[Assignments, ASSIGNMENTS, "variables that the choice changes, each by an expression"] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MenuNode:
-    """A text and options to choose from."""
+    """Choices."""
 
     name: str
-    text: LocalizedText
-    options: tuple[Option, ...]
-    invalid: Invalid = Invalid()
+    text: ScreenText
+    options: Annotated[
+        tuple[Option, ...], records(Option, MAX_OPTIONS, 1, "a menu needs at least one option"), "the choices"
+    ]
+    invalid: OnInvalid = Invalid()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class InputNode:
-    """A question whose entry is validated and stored in a variable; a secret entry is never stored."""
+    """A question. Its rules check the entry, and a variable keeps it."""
 
     name: str
-    text: LocalizedText
-    var: str
-    goto: str
-    validate: tuple[Rule, ...] = ()
-    secret: bool = False
-    invalid: Invalid = Invalid()
+    text: ScreenText
+    var: Annotated[str, VARIABLE, "the variable that keeps the entry"]
+    goto: Goto
+    validate: Annotated[
+        tuple[Rule, ...], listed(read_rule, ref("rule"), MAX_RULES), "rules, all of which must accept the entry"
+    ] = ()
+    secret: Annotated[bool, BOOLEAN, "`true`: the entry is never stored or shown"] = False
+    invalid: OnInvalid = Invalid()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ConfirmNode:
-    """A question with the options yes and no; every payment needs one before it."""
+    """Yes or no. It stands before every payment, and is never skipped."""
 
     name: str
-    text: LocalizedText
-    yes: str
-    no: str
-    invalid: Invalid = Invalid()
+    text: ScreenText
+    yes: Annotated[str, BRANCH, "the node or last screen after 1"]
+    no: Annotated[str, BRANCH, "the node or last screen after 2"]
+    invalid: OnInvalid = Invalid()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ListNode:
-    """Items to choose from, one line each; the one node whose content may fill several screens."""
+    """A choice of one item of many, in pages."""
 
     name: str
-    text: LocalizedText
-    items: Expression
-    label: LocalizedText
-    goto: str
-    value: Expression | None = None
-    var: str | None = None
-    empty: str | None = None
-    invalid: Invalid = Invalid()
+    text: ScreenText
+    items: Annotated[Expression, ITEMS, "a list variable, or the items themselves"]
+    label: Annotated[LocalizedText, TEXT, "the text of an item; it reads `item`"]
+    goto: Goto
+    value: Annotated[Expression | None, EXPRESSION, "an expression of `item`, kept in `var`"] = None
+    var: Annotated[str | None, VARIABLE, "the variable that keeps the choice"] = None
+    empty: Annotated[str | None, BRANCH, "the node or last screen when there are no items"] = None
+    invalid: OnInvalid = Invalid()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TextNode:
-    """A long text, shown in pages cut at word boundaries."""
+    """A long text, in pages."""
 
     name: str
-    text: LocalizedText
-    goto: str
+    text: Annotated[LocalizedText, TEXT, "a long text, shown in pages"]
+    goto: Goto
 
 
-@dataclass(frozen=True, slots=True)
+class Case(NamedTuple):
+    """A case of a router."""
+
+    when: Annotated[Expression, EXPRESSION, "the condition"]
+    goto: Goto
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouterNode:
+    """No screen: the next node depends on conditions."""
+
+    name: str
+    cases: Annotated[tuple[Case, ...], records(Case), "conditions in their order; the first that holds decides"] = ()
+    otherwise: Annotated[str, Key("else"), BRANCH, "where none holds"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetNode:
+    """No screen: changes variables."""
+
+    name: str
+    values: Annotated[Assignments, SOME_ASSIGNMENTS, "variables to change, each by an expression"]
+    goto: Goto
+
+
+def _language_name(option: DocumentFields, name: str) -> str:
+    """Read the name of a language on the screen; without it, the language's own."""
+    code = str(option.value("language") or "-")
+    return option.string(name, LANGUAGE_NAMES.get(code, code), longest=_LONGEST_LANGUAGE_NAME)
+
+
+class LanguageOption(NamedTuple):
+    """A language to choose."""
+
+    key: OptionKey
+    language: Annotated[str, LANGUAGE, "the code of the language"]
+    label: Annotated[
+        str,
+        Kind(string(_LONGEST_LANGUAGE_NAME).schema, _language_name, reads_absent=True),
+        "its name on the screen; without it, its own name",
+    ]
+
+
+def _languages(fields: DocumentFields, name: str) -> tuple[LanguageOption, ...]:
+    raw_options = fields.items(name) or [{"language": each} for each in fields.reading.languages]
+    return tuple(
+        read_object(LanguageOption, fields.within(raw, f"{name}.{number}"))
+        for number, raw in enumerate(raw_options, start=1)
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LanguageNode:
-    """A choice of language, remembered for the phone number."""
+    """A choice of the language, which is remembered for the phone number."""
 
     name: str
-    text: LocalizedText | None
-    options: tuple[tuple[str, str, str], ...]  # key, language, label
-    goto: str
-    invalid: Invalid = Invalid()
+    text: Annotated[LocalizedText | None, TEXT, "the text of the screen"] = None
+    options: Annotated[
+        tuple[LanguageOption, ...],
+        Kind(array(object_schema(LanguageOption)), _languages, reads_absent=True),
+        "the languages to choose from; without it, all of the menu",
+    ]
+    goto: Goto
+    invalid: OnInvalid = Invalid()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BalanceNode:
+    """No screen: reads a balance."""
+
+    name: str
+    of: AccountOf = MAIN_ACCOUNT
+    var: Annotated[str, VARIABLE, "the variable that keeps the balance, in whole shillings"]
+    goto: Goto
+    on_error: OnError = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookupNameNode:
+    """No screen: asks the provider for the name of a subscriber."""
+
+    name: str
+    of: PhoneNumber
+    var: Annotated[str, VARIABLE, "the variable that keeps the name"]
+    goto: Goto
+    on_error: OnError = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SmsNode:
+    """No screen: sends a message. The session goes on also where it cannot be sent."""
+
+    name: str
+    to: PhoneNumber
+    text: Annotated[LocalizedText, TEXT, "the message, at most three parts long with every variable at its maximum"]
+    goto: Goto
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpNode:
+    """No screen: calls your server, signed like a webhook."""
+
+    name: str
+    method: Annotated[
+        str, one_of("GET", "POST", "PUT", "PATCH", "DELETE"), "`GET` (default), `POST`, `PUT`, `PATCH` or `DELETE`"
+    ] = "GET"
+    url: Annotated[Template, TEMPLATE, "the address on an allowed host; it may show variables"]
+    headers: Annotated[tuple[tuple[str, Template], ...], HEADERS, "headers of the request"] = ()
+    body: Annotated[Any, BODY, "a JSON body; its texts may show variables"] = None
+    timeout_ms: Annotated[int, whole(100, MAX_TIMEOUT_MS), "100 to 2500 milliseconds, default 2000"] = 2000
+    map: Annotated[
+        tuple[tuple[str, str], ...], PATHS, "for each variable the path of its value in the JSON of the reply"
+    ] = ()
+    goto: Goto
+    on_error: OnError = None
+    on_timeout: Annotated[
+        str | None, BRANCH, "the next node where the reply comes too late; without it, that of `on_error`"
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PayNode:
+    """No screen: creates a payment, once for each confirmation."""
+
+    name: str
+    kind: Annotated[
+        str,
+        one_of("collection", "disbursement", "transfer"),
+        "`collection` (the subscriber pays), `disbursement` (is paid) or `transfer`",
+    ]
+    amount: Annotated[Expression, EXPRESSION, "an expression, in shillings"]
+    phone_number: Annotated[Expression, EXPRESSION, "an expression: who pays or is paid"]
+    to_phone_number: Annotated[Expression | None, RECEIVER, "of a transfer: an expression, who receives"]
+    account: AccountOf = MAIN_ACCOUNT
+    accepted: Annotated[str, BRANCH, "the node or last screen when the payment was created"]
+    rejected: Annotated[str, BRANCH, "the node or last screen when it was refused"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandoverNode:
+    """Your server writes the screens from here on."""
+
+    name: str
+    url: Annotated[str, STRING, "the address of your server on an allowed host"]
+    protocol: Annotated[str, one_of("neutral", "africastalking"), "`neutral` (default) or `africastalking`"] = "neutral"
+    on_error: OnError = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EndNode:
     """The last screen."""
 
     name: str
-    text: LocalizedText
-
-
-@dataclass(frozen=True, slots=True)
-class RouterNode:
-    """Goes to the first case whose condition holds, without a screen."""
-
-    name: str
-    cases: tuple[tuple[Expression, str], ...]
-    otherwise: str
-
-
-@dataclass(frozen=True, slots=True)
-class SetNode:
-    """Changes variables, without a screen."""
-
-    name: str
-    values: Assignments
-    goto: str
-
-
-@dataclass(frozen=True, slots=True)
-class BalanceNode:
-    """Reads the balance of `main` or of a subscriber's account, in whole shillings."""
-
-    name: str
-    of: Expression
-    var: str
-    goto: str
-    on_error: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LookupNameNode:
-    """Looks up the name of a subscriber."""
-
-    name: str
-    of: Expression
-    var: str
-    goto: str
-    on_error: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class HttpNode:
-    """Calls the client's own server."""
-
-    name: str
-    method: str
-    url: Template
-    goto: str
-    headers: tuple[tuple[str, Template], ...] = ()
-    body: Any = None  # JSON whose texts are templates
-    timeout_ms: int = 2000
-    map: tuple[tuple[str, str], ...] = ()  # variable, dotted path into the response
-    on_error: str | None = None
-    on_timeout: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class PayNode:
-    """Moves money, once for each confirmation."""
-
-    name: str
-    kind: str  # collection, disbursement or transfer
-    amount: Expression  # whole shillings
-    phone_number: Expression
-    accepted: str
-    rejected: str
-    to_phone_number: Expression | None = None  # transfer only
-    account: Expression | None = None  # `main` when absent
-
-
-@dataclass(frozen=True, slots=True)
-class SmsNode:
-    """Sends a message, without a screen; the session goes on whatever becomes of it."""
-
-    name: str
-    to: Expression
-    text: LocalizedText
-    goto: str
-
-
-@dataclass(frozen=True, slots=True)
-class HandoverNode:
-    """Lets the client's own server continue the session."""
-
-    name: str
-    url: str
-    protocol: str = "neutral"
-    on_error: str | None = None
+    text: Annotated[LocalizedText, TEXT, "the text of the last screen"]
 
 
 ActionNode = BalanceNode | LookupNameNode | HttpNode | PayNode | SmsNode | HandoverNode
 ScreenNode = MenuNode | InputNode | ConfirmNode | ListNode | TextNode | LanguageNode | EndNode
 Node = ScreenNode | ActionNode | RouterNode | SetNode
+
+NODES: dict[str, type[Node]] = {
+    "menu": MenuNode,
+    "input": InputNode,
+    "confirm": ConfirmNode,
+    "list": ListNode,
+    "text": TextNode,
+    "router": RouterNode,
+    "set": SetNode,
+    "language": LanguageNode,
+    "balance": BalanceNode,
+    "lookup_name": LookupNameNode,
+    "sms": SmsNode,
+    "http": HttpNode,
+    "pay": PayNode,
+    "handover": HandoverNode,
+    "end": EndNode,
+}
+
+
+def kind_of(node: Node) -> str:
+    """Return the type of a node, as in a document."""
+    return next(name for name, kind in NODES.items() if kind is type(node))
+
+
+def read_node(name: str, raw: Any, reading: DocumentReading) -> Node | None:
+    """Read a node; None when a part of it cannot be read: the problems are in `reading`."""
+    before = len(reading.problems)
+    fields = DocumentFields(raw, reading, node_path(name), name)
+    if not NAME.fullmatch(name):
+        fields.refuse("a node's name begins with a letter and has at most 40 letters, digits, - and _")
+    if len(reading.problems) > before:
+        return None
+    kind: type[Any] | None = NODES.get(fields.string("type", choices=tuple(NODES)))
+    if kind is None:
+        fields.refuse_misspelt("type")
+        return None
+    node: Node = read_object(kind, fields, name=name)
+    return node if len(reading.problems) == before else None

@@ -1,20 +1,22 @@
-"""Reads the rules of inputs. Patterns have bounded running time: their matching attempts are counted before use."""
+"""The rules of inputs. Patterns have bounded running time: their matching attempts are counted before use."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass
 
 # Private, because Python has no public parser of patterns.
 from re import _constants as sre  # type: ignore[attr-defined]
 from re import _parser  # type: ignore[attr-defined]
-from typing import Any
+from typing import Annotated, Any
 
+from ussd_server.menus.document.expressions import Expression
 from ussd_server.menus.document.fields import DocumentFields
-from ussd_server.menus.document.nodes import Rule
+from ussd_server.menus.document.kinds import EXPRESSION, TEXT, Kind, array, read_object, string, whole
+from ussd_server.menus.document.templates import LocalizedText
 from ussd_server.menus.document.variables import MAX_TEXT
+from ussd_server.wire import Key
 
-RULES = ("amount", "phone", "length", "regex", "integer", "date", "one_of", "expr")
 MAX_RULES = 10
 MAX_AMOUNT = 999_999_999_999_999
 MAX_CHARACTERS = 64
@@ -30,50 +32,6 @@ _REPEATS = {sre.MAX_REPEAT, sre.MIN_REPEAT, sre.POSSESSIVE_REPEAT}
 
 class PatternError(ValueError):
     """A pattern that is not allowed in a document; the message says why."""
-
-
-def read_rule(fields: DocumentFields) -> Rule:
-    """Read one rule of an input."""
-    rule = Rule(fields.string("rule", choices=RULES), error=fields.optional_text("error"))
-    match rule.rule:
-        case "amount" | "integer":
-            low = 0 if rule.rule == "amount" else -MAX_AMOUNT
-            rule = replace(
-                rule,
-                min=fields.integer("min", 1 if rule.rule == "amount" else None, low, MAX_AMOUNT),
-                max=fields.integer("max", None, low, MAX_AMOUNT),
-            )
-        case "length":
-            rule = replace(
-                rule, min=fields.integer("min", 0, 0, MAX_TEXT), max=fields.integer("max", MAX_TEXT, 1, MAX_TEXT)
-            )
-        case "regex":
-            rule = replace(rule, pattern=_pattern(fields))
-        case "one_of":
-            raw = fields.items("values")
-            values = tuple(str(value) for value in raw)
-            if not values:
-                fields.refuse("`one_of` needs `values`, a list of the accepted entries", at="values")
-            for number, value in enumerate(raw, start=1):
-                if not isinstance(value, str):
-                    place = f"values.{number}"
-                    fields.complain(f"`{fields.place}.{place}` has to be a text; write it in quotes", place)
-            rule = replace(rule, values=values)
-        case "expr":
-            rule = replace(rule, expression=fields.expression("expr"))
-    if rule.min is not None and rule.max is not None and rule.min > rule.max:
-        fields.refuse(f"`min` {rule.min} is above `max` {rule.max}; no entry could pass", at="min")
-    fields.refuse_others()
-    return rule
-
-
-def _pattern(fields: DocumentFields) -> re.Pattern[str] | None:
-    fields.reading.spend(_UNITS_OF_A_PATTERN)
-    try:
-        return compile_pattern(fields.string("pattern"))
-    except PatternError as error:
-        fields.refuse(f"`{fields.place}.pattern`: {error}", "regex", "pattern")
-        return None
 
 
 def compile_pattern(source: str) -> re.Pattern[str]:
@@ -136,3 +94,118 @@ def _repeat_ways(low: int, high: int, body_ways: int) -> int:
         if ways > MAX_WAYS:
             break
     return min(ways, MAX_WAYS + 1)
+
+
+def _pattern(fields: DocumentFields, name: str) -> re.Pattern[str] | None:
+    fields.reading.spend(_UNITS_OF_A_PATTERN)
+    try:
+        return compile_pattern(fields.string(name))
+    except PatternError as error:
+        fields.refuse(f"`{fields.place}.{name}`: {error}", "regex", name)
+        return None
+
+
+def _accepted(fields: DocumentFields, name: str) -> tuple[str, ...]:
+    raw = fields.items(name)
+    if not raw:
+        fields.refuse(f"`one_of` needs `{name}`, a list of the accepted entries", at=name)
+    for number, value in enumerate(raw, start=1):
+        if not isinstance(value, str):
+            place = f"{name}.{number}"
+            fields.complain(f"`{fields.place}.{place}` has to be a text; write it in quotes", place)
+    return tuple(str(value) for value in raw)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule of an input. The classes below declare which fields each rule has, and say what it accepts."""
+
+    rule: str
+    min: int | None = None
+    max: int | None = None
+    pattern: re.Pattern[str] | None = None
+    values: tuple[str, ...] = ()
+    expression: Expression | None = None
+    error: Annotated[LocalizedText | None, TEXT, "the notice above the question; every rule may have one"] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AmountRule(Rule):
+    """whole shillings, with or without commas"""
+
+    min: Annotated[int | None, whole(0, MAX_AMOUNT), "the least amount, default 1"] = 1
+    max: Annotated[int | None, whole(0, MAX_AMOUNT), "the largest amount"] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhoneRule(Rule):
+    """`0772123456`, `256772123456`, `+256772123456`; keeps `+256...`"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LengthRule(Rule):
+    """texts of this length"""
+
+    min: Annotated[int | None, whole(0, MAX_TEXT), "the fewest characters"] = 0
+    max: Annotated[int | None, whole(1, MAX_TEXT), "the most characters"] = MAX_TEXT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegexRule(Rule):
+    """a whole match of a pattern"""
+
+    pattern: Annotated[
+        re.Pattern[str] | None,
+        Kind(string(MAX_CHARACTERS).schema, _pattern),
+        "the pattern, at most 64 characters; it must match the whole entry",
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntegerRule(Rule):
+    """whole numbers"""
+
+    min: Annotated[int | None, whole(-MAX_AMOUNT, MAX_AMOUNT), "the least number"] = None
+    max: Annotated[int | None, whole(-MAX_AMOUNT, MAX_AMOUNT), "the largest number"] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DateRule(Rule):
+    """day, month and year (31/12/2026), or 2026-12-31; keeps the latter"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneOfRule(Rule):
+    """one of these texts"""
+
+    values: Annotated[
+        tuple[str, ...], Kind(array({"type": "string"}, fewest=1), _accepted), "the texts that are accepted"
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpressionRule(Rule):
+    """what makes an expression true"""
+
+    expression: Annotated[Expression, Key("expr"), EXPRESSION, "the condition; the entry is already in its variable"]
+
+
+RULES: dict[str, type[Rule]] = {
+    "amount": AmountRule,
+    "phone": PhoneRule,
+    "length": LengthRule,
+    "regex": RegexRule,
+    "integer": IntegerRule,
+    "date": DateRule,
+    "one_of": OneOfRule,
+    "expr": ExpressionRule,
+}
+
+
+def read_rule(fields: DocumentFields) -> Rule:
+    """Read one rule of an input."""
+    name = fields.string("rule", choices=tuple(RULES))
+    rule = read_object(RULES.get(name, Rule), fields, rule=name)
+    if rule.min is not None and rule.max is not None and rule.min > rule.max:
+        fields.refuse(f"`min` {rule.min} is above `max` {rule.max}; no entry could pass", at="min")
+    return rule

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ussd_server.menus.document.expressions import SCOPES, ExpressionError, Name, Scope
-from ussd_server.menus.document.findings import did_you_mean
-from ussd_server.menus.document.spelling import Spelling
+from ussd_server.menus.document.findings import Spelling, did_you_mean
 from ussd_server.menus.text.gsm7 import drop_controls, plain
 from ussd_server.values import PHONE_NUMBER, national_number
 
@@ -85,6 +84,26 @@ class Template:
             case (Slot(name=name, filters=()),):
                 return name.look_up(scope)
         return self.filled(scope)
+
+
+_EMPTY = Template("", ())
+
+
+@dataclass(frozen=True, slots=True)
+class LocalizedText:
+    """A text in several languages; a missing language gets the default language."""
+
+    by_language: Mapping[str, Template]
+    default_language: str
+
+    def in_language(self, language: str) -> Template:
+        """Return the text in `language`, or in the default language."""
+        return self.by_language.get(language) or self.by_language.get(self.default_language) or _EMPTY
+
+    @property
+    def names(self) -> frozenset[Name]:
+        """The variables that the text shows in any language."""
+        return frozenset().union(*(template.names for template in self.by_language.values()))
 
 
 def compile_template(source: str, widest: Mapping[Name, str]) -> Template:

@@ -19,10 +19,10 @@ from ussd_server.menus.document.nodes import (
     LookupNameNode,
     MenuNode,
     PayNode,
-    Rule,
     SmsNode,
     TextNode,
 )
+from ussd_server.menus.document.rules import Rule
 from ussd_server.menus.document.variables import SessionFacts
 from ussd_server.menus.engine.actions import (
     ActionOutcome,

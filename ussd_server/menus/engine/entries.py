@@ -7,8 +7,8 @@ import re
 from typing import Any
 
 from ussd_server.menus.document.expressions import Scope
-from ussd_server.menus.document.nodes import ConfirmNode, InputNode, LanguageNode, ListNode, MenuNode, Rule, ScreenNode
-from ussd_server.menus.document.rules import MAX_ENTRY
+from ussd_server.menus.document.nodes import ConfirmNode, InputNode, LanguageNode, ListNode, MenuNode, ScreenNode
+from ussd_server.menus.document.rules import MAX_ENTRY, Rule
 from ussd_server.menus.document.variables import Variable
 from ussd_server.menus.engine.views import Values
 from ussd_server.menus.text.phrases import phrase

@@ -8,9 +8,9 @@ from typing import Any
 from urllib.parse import quote
 
 from ussd_server.menus.document.document import Document
+from ussd_server.menus.document.expressions import Assignments
 from ussd_server.menus.document.nodes import (
     ActionNode,
-    Assignments,
     BalanceNode,
     ConfirmNode,
     EndNode,

@@ -12,12 +12,12 @@ from ussd_server.menus.document.nodes import (
     ConfirmNode,
     LanguageNode,
     ListNode,
-    LocalizedText,
     MenuNode,
     Option,
     ScreenNode,
     TextNode,
 )
+from ussd_server.menus.document.templates import LocalizedText
 from ussd_server.menus.text.gsm7 import transliterate
 from ussd_server.menus.text.phrases import phrase
 from ussd_server.menus.text.screen import Budget, Footer, option_pages, single, word_pages

@@ -9,11 +9,18 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from ussd_server.json_text import bracket_depth, duplicate_name
-from ussd_server.menus.source.yaml_text import MAX_DEPTH, Places, Position, SourceError, json_places, read_yaml
+from ussd_server.menus.source.yaml_text import (
+    LONGEST_NUMBER,
+    MAX_DEPTH,
+    Places,
+    Position,
+    SourceError,
+    json_places,
+    read_yaml,
+)
 
 MOST_BYTES = 64 * 1024
 """The largest document, by whatever way it comes."""
-_LONGEST_NUMBER = 30
 _MEANINGS = {
     "property name": "a name in double quotes has to stand here; is there a comma too many before it?",
     "Expecting ','": "a comma or the closing bracket is missing",
@@ -78,13 +85,13 @@ def read_menu_file(path: FilePath) -> tuple[dict[str, Any], Places]:
 
 
 def _whole(text: str) -> int:
-    if len(text) > _LONGEST_NUMBER:
-        raise SourceError(f"A number has at most {_LONGEST_NUMBER} digits; write a text in quotes")
+    if len(text) > LONGEST_NUMBER:
+        raise SourceError(f"A number has at most {LONGEST_NUMBER} digits; write a text in quotes")
     return int(text)
 
 
 def _decimal(text: str) -> float:
-    number = float(text) if len(text) <= _LONGEST_NUMBER else math.inf
+    number = float(text) if len(text) <= LONGEST_NUMBER else math.inf
     if not math.isfinite(number):
         raise SourceError("The number is too long or too large; write a text in quotes")
     return number

@@ -74,7 +74,7 @@ MAX_PARTS = 20_000
 # For every bracket the parser reads all open ones again. Brackets in texts are counted too, for simplicity.
 _MOST_OPEN_BRACKETS = 200
 _BRACKET = re.compile(r"[\[\]{}]")
-_LONGEST_NUMBER = 30
+LONGEST_NUMBER = 30
 _CONSTANTS = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
     **dict.fromkeys(("true", "True", "TRUE"), True),
@@ -101,8 +101,7 @@ def read_yaml(text: str) -> tuple[dict[str, Any], Places]:
         place = _place(error.problem_mark) if error.problem_mark else None
         raise SourceError(f"The text is not valid YAML: {_sentence(error.problem)}", place) from None
     except ReaderError as error:
-        before = text[: error.position]
-        place = Position(before.count("\n") + 1, len(before) - before.rfind("\n"))
+        place = _place_at(text, error.position)
         raise SourceError("The text is not valid YAML: it contains a control character", place) from None
     except SourceError:
         raise
@@ -120,9 +119,7 @@ def _refuse_open_brackets(text: str) -> None:
     for found in _BRACKET.finditer(text):
         depth = depth + 1 if found[0] in "[{" else max(0, depth - 1)
         if depth > _MOST_OPEN_BRACKETS:
-            before = text[: found.start()]
-            place = Position(before.count("\n") + 1, len(before) - before.rfind("\n"))
-            raise SourceError(f"The document is nested deeper than {MAX_DEPTH} levels", place)
+            raise SourceError(f"The document is nested deeper than {MAX_DEPTH} levels", _place_at(text, found.start()))
 
 
 class _Reader:
@@ -210,8 +207,8 @@ def _scalar(event: ScalarEvent, place: Position) -> Any:
     if text in _CONSTANTS:
         return _CONSTANTS[text]
     is_number = _WHOLE.fullmatch(text) or _OTHER_BASE.fullmatch(text) or _DECIMAL.fullmatch(text)
-    if _NOT_FINITE.fullmatch(text) or (is_number and len(text) > _LONGEST_NUMBER):
-        raise SourceError(f"A number has at most {_LONGEST_NUMBER} digits; write a text in quotes", place)
+    if _NOT_FINITE.fullmatch(text) or (is_number and len(text) > LONGEST_NUMBER):
+        raise SourceError(f"A number has at most {LONGEST_NUMBER} digits; write a text in quotes", place)
     if _WHOLE.fullmatch(text):
         return int(text)
     if _OTHER_BASE.fullmatch(text):
@@ -222,6 +219,11 @@ def _scalar(event: ScalarEvent, place: Position) -> Any:
             return number
         raise SourceError("The number is too large; write a text in quotes", place)
     return text
+
+
+def _place_at(text: str, index: int) -> Position:
+    before = text[:index]
+    return Position(before.count("\n") + 1, len(before) - before.rfind("\n"))
 
 
 def _place(mark: Any) -> Position:

@@ -1,4 +1,4 @@
-"""A menu as an SVG diagram: rows of boxes from the first screen down to the last, with a line for every exit."""
+"""A menu as a graph of nodes and edges, and as an SVG diagram: rows of boxes from the first screen down to the last."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Annotated
 from xml.etree import ElementTree as Xml
 
 from ussd_server.menus.document.document import Document
+from ussd_server.menus.document.nodes import MenuNode, Node, PayNode, kind_of
+from ussd_server.menus.document.templates import LocalizedText
 from ussd_server.menus.text.gsm7 import drop_controls
-from ussd_server.menus.tools.graph import GraphEdge, GraphNode, graph
+from ussd_server.menus.tools.node_parts import exits, rank_nodes
+from ussd_server.wire import Key
 
 WIDTH, GAP, ROW_GAP, MARGIN, LINE = 244, 60, 56, 24, 16
 # The characters that fit into a box in the widest of the usual sans-serif fonts.
@@ -25,6 +29,67 @@ _ACTION_COLOUR, _OTHER_COLOUR = "#e6dcf7", "#e2f4e4"
 _LINE_COLOUR, _START_COLOUR = "#7a8794", "#1f6feb"
 _TEXT_COLOUR, _QUIET_COLOUR = "#1c2733", "#4b5a68"
 _ACTIONS = ("http", "balance", "lookup_name", "sms", "handover")
+
+
+@dataclass(frozen=True, slots=True)
+class GraphNode:
+    """A node in a graph."""
+
+    id: Annotated[str, "The node's name in the document."]
+    type: Annotated[str, "The type."]
+    text: Annotated[str, "What the phone shows there."]
+    rank: Annotated[int | None, "How many steps from the start; null for a node that cannot be reached."]
+
+
+@dataclass(frozen=True, slots=True)
+class GraphEdge:
+    """An edge from one node to another."""
+
+    source: Annotated[str, Key("from"), "The node where the edge begins."]
+    target: Annotated[str, Key("to"), "The node where the edge ends."]
+    label: Annotated[str, "What the phone shows for this edge."]
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """The nodes and edges of a document, in its order."""
+
+    start: Annotated[str, "The node where a session begins."]
+    nodes: Annotated[tuple[GraphNode, ...], "The nodes."]
+    edges: Annotated[tuple[GraphEdge, ...], "The edges."]
+
+
+def graph(document: Document) -> Graph:
+    """Return a document as a graph. The rank of a node is that of the shortest path."""
+    ranks = rank_nodes(document)
+    return Graph(
+        document.start,
+        tuple(
+            GraphNode(name, kind_of(node), _caption(document, node), ranks.get(name))
+            for name, node in document.nodes.items()
+        ),
+        tuple(
+            GraphEdge(name, each.target, _label(document, node, each.label))
+            for name, node in document.nodes.items()
+            for each in exits(node)
+            if each.target in document.nodes
+        ),
+    )
+
+
+def _caption(document: Document, node: Node) -> str:
+    if isinstance(node, PayNode):
+        return f"{node.kind} of {node.amount.source}"
+    text = getattr(node, "text", None)
+    return text.in_language(document.default_language).source if isinstance(text, LocalizedText) else ""
+
+
+def _label(document: Document, node: Node, label: str) -> str:
+    if isinstance(node, MenuNode):
+        for option in node.options:
+            if option.key == label:
+                return f"{label}. {option.label.in_language(document.default_language).source}"
+    return label
 
 
 @dataclass(slots=True)

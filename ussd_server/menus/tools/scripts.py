@@ -4,11 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
 
 from ussd_server.menus.document.document import Document
 from ussd_server.menus.document.fields import DocumentFields, DocumentReading
 from ussd_server.menus.document.findings import Finding, error
+from ussd_server.menus.document.kinds import (
+    ANYTHING,
+    BOOLEAN,
+    LANGUAGE,
+    STRING,
+    Kind,
+    listed,
+    object_schema,
+    one_of,
+    part,
+    read_object,
+    record,
+    whole,
+)
 from ussd_server.menus.document.variables import SessionFacts
 from ussd_server.menus.tools.simulator import Simulator, World
 from ussd_server.values import PHONE_NUMBER
@@ -20,30 +34,92 @@ MAX_WAIT_SECONDS = 86_400
 _TO_FILL_IN = "<fill in "
 
 
+def _word(fields: DocumentFields, name: str) -> str:
+    value = fields.value(name)
+    if not isinstance(value, str):
+        fields.refuse(f"`{fields.place}.{name}` has to be a text; write it in quotes", at=name)
+    return str(value)
+
+
+def _phone_number(dial: DocumentFields, name: str) -> str:
+    number = dial.string(name)
+    if not PHONE_NUMBER.fullmatch(number):
+        dial.refuse(f"`dial.{name}` has to be a number such as `+256772123456`")
+    return number
+
+
+def _dialled(dial: DocumentFields, name: str) -> str:
+    text = dial.value(name)
+    if isinstance(text, bool) or not isinstance(text, str | int):
+        dial.refuse(f"`dial.{name}` has to be a text such as `1*2`; write it in quotes", at=name)
+    return str(text or "")
+
+
+def _transaction(fields: DocumentFields, name: str) -> str | dict[str, Any]:
+    return fields.string(name, choices=("none",)) if isinstance(fields.value(name), str) else fields.entries(name)
+
+
+_WORD = Kind({"type": "string"}, _word)
+_PHONE_NUMBER = Kind({"type": "string", "pattern": f"^{PHONE_NUMBER.pattern}$"}, _phone_number)
+_DIALLED = Kind({"type": ["string", "integer"]}, _dialled)
+_TRANSACTION = Kind({"anyOf": [one_of("none").schema, {"type": "object"}]}, _transaction)
+_NAME = Kind(STRING.schema, lambda script, name: script.string(name, f"script {script.path[-1]}"), reads_absent=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Dial:
+    """Who dials what."""
+
+    phone: Annotated[str, _PHONE_NUMBER, "the number of the subscriber"]
+    code: Annotated[str, STRING, "the code that is dialled"]
+    network: Annotated[str, STRING, "the network code"] = "unknown"
+    text: Annotated[str, _DIALLED, "entries that are dialled with the code, joined by `*`"] = ""
+
+
 @dataclass(frozen=True, slots=True)
 class ScriptStep:
     """One step of a script: at most one act, then the expected screen."""
 
-    send: str | None = None
-    retry: bool = False
-    redial: bool = False
-    wait_seconds: int = 0
-    expect: str | None = None
-    end: bool | None = None
+    send: Annotated[str | None, _WORD, "an entry"] = None
+    retry: Annotated[bool, BOOLEAN, "`true`: the step before arrives again"] = False
+    redial: Annotated[bool, BOOLEAN, "`true`: the subscriber hangs up and dials again"] = False
+    wait: Annotated[int, whole(0, MAX_WAIT_SECONDS), "seconds that pass"] = 0
+    expect: Annotated[str | None, _WORD, "a part of the screen after it"] = None
+    end: Annotated[bool | None, BOOLEAN, "whether the session is over after it"] = None
+
+
+def _step(fields: DocumentFields) -> ScriptStep:
+    step = read_object(ScriptStep, fields)
+    if (step.send is not None) + step.retry + step.redial + ((step.wait or 0) > 0) > 1:
+        fields.refuse(f"`{fields.place}` has more than one of send, retry, wait and redial; write one step for each")
+    return step
 
 
 @dataclass(frozen=True, slots=True)
+class After:
+    """What must be true after a script."""
+
+    transaction: Annotated[str | dict[str, Any] | None, _TRANSACTION, "`none`, or fields of the last payment"] = None
+    node: Annotated[str | None, STRING, "the last node"] = None
+    language: Annotated[str | None, STRING, "the language of the subscriber"] = None
+    vars: Annotated[Mapping[str, Any], ANYTHING, "values of variables"] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
     """The steps of a session, and what has to be true after it. `number` counts the scripts of the menu from 1."""
 
     number: int
-    name: str
-    facts: SessionFacts
-    entries: tuple[str, ...]
-    language: str | None
-    world: World
-    steps: tuple[ScriptStep, ...]
-    after: Mapping[str, Any] = field(default_factory=dict)
+    name: Annotated[str, _NAME, "the name in findings"]
+    language: Annotated[str | None, LANGUAGE, "the language of the subscriber"] = None
+    dial: Annotated[Dial, record(Dial), "who dials what"]
+    world: Annotated[World, part(World), "what the menu finds outside"] = field(default_factory=World)
+    steps: Annotated[
+        tuple[ScriptStep, ...],
+        listed(_step, object_schema(ScriptStep), MAX_STEPS, 1),
+        "the entries, and what the screens must show",
+    ]
+    after: Annotated[After, part(After), "what must be true at the end"] = field(default_factory=After)
 
 
 def to_fill_in(name: str) -> str:
@@ -72,37 +148,21 @@ def run_scripts(document: Document) -> list[Finding]:
 def read_script(document: Document, raw: Any, number: int) -> tuple[Script | None, list[Finding]]:
     """Read one script; None when it cannot be read: the findings say why."""
     reading = DocumentReading(document.languages, document.default_language)
-    place = f"scripts.{number}"
-    fields = DocumentFields(raw, reading, place=place, path=("scripts", str(number)))
-    name = fields.string("name", f"script {number}")
-    dial = fields.within(fields.value("dial"), "dial")
-    phone_number = dial.string("phone")
-    if not PHONE_NUMBER.fullmatch(phone_number):
-        dial.refuse("`dial.phone` has to be a number such as `+256772123456`")
-    facts = SessionFacts(phone_number, dial.string("code"), dial.string("network", "unknown"), f"script-{number}")
-    text = dial.value("text")
-    if text is not None and (isinstance(text, bool) or not isinstance(text, str | int)):
-        dial.refuse("`dial.text` has to be a text such as `1*2`; write it in quotes", at="text")
-    language = fields.string("language", document.default_language, document.languages)
-    world = _world(fields.within(fields.entries("world"), "world"))
-    steps = tuple(_step(fields.within(step, f"steps.{at}")) for at, step in enumerate(fields.items("steps"), start=1))
-    after = fields.within(fields.entries("after"), "after")
-    expected = _after(after)
-    if not 0 < len(steps) <= MAX_STEPS:
+    fields = DocumentFields(raw, reading, ("scripts", str(number)))
+    script = read_object(Script, fields, number=number)
+    if not script.steps:
         fields.refuse(f"a script has 1 to {MAX_STEPS} steps")
-    for part in (dial, after, fields):
-        part.refuse_others()
     if problems := [*reading.problems, *reading.complaints]:
-        return None, [replace(problem.finding(), rule="script") for problem in problems]
-    return Script(
-        number, name, facts, tuple(str(text).split("*")) if text else (), language, world, steps, expected
-    ), []
+        return None, [replace(problem, rule="script") for problem in problems]
+    return script, []
 
 
 def play(document: Document, script: Script) -> Iterator[Finding]:
     """Run a script and yield its differences; it stops at the first step that differs."""
-    simulator = Simulator(document, script.facts, script.world, script.language)
-    simulator.dial(script.entries)
+    dial = script.dial
+    facts = SessionFacts(dial.phone, dial.code, dial.network, f"script-{script.number}")
+    simulator = Simulator(document, facts, script.world, script.language)
+    simulator.dial(dial.text.split("*") if dial.text else ())
     place = ("scripts", str(script.number))
     for number, step in enumerate(script.steps, start=1):
         difference = _act(simulator, step) or _compare(simulator, step)
@@ -115,62 +175,12 @@ def play(document: Document, script: Script) -> Iterator[Finding]:
         yield replace(found, path=(*place, "after"))
 
 
-def _after(fields: DocumentFields) -> dict[str, Any]:
-    """Read the expectations after a script; `transaction` is `none`, or some fields of the last one."""
-    transaction = fields.value("transaction")
-    wanted: dict[str, Any] = {} if transaction is None else {"transaction": transaction}
-    if isinstance(transaction, str):
-        fields.string("transaction", choices=("none",))
-    elif transaction is not None:
-        wanted["transaction"] = fields.entries("transaction")
-    wanted |= {each: fields.string(each) for each in ("node", "language") if fields.value(each) is not None}
-    return {**wanted, "vars": fields.entries("vars")}
-
-
-def _world(fields: DocumentFields) -> World:
-    world = World(
-        balances=fields.entries("balances"),
-        names=fields.entries("names"),
-        answers=fields.entries("answers"),
-        given=fields.entries("given"),
-        accepts_payments=fields.string("payments", "accepted", ("accepted", "rejected")) == "accepted",
-    )
-    fields.refuse_others()
-    return world
-
-
-def _step(fields: DocumentFields) -> ScriptStep:
-    send, expect = _word(fields, "send"), _word(fields, "expect")
-    end = fields.boolean("end") if fields.value("end") is not None else None
-    step = ScriptStep(
-        send,
-        fields.boolean("retry"),
-        fields.boolean("redial"),
-        fields.integer("wait", 0, 0, MAX_WAIT_SECONDS) or 0,
-        expect,
-        end,
-    )
-    acts = [step.send is not None, step.retry, step.redial, step.wait_seconds > 0]
-    if sum(acts) > 1:
-        fields.refuse(f"`{fields.place}` has more than one of send, retry, wait and redial; write one step for each")
-    fields.refuse_others()
-    return step
-
-
-def _word(fields: DocumentFields, name: str) -> str | None:
-    value = fields.value(name)
-    if value is None or isinstance(value, str):
-        return value
-    fields.refuse(f"`{fields.place}.{name}` has to be a text; write it in quotes", at=name)
-    return None
-
-
 def _act(simulator: Simulator, step: ScriptStep) -> str | None:
     """Do the act of a step; return what went wrong, or None."""
     if step.redial:
         simulator.redial()
-    elif step.wait_seconds:
-        simulator.wait(step.wait_seconds)
+    elif step.wait:
+        simulator.wait(step.wait)
     elif step.send is not None:
         if simulator.is_over:
             return "the session has already ended"
@@ -194,20 +204,19 @@ def _compare(simulator: Simulator, step: ScriptStep) -> str | None:
     return None
 
 
-def _differences(simulator: Simulator, after: Mapping[str, Any]) -> Iterator[str]:
-    if "transaction" in after:
-        payments = list(simulator.payments.values())
-        have = payments[-1] if payments else None
-        wanted = after["transaction"]
-        if wanted == "none":
-            if have is not None:
-                yield f"expected no transaction, and there is {have}"
-        elif have is None or any(have.get(name) != value for name, value in wanted.items()):
-            yield f"expected the transaction {wanted}, and it is {have}"
-    if "node" in after and after["node"] != simulator.state.node:
-        yield f"expected to be at `{after['node']}`, and the session is at `{simulator.state.node}`"
-    if "language" in after and after["language"] != simulator.state.language:
-        yield f"expected the language `{after['language']}`, and it is `{simulator.state.language}`"
-    for name, value in after["vars"].items():
-        if simulator.state.variables.get(name) != value:
-            yield f"expected `vars.{name}` to be {value!r}, and it is {simulator.state.variables.get(name)!r}"
+def _differences(simulator: Simulator, after: After) -> Iterator[str]:
+    state, wanted = simulator.state, after.transaction
+    payments = list(simulator.payments.values())
+    have = payments[-1] if payments else None
+    if wanted == "none":
+        if have is not None:
+            yield f"expected no transaction, and there is {have}"
+    elif isinstance(wanted, dict) and (have is None or any(have.get(name) != value for name, value in wanted.items())):
+        yield f"expected the transaction {wanted}, and it is {have}"
+    if after.node is not None and after.node != state.node:
+        yield f"expected to be at `{after.node}`, and the session is at `{state.node}`"
+    if after.language is not None and after.language != state.language:
+        yield f"expected the language `{after.language}`, and it is `{state.language}`"
+    for name, value in after.vars.items():
+        if state.variables.get(name) != value:
+            yield f"expected `vars.{name}` to be {value!r}, and it is {state.variables.get(name)!r}"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
 
 from ussd_server.menus.document.document import Document
+from ussd_server.menus.document.kinds import ANYTHING, one_of
 from ussd_server.menus.document.variables import SessionFacts
 from ussd_server.menus.engine.actions import (
     ActionOutcome,
@@ -37,15 +38,20 @@ RESUME_SECONDS = 600
 MAX_ACTIONS = 24
 
 
+Values = Mapping[str, Any]
+
+
 @dataclass(frozen=True, slots=True)
 class World:
-    """Simulated values: balances in shillings by account, names by number, replies by node, given variables."""
+    """What the menu finds outside: the simulated values of a session."""
 
-    balances: Mapping[str, Any] = field(default_factory=dict)
-    names: Mapping[str, Any] = field(default_factory=dict)
-    answers: Mapping[str, Any] = field(default_factory=dict)
-    given: Mapping[str, Any] = field(default_factory=dict)
-    accepts_payments: bool = True
+    balances: Annotated[Values, ANYTHING, "balances in shillings, by account"] = field(default_factory=dict)
+    names: Annotated[Values, ANYTHING, "names, by phone number"] = field(default_factory=dict)
+    answers: Annotated[
+        Values, ANYTHING, "the replies of your server by node; `error` and `timeout` stand for no reply"
+    ] = field(default_factory=dict)
+    given: Annotated[Values, ANYTHING, "the given variables"] = field(default_factory=dict)
+    payments: Annotated[str, one_of("accepted", "rejected"), "`rejected`: every payment is refused"] = "accepted"
 
 
 class Simulator:
@@ -162,7 +168,7 @@ class Simulator:
                 return Failed()
 
     def _pay(self, state: State, action: PayAction) -> ActionOutcome:
-        if not self.world.accepts_payments:
+        if self.world.payments == "rejected":
             return Paid(accepted=False)
         self._paid_cents = action.amount_cents
         self.payments[state.facts.session_id, action.confirmation] = {

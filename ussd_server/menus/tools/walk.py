@@ -1,4 +1,4 @@
-"""A walk through a menu: the screens after each act, and the script that repeats it."""
+"""A walk through a menu: the screens after each act, what each key does there, and the script that repeats the walk."""
 
 from __future__ import annotations
 
@@ -7,19 +7,40 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ussd_server.menus.document.document import Document
-from ussd_server.menus.document.nodes import InputNode
+from ussd_server.menus.document.nodes import (
+    ConfirmNode,
+    EndNode,
+    HandoverNode,
+    InputNode,
+    LanguageNode,
+    ListNode,
+    MenuNode,
+    ScreenNode,
+    TextNode,
+    kind_of,
+)
 from ussd_server.menus.document.variables import SessionFacts
 from ussd_server.menus.engine.engine import asks_secret
-from ussd_server.menus.engine.navigator import DisplayOptions
+from ussd_server.menus.engine.navigator import DisplayOptions, Navigator
+from ussd_server.menus.engine.resumption import TO_MENU
 from ussd_server.menus.engine.state import State
+from ussd_server.menus.engine.views import LiveValues, items_of
 from ussd_server.menus.text.gsm7 import Size, measure
+from ussd_server.menus.text.phrases import phrase
 from ussd_server.menus.text.screen import Screen
-from ussd_server.menus.tools.graph import kind_of
-from ussd_server.menus.tools.keys import NextKey, next_keys
 from ussd_server.menus.tools.scripts import MAX_STEPS, to_fill_in
 from ussd_server.menus.tools.simulator import Simulator, World
 
 MAX_ACTS = MAX_STEPS - 1
+
+
+@dataclass(frozen=True, slots=True)
+class NextKey:
+    """A key, its label, and the node that it leads to; `key` is empty for a free entry."""
+
+    key: str
+    label: str
+    goto: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,3 +159,58 @@ def _seen(simulator: Simulator, act: Act) -> WalkedScreen:
         simulator.document, simulator.screen, simulator.state, simulator.facts.network, simulator.channel, act
     )
     return replace(seen, keys=()) if simulator.is_over else seen
+
+
+def next_keys(document: Document, state: State, channel: DisplayOptions) -> tuple[NextKey, ...]:
+    """Return the keys of a screen; none for a last screen."""
+    node, language = document.nodes[state.node], state.language
+    label = document.navigation.label
+    if state.interlude == "resume":
+        again = NextKey("2", phrase("start_again", language), document.start)
+        return (NextKey("1", label("yes", language), state.node), again)
+    if state.interlude is not None:
+        return (NextKey(TO_MENU, phrase("menu", language), document.start),)
+    if isinstance(node, EndNode):
+        return ()
+    if isinstance(node, HandoverNode):
+        return (NextKey("", node.url, state.node),)
+    if not isinstance(node, ScreenNode):
+        return ()
+    return (*_choices(document, state, node), *_navigation(document, state, node, channel))
+
+
+def _choices(document: Document, state: State, node: ScreenNode) -> Iterator[NextKey]:
+    label, values = document.navigation.label, LiveValues(state.scope())
+    match node:
+        case MenuNode():
+            for option in values.options(node):
+                yield NextKey(option.key, values.text(option.label, state.language), option.goto)
+        case ConfirmNode():
+            yield NextKey("1", label("yes", state.language), node.yes)
+            yield NextKey("2", label("no", state.language), node.no)
+        case ListNode():
+            for number, item in enumerate(values.labels(node, state.language), start=1):
+                yield NextKey(str(number), item, node.goto)
+        case LanguageNode():
+            for key, _, name in node.options:
+                yield NextKey(key, name, node.goto)
+        case TextNode():
+            yield NextKey("1", label("continue", state.language), node.goto)
+        case InputNode():
+            yield NextKey("", "secret entry" if node.secret else f"vars.{node.var}", node.goto)
+
+
+def _navigation(document: Document, state: State, node: ScreenNode, channel: DisplayOptions) -> Iterator[NextKey]:
+    keys, language = document.navigation, state.language
+    if state.back:
+        yield NextKey(keys.back, keys.label("back", language), state.back[-1][0])
+        yield NextKey(keys.home, phrase("home", language), document.start)
+    if isinstance(node, InputNode | ConfirmNode):
+        return
+    if isinstance(node, ListNode) and not items_of(node, state.scope()):
+        return
+    last = len(Navigator(document, channel).pages(state, node)) - 1
+    if state.page < last:
+        yield NextKey(keys.more, keys.label("more", language), node.name)
+    if state.page > 0:
+        yield NextKey(keys.prev, keys.label("prev", language), node.name)

@@ -9,8 +9,7 @@ from typing import Any
 from ussd_server.menus.checks.references import find_unknown_variables
 from ussd_server.menus.document.bounds import find_excess
 from ussd_server.menus.document.document import Document, parse, read
-from ussd_server.menus.document.findings import Finding
-from ussd_server.menus.document.spelling import Spelling
+from ussd_server.menus.document.findings import Finding, Spelling
 from ussd_server.models.ussd import MenuVersion
 from ussd_server.status import Code, ServiceError
 
@@ -33,13 +32,13 @@ def usable_document(raw: dict[str, Any]) -> Document:
     finding = next(find_excess(raw), None)
     if finding is None:
         document, problems = read(raw)
-        finding = next(_unbearable(document, [problem.finding() for problem in problems]), None)
+        finding = next(_unbearable(document, problems), None)
         if finding is None:
             return document
     raise ServiceError(Code.MENU_INVALID, f"{finding.node or 'document'}: {finding.message}")
 
 
-def _unbearable(document: Document, problems: list[Finding]) -> Iterator[Finding]:
+def _unbearable(document: Document, problems: tuple[Finding, ...]) -> Iterator[Finding]:
     yield from problems
     yield from find_unknown_variables(document, Spelling())
     if document.start not in document.nodes:

@@ -16,10 +16,9 @@ from ussd_server.menus.checks.check import check
 from ussd_server.menus.document.bounds import WorkBudget
 from ussd_server.menus.document.document import read
 from ussd_server.menus.document.findings import Finding
-from ussd_server.menus.document.schema import menu_schema
 from ussd_server.menus.source.yaml_text import Places
-from ussd_server.menus.tools.diagram import draw
-from ussd_server.menus.tools.graph import graph
+from ussd_server.menus.tools.diagram import draw, graph
+from ussd_server.menus.tools.schema import menu_schema
 from ussd_server.models.ussd import Menu, MenuVersion, ServiceCode
 from ussd_server.runtime import Runtime, Service
 from ussd_server.security.key_ring import call_secrets

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from ussd_server.menus.document.findings import Finding
-from ussd_server.menus.tools.graph import GraphEdge, GraphNode
+from ussd_server.menus.tools.diagram import GraphEdge, GraphNode
 
 
 @dataclass(frozen=True, slots=True)

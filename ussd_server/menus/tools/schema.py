@@ -8,35 +8,53 @@ from ussd_server.menus.document import expressions, templates
 from ussd_server.menus.document.bounds import MAX_LANGUAGES, MAX_NETWORKS, MAX_NODES, MAX_VARIABLES
 from ussd_server.menus.document.document import NAVIGATION
 from ussd_server.menus.document.fields import NAME as NAME_PATTERN
-from ussd_server.menus.document.node_fields import KEY
-from ussd_server.menus.document.node_schemas import (
+from ussd_server.menus.document.kinds import (
     BOOLEAN,
-    GOTO,
+    KEY,
     LANGUAGE,
-    NAME,
-    NODE_FIELDS,
-    RULE_FIELDS,
+    NODE,
     STRING,
     TEXT,
     WRITTEN_EXPRESSION,
+    Kind,
     Schema,
     array,
+    described,
     mapping,
+    object_schema,
     one_of,
-    record,
     ref,
-    when,
+    string,
     whole,
 )
+from ussd_server.menus.document.nodes import NODES
+from ussd_server.menus.document.rules import RULES
 from ussd_server.menus.document.variables import MAX_DIGITS, MAX_ITEMS, MAX_TEXT, TYPES
 from ussd_server.menus.text.screen import MAX_SEPTETS, MAX_UCS2, MIN_SEPTETS, MIN_UCS2
-from ussd_server.values import PHONE_NUMBER
+from ussd_server.menus.tools.scripts import MAX_SCRIPTS, Script
 
-_ANYTHING: Schema = {}
+
+def record(required: str, /, **fields: tuple[Kind | Schema, str]) -> Schema:
+    """Return an object with these fields, each with its meaning; `required` names those that it needs."""
+    schemas = {
+        name: (kind.schema if isinstance(kind, Kind) else kind, meaning) for name, (kind, meaning) in fields.items()
+    }
+    return {
+        "type": "object",
+        "properties": {name: {**schema, "description": meaning} for name, (schema, meaning) in schemas.items()},
+        "required": required.split(),
+        "additionalProperties": False,
+    }
+
+
+def when(tag: str, values: list[str], then: Schema, otherwise: Schema | None = None) -> Schema:
+    """Return the part of a schema that depends on the value of the field `tag`."""
+    return {"if": {"properties": {tag: {"enum": values}}, "required": [tag]}, "then": then, "else": otherwise or {}}
+
+
 _MAGNITUDE: Schema = {"minimum": -expressions.MAX_MAGNITUDE, "maximum": expressions.MAX_MAGNITUDE}
-_LABEL = mapping({"type": "string", "minLength": 1, "maxLength": 20})
+_LABEL = mapping(string(20).schema)
 _NAVIGATION_KEY: Schema = {"type": "string", "pattern": f"^{KEY.pattern}$"}
-_ERROR = (TEXT, "the notice above the question; every rule may have one")
 
 _VALUE_TYPES = [name for name in TYPES if name != "list"]
 _VARIABLE_FIELDS = {
@@ -68,74 +86,27 @@ _BUDGET = {
     "septets": (whole(MIN_SEPTETS, MAX_SEPTETS), "length in the GSM alphabet, 80 to 182, default 160"),
     "ucs2": (whole(MIN_UCS2, MAX_UCS2), "length with other letters, 40 to 80, default 70"),
 }
-_SCRIPT = record(
-    "dial steps",
-    name=(STRING, "the name in findings"),
-    language=(LANGUAGE, "the language of the subscriber"),
-    dial=(
-        record(
-            "phone code",
-            phone=({"type": "string", "pattern": f"^{PHONE_NUMBER.pattern}$"}, "the number of the subscriber"),
-            code=(STRING, "the code that is dialled"),
-            network=(STRING, "the network code"),
-            text=({"type": ["string", "integer"]}, "entries that are dialled with the code, joined by `*`"),
-        ),
-        "who dials what",
-    ),
-    world=(
-        record(
-            "",
-            balances=(mapping(_ANYTHING), "balances in shillings, by account"),
-            names=(mapping(_ANYTHING), "names, by phone number"),
-            answers=(
-                mapping(_ANYTHING),
-                "the replies of your server by node; `error` and `timeout` stand for no reply",
-            ),
-            given=(mapping(_ANYTHING), "the given variables"),
-            payments=(one_of("accepted", "rejected"), "`rejected`: every payment is refused"),
-        ),
-        "what the menu finds outside",
-    ),
-    steps=(
-        array(
-            record(
-                "",
-                send=({"type": "string"}, "an entry"),
-                retry=(BOOLEAN, "`true`: the step before arrives again"),
-                redial=(BOOLEAN, "`true`: the subscriber hangs up and dials again"),
-                wait=(whole(0, 86_400), "seconds that pass"),
-                expect=({"type": "string"}, "a part of the screen after it"),
-                end=(BOOLEAN, "whether the session is over after it"),
-            ),
-            100,
-            1,
-        ),
-        "the entries, and what the screens must show",
-    ),
-    after=(
-        record(
-            "",
-            transaction=({"anyOf": [one_of("none"), {"type": "object"}]}, "`none`, or fields of the last payment"),
-            node=(STRING, "the last node"),
-            language=(STRING, "the language of the subscriber"),
-            vars=(mapping(_ANYTHING), "values of variables"),
-        ),
-        "what must be true at the end",
-    ),
+NODE_FIELDS = {name: described(kind) for name, kind in NODES.items()}
+NODE_FIELDS["pay"] |= when(
+    "kind",
+    ["transfer"],
+    {"properties": {"to_phone_number": {}}, "required": ["to_phone_number"]},
+    {"properties": {"to_phone_number": False}},
 )
+RULE_FIELDS = {name: described(kind) for name, kind in RULES.items()}
 
 DOCUMENT_FIELDS = record(
     "id start nodes",
     **{"$schema": (STRING, "the address of the schema, for editors of JSON")},
-    id=({"type": "string", "minLength": 1, "maxLength": 64}, "the menu's id, 1 to 64 characters"),
+    id=(string(64), "the menu's id, 1 to 64 characters"),
     title=(
-        {"type": "string", "minLength": 1, "maxLength": 100},
+        string(100),
         'shown in the diagram and in "Your payment of UGX 5,000 to TITLE succeeded."',
     ),
-    start=(NAME, "the first node"),
+    start=(NODE, "the first node"),
     default_language=(LANGUAGE, "the language of subscribers who chose none; default `en`"),
     languages=(
-        {**array(LANGUAGE, MAX_LANGUAGES), "uniqueItems": True},
+        {**array(LANGUAGE.schema, MAX_LANGUAGES), "uniqueItems": True},
         "codes such as `en`, `lg`; every text needs each of them",
     ),
     fallback=(BOOLEAN, "`true` lets a text that a language lacks appear in the default language"),
@@ -180,7 +151,7 @@ DOCUMENT_FIELDS = record(
         "the nodes by name",
     ),
     scripts=(
-        array(ref("script"), 50),
+        array(ref("script"), MAX_SCRIPTS),
         "conversations that must go as written; they run when the menu is checked",
     ),
 )
@@ -198,20 +169,16 @@ def menu_schema() -> Schema:
         "description": "A menu as a client publishes it. The check of a menu finds more than this schema can say.",
         **DOCUMENT_FIELDS,
         "$defs": {
-            "text": {"anyOf": [texts, {**mapping(texts, MAX_LANGUAGES, LANGUAGE["pattern"])}]},
+            "text": {"anyOf": [texts, {**mapping(texts, MAX_LANGUAGES, LANGUAGE.schema["pattern"])}]},
             "name": {"type": "string", "pattern": f"^{NAME_PATTERN.pattern}$"},
             "expression": {"anyOf": [WRITTEN_EXPRESSION, {"type": ["number", "boolean"], **_MAGNITUDE}]},
-            "branch": {"anyOf": [NAME, record("goto", goto=GOTO), record("end", end=end)]},
+            "branch": {"anyOf": [NODE.schema, record("goto", goto=(NODE, "the next node")), record("end", end=end)]},
             "variable": {**_VARIABLE, "allOf": _OF_TYPES},
-            "rule": _kinds("rule", {name: _with_error(fields) for name, fields in RULE_FIELDS.items()}),
+            "rule": _kinds("rule", RULE_FIELDS),
             "node": _kinds("type", NODE_FIELDS),
-            "script": _SCRIPT,
+            "script": object_schema(Script),
         },
     }
-
-
-def _with_error(fields: Schema) -> Schema:
-    return {**fields, "properties": {**fields["properties"], **record("", error=_ERROR)["properties"]}}
 
 
 def _kinds(tag: str, kinds: dict[str, Schema]) -> Schema:
@@ -223,4 +190,4 @@ def _kinds(tag: str, kinds: dict[str, Schema]) -> Schema:
         }
         for name, fields in kinds.items()
     ]
-    return {"type": "object", "required": [tag], "properties": {tag: one_of(*kinds)}, "allOf": cases}
+    return {"type": "object", "required": [tag], "properties": {tag: one_of(*kinds).schema}, "allOf": cases}

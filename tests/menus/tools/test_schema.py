@@ -16,10 +16,8 @@ from tests.support.shop import shop_document
 from ussd_server.menus.checks.check import check
 from ussd_server.menus.document.document import read
 from ussd_server.menus.document.fields import DocumentFields
-from ussd_server.menus.document.node_schemas import NODE_FIELDS, RULE_FIELDS
-from ussd_server.menus.document.rules import RULES
-from ussd_server.menus.document.schema import DOCUMENT_FIELDS, menu_schema
 from ussd_server.menus.source.texts import read_menu_file
+from ussd_server.menus.tools.schema import DOCUMENT_FIELDS, menu_schema
 from ussd_server.menus.tools.scripts import read_script
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "ussd_server" / "menus" / "examples").glob("*.yaml"))
@@ -47,19 +45,6 @@ def test_the_schema_is_valid_and_the_examples_and_the_shop_pass() -> None:
         assert path.read_text().startswith("# yaml-language-server: $schema=")
         assert "/menu.schema.json\n" in path.read_text()
     assert not list(SCHEMA.iter_errors(shop_document()))
-
-
-@pytest.mark.parametrize("kind", NODE_FIELDS)
-def test_a_node_has_the_same_fields_in_the_schema_and_in_its_reader(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    raw = {"id": "m", "start": "n", "nodes": {"n": {"type": kind}}, "look_at": "nodes.n"}
-    assert fields_read(raw, monkeypatch) == {"type", *NODE_FIELDS[kind]["properties"]}
-
-
-@pytest.mark.parametrize("rule", RULES)
-def test_a_rule_has_the_same_fields_in_the_schema_and_in_its_reader(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    node = {"type": "input", "text": "?", "var": "v", "goto": "n", "validate": [{"rule": rule}]}
-    raw = {"id": "m", "start": "n", "nodes": {"n": node}, "look_at": "nodes.n.validate.1"}
-    assert fields_read(raw, monkeypatch) == {"rule", "error", *RULE_FIELDS[rule]["properties"]}
 
 
 def test_the_document_has_the_same_fields_in_the_schema_and_in_its_reader(monkeypatch: pytest.MonkeyPatch) -> None:
