@@ -30,7 +30,7 @@ from ussd_server.menus.engine.engine import enter, resume, start
 from ussd_server.menus.engine.navigator import DisplayOptions
 from ussd_server.menus.engine.resumption import reopen
 from ussd_server.menus.engine.state import State, Turn
-from ussd_server.menus.text.screen import Budget
+from ussd_server.menus.text import Budget
 
 DOCUMENTS_A_BATCH, BATCHES = 500, 2
 LANGUAGES = ("en", "lg", "sw")

@@ -11,8 +11,7 @@ from ussd_server.menus.document.findings import Finding, error, node_path, short
 from ussd_server.menus.document.nodes import EndNode, InputNode, ScreenNode, SmsNode
 from ussd_server.menus.engine.entries import notices
 from ussd_server.menus.engine.views import OPTIONS, WORDS, Renderer, WidestValues
-from ussd_server.menus.text.gsm7 import BASIC, EXTENSION, Size, measure, sms_parts, transliterate
-from ussd_server.menus.text.screen import Budget, Screen, joined
+from ussd_server.menus.text import BASIC, EXTENSION, Budget, Screen, Size, joined, measure, sms_parts, transliterate
 from ussd_server.menus.tools.node_parts import texts
 
 CHANNELS = (True, False)  # with and without transliteration: a menu may be dialled on both kinds

@@ -32,7 +32,7 @@ from ussd_server.menus.document.nodes import (
 )
 from ussd_server.menus.document.rules import MAX_RULES, read_rule
 from ussd_server.menus.document.variables import MAX_ITEMS, MAX_TEXT, Variable
-from ussd_server.menus.text.phrases import LANGUAGE_NAMES
+from ussd_server.menus.phrases import LANGUAGE_NAMES
 
 KEY = re.compile(r"[0-9A-Za-z]{1,4}", re.ASCII)
 MAX_TIMEOUT_MS = 2500

@@ -29,7 +29,7 @@ from ussd_server.menus.document.node_schemas import (
     whole,
 )
 from ussd_server.menus.document.variables import MAX_DIGITS, MAX_ITEMS, MAX_TEXT, TYPES
-from ussd_server.menus.text.screen import MAX_SEPTETS, MAX_UCS2, MIN_SEPTETS, MIN_UCS2
+from ussd_server.menus.text import MAX_SEPTETS, MAX_UCS2, MIN_SEPTETS, MIN_UCS2
 from ussd_server.values import PHONE_NUMBER
 
 _ANYTHING: Schema = {}

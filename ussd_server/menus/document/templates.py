@@ -11,7 +11,7 @@ from typing import Any
 from ussd_server.menus.document.expressions import SCOPES, ExpressionError, Name, Scope
 from ussd_server.menus.document.findings import did_you_mean
 from ussd_server.menus.document.spelling import Spelling
-from ussd_server.menus.text.gsm7 import drop_controls, plain
+from ussd_server.menus.text import drop_controls, plain
 from ussd_server.values import PHONE_NUMBER, national_number
 
 MAX_CHARACTERS = 1600

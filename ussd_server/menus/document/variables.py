@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ussd_server.menus.document.expressions import MAX_MAGNITUDE, Name
-from ussd_server.menus.text.gsm7 import drop_controls
+from ussd_server.menus.text import drop_controls
 from ussd_server.providers.names import PROVIDER_NAMES
 from ussd_server.values import PHONE_NUMBER
 

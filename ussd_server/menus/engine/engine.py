@@ -49,8 +49,8 @@ from ussd_server.menus.engine.navigator import (
 from ussd_server.menus.engine.resumption import leave_interlude
 from ussd_server.menus.engine.state import MASK, State, Turn
 from ussd_server.menus.engine.views import LiveValues, items_of
-from ussd_server.menus.text.gsm7 import drop_controls
-from ussd_server.menus.text.phrases import phrase
+from ussd_server.menus.phrases import phrase
+from ussd_server.menus.text import drop_controls
 
 MAX_FAST_FORWARD = 50
 

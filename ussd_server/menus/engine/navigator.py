@@ -39,9 +39,8 @@ from ussd_server.menus.engine.actions import (
 )
 from ussd_server.menus.engine.state import State, Turn
 from ussd_server.menus.engine.views import LiveValues, Renderer, is_constant, items_of
-from ussd_server.menus.text.gsm7 import transliterate
-from ussd_server.menus.text.phrases import phrase
-from ussd_server.menus.text.screen import MAX_SEPTETS, MAX_UCS2, Budget, Screen
+from ussd_server.menus.phrases import phrase
+from ussd_server.menus.text import MAX_SEPTETS, MAX_UCS2, Budget, Screen, transliterate
 from ussd_server.values import PHONE_NUMBER
 
 MAX_HOPS = 24  # nodes without a screen in one step

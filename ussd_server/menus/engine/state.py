@@ -8,7 +8,7 @@ from typing import Any
 
 from ussd_server.menus.document.variables import SessionFacts
 from ussd_server.menus.engine.actions import MenuAction
-from ussd_server.menus.text.screen import Screen
+from ussd_server.menus.text import Screen
 from ussd_server.providers.names import PROVIDER_NAMES
 
 _takes_payments: Callable[[str], bool] = lambda _: True  # noqa: E731 - replaced as a whole

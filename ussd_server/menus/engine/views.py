@@ -18,9 +18,8 @@ from ussd_server.menus.document.nodes import (
     ScreenNode,
     TextNode,
 )
-from ussd_server.menus.text.gsm7 import transliterate
-from ussd_server.menus.text.phrases import phrase
-from ussd_server.menus.text.screen import Budget, Footer, option_pages, single, word_pages
+from ussd_server.menus.phrases import phrase
+from ussd_server.menus.text import Budget, Footer, option_pages, single, transliterate, word_pages
 
 OPTIONS, WORDS, SINGLE = "options", "words", "single"
 

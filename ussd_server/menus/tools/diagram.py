@@ -9,7 +9,7 @@ from itertools import pairwise
 from xml.etree import ElementTree as Xml
 
 from ussd_server.menus.document.document import Document
-from ussd_server.menus.text.gsm7 import drop_controls
+from ussd_server.menus.text import drop_controls
 from ussd_server.menus.tools.graph import GraphEdge, GraphNode, graph
 
 WIDTH, GAP, ROW_GAP, MARGIN, LINE = 244, 60, 56, 24, 16

@@ -21,7 +21,7 @@ from ussd_server.menus.engine.navigator import DisplayOptions, Navigator
 from ussd_server.menus.engine.resumption import TO_MENU
 from ussd_server.menus.engine.state import State
 from ussd_server.menus.engine.views import LiveValues, items_of
-from ussd_server.menus.text.phrases import phrase
+from ussd_server.menus.phrases import phrase
 
 
 @dataclass(frozen=True, slots=True)

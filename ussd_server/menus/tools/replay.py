@@ -32,7 +32,7 @@ from ussd_server.menus.engine.actions import (
 from ussd_server.menus.engine.engine import enter, enter_masked, resume, start
 from ussd_server.menus.engine.navigator import DisplayOptions
 from ussd_server.menus.engine.state import MASK, State, Turn
-from ussd_server.menus.text.phrases import PHRASES, phrase
+from ussd_server.menus.phrases import PHRASES, phrase
 from ussd_server.menus.tools.node_parts import texts
 from ussd_server.menus.tools.simulator import MAX_ACTIONS
 from ussd_server.values import phone_number

@@ -30,7 +30,7 @@ from ussd_server.menus.engine.engine import enter, resume, start
 from ussd_server.menus.engine.navigator import STANDARD, DisplayOptions
 from ussd_server.menus.engine.resumption import announce, reopen
 from ussd_server.menus.engine.state import State, Turn
-from ussd_server.menus.text.screen import Screen
+from ussd_server.menus.text import Screen
 
 IDLE_SECONDS = 180
 RESUME_SECONDS = 600

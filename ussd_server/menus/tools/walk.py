@@ -12,8 +12,7 @@ from ussd_server.menus.document.variables import SessionFacts
 from ussd_server.menus.engine.engine import asks_secret
 from ussd_server.menus.engine.navigator import DisplayOptions
 from ussd_server.menus.engine.state import State
-from ussd_server.menus.text.gsm7 import Size, measure
-from ussd_server.menus.text.screen import Screen
+from ussd_server.menus.text import Screen, Size, measure
 from ussd_server.menus.tools.graph import kind_of
 from ussd_server.menus.tools.keys import NextKey, next_keys
 from ussd_server.menus.tools.scripts import MAX_STEPS, to_fill_in

@@ -15,7 +15,7 @@ from ussd_server.database.unit_of_work import GroupCommit, database, for_update,
 from ussd_server.gateways.messages import Action
 from ussd_server.logs import current_traceparent
 from ussd_server.menus.engine.state import AnsweredText, Digest, State, Turn
-from ussd_server.menus.text.gsm7 import measure
+from ussd_server.menus.text import measure
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.ussd import UssdSession
 from ussd_server.runtime import Runtime, Service

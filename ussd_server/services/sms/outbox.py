@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from ussd_server.menus.text.gsm7 import sms_parts
+from ussd_server.menus.text import sms_parts
 from ussd_server.models.sending import Sms
 from ussd_server.services.sms.messages import SmsStatus
 from ussd_server.values import new_id

@@ -20,7 +20,7 @@ from ussd_server.gateways.messages import (
 from ussd_server.limits.quota_leases import QuotaLeases
 from ussd_server.logs import Logger, trace_of
 from ussd_server.menus.engine.state import Entry, Repeat, Restart, Start
-from ussd_server.menus.text.phrases import phrase
+from ussd_server.menus.phrases import phrase
 from ussd_server.models.ussd import UssdSession
 from ussd_server.runtime import Runtime
 from ussd_server.services.sessions.lookup import DialLookups, SessionCache, find_session, find_target

@@ -10,8 +10,7 @@ from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.gateways.handset import HANDSET_FORMATS
 from ussd_server.gateways.messages import Action, GatewayReply, GatewayRequest, GatewayScreen, HandsetCall
-from ussd_server.menus.text.gsm7 import measure
-from ussd_server.menus.text.screen import MAX_SEPTETS, MAX_UCS2, Screen
+from ussd_server.menus.text import MAX_SEPTETS, MAX_UCS2, Screen, measure
 from ussd_server.menus.tools.walk import Act, seen_screen
 from ussd_server.models.ussd import CONSOLE_CALLS, Menu, MenuVersion, ServiceCode, UssdSession
 from ussd_server.runtime import Runtime

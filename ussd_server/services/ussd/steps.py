@@ -15,7 +15,7 @@ from ussd_server.menus.engine.state import (
     classify_number,
     classify_text,
 )
-from ussd_server.menus.text.phrases import phrase
+from ussd_server.menus.phrases import phrase
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.sessions.lookup import CodeTarget
 from ussd_server.services.sessions.messages import SessionStatus
