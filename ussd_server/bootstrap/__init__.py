@@ -6,7 +6,7 @@ from ussd_server.bootstrap.runtime import build_runtime
 from ussd_server.clock import Clock
 from ussd_server.database.replica import Replica, use_replica
 from ussd_server.database.unit_of_work import open_database
-from ussd_server.menus.engine.state import use_provider_states
+from ussd_server.menus.document.variables import use_provider_states
 from ussd_server.metrics import note_replica
 from ussd_server.runtime import Runtime
 from ussd_server.services.accounts.balances import BalanceService

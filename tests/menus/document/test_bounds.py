@@ -14,9 +14,8 @@ from ussd_server.menus.checks.check import check
 from ussd_server.menus.checks.width_proof import prove
 from ussd_server.menus.document.bounds import MAX_WORK, WorkBudget
 from ussd_server.menus.document.document import parse
-from ussd_server.menus.document.variables import SessionFacts
 from ussd_server.menus.engine.engine import enter, start
-from ussd_server.menus.engine.state import State
+from ussd_server.menus.engine.navigator import SessionFacts, State
 from ussd_server.menus.text import Budget, Footer, word_pages
 
 Menu = dict[str, Any]

@@ -23,7 +23,6 @@ from ussd_server.menus.document.nodes import (
     SmsNode,
     TextNode,
 )
-from ussd_server.menus.document.variables import SessionFacts
 from ussd_server.menus.engine.actions import (
     ActionOutcome,
     Answered,
@@ -36,18 +35,21 @@ from ussd_server.menus.engine.actions import (
     Paid,
     PayAction,
     SmsAction,
+    failure_target,
+    handover_action,
 )
 from ussd_server.menus.engine.entries import CheckedNode, EntryError, notice, read_entry
 from ussd_server.menus.engine.navigator import (
+    MASK,
     MAX_HANDOVER_ENTRIES,
     STANDARD,
     DisplayOptions,
     Navigator,
-    failure_target,
-    handover_action,
+    SessionFacts,
+    State,
+    Turn,
 )
 from ussd_server.menus.engine.resumption import leave_interlude
-from ussd_server.menus.engine.state import MASK, State, Turn
 from ussd_server.menus.engine.views import LiveValues, items_of
 from ussd_server.menus.phrases import phrase
 from ussd_server.menus.text import drop_controls

@@ -17,9 +17,8 @@ from ussd_server.menus.document.nodes import (
     ScreenNode,
     TextNode,
 )
-from ussd_server.menus.engine.navigator import DisplayOptions, Navigator
+from ussd_server.menus.engine.navigator import DisplayOptions, Navigator, State
 from ussd_server.menus.engine.resumption import TO_MENU
-from ussd_server.menus.engine.state import State
 from ussd_server.menus.engine.views import LiveValues, items_of
 from ussd_server.menus.phrases import phrase
 

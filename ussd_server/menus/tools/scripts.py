@@ -9,7 +9,7 @@ from typing import Any
 from ussd_server.menus.document.document import Document
 from ussd_server.menus.document.fields import DocumentFields, DocumentReading
 from ussd_server.menus.document.findings import Finding, error
-from ussd_server.menus.document.variables import SessionFacts
+from ussd_server.menus.engine.navigator import SessionFacts
 from ussd_server.menus.tools.simulator import Simulator, World
 from ussd_server.values import PHONE_NUMBER
 

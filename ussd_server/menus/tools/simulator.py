@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ussd_server.menus.document.document import Document
-from ussd_server.menus.document.variables import SessionFacts
 from ussd_server.menus.engine.actions import (
     ActionOutcome,
     Answered,
@@ -27,9 +26,8 @@ from ussd_server.menus.engine.actions import (
     SmsQueued,
 )
 from ussd_server.menus.engine.engine import enter, resume, start
-from ussd_server.menus.engine.navigator import STANDARD, DisplayOptions
+from ussd_server.menus.engine.navigator import STANDARD, DisplayOptions, SessionFacts, State, Turn
 from ussd_server.menus.engine.resumption import announce, reopen
-from ussd_server.menus.engine.state import State, Turn
 from ussd_server.menus.text import Screen
 
 IDLE_SECONDS = 180

@@ -8,10 +8,8 @@ from typing import Any
 
 from ussd_server.menus.document.document import Document
 from ussd_server.menus.document.nodes import InputNode
-from ussd_server.menus.document.variables import SessionFacts
 from ussd_server.menus.engine.engine import asks_secret
-from ussd_server.menus.engine.navigator import DisplayOptions
-from ussd_server.menus.engine.state import State
+from ussd_server.menus.engine.navigator import DisplayOptions, SessionFacts, State
 from ussd_server.menus.text import Screen, Size, measure
 from ussd_server.menus.tools.graph import kind_of
 from ussd_server.menus.tools.keys import NextKey, next_keys

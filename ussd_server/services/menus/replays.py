@@ -11,8 +11,7 @@ from datetime import datetime, timedelta
 from ussd_server.context import RequestContext
 from ussd_server.gateways.messages import Action
 from ussd_server.menus.document.document import Document
-from ussd_server.menus.document.variables import SessionFacts
-from ussd_server.menus.engine.navigator import STANDARD, DisplayOptions, display_options
+from ussd_server.menus.engine.navigator import STANDARD, DisplayOptions, SessionFacts
 from ussd_server.menus.tools.replay import PastConversation, PastTurn, replay
 from ussd_server.metrics import count_drop_off
 from ussd_server.models.ussd import Channel, Menu, UssdSession
@@ -114,8 +113,7 @@ class ReplayService:
 def _displays(channel_ids: Collection[str | None]) -> dict[str | None, DisplayOptions]:
     """How these channels carry screens. None is a client program, which shows screens unchanged."""
     rows = Channel.select(Channel.id, Channel.settings).where(Channel.id.in_([each for each in channel_ids if each]))
-    kept = ("transliterates", "septets", "ucs2")
-    return {None: STANDARD, **{row.id: display_options(**{name: row.settings[name] for name in kept}) for row in rows}}
+    return {None: STANDARD, **{row.id: DisplayOptions.of(row.settings) for row in rows}}
 
 
 def _replayed(draft: Document, row: UssdSession, displays: Mapping[str | None, DisplayOptions]) -> ReplayItem:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ussd_server.context import RequestContext
-from ussd_server.menus.document.variables import SessionFacts
+from ussd_server.menus.engine.navigator import SessionFacts
 from ussd_server.menus.source.yaml_text import write_yaml
 from ussd_server.menus.tools.scripts import MAX_SCRIPTS, left_to_fill_in
 from ussd_server.menus.tools.walk import Act, Walk, WalkedScreen, script_of, walk

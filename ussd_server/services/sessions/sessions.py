@@ -14,7 +14,7 @@ from ussd_server.clock import attempts
 from ussd_server.database.unit_of_work import GroupCommit, database, for_update, unit_of_work
 from ussd_server.gateways.messages import Action
 from ussd_server.logs import current_traceparent
-from ussd_server.menus.engine.state import AnsweredText, Digest, State, Turn
+from ussd_server.menus.engine.navigator import State, Turn
 from ussd_server.menus.text import measure
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.ussd import UssdSession
@@ -52,6 +52,30 @@ class StepInput:
     received_at: datetime
     text: str = field(repr=False)
     sequence: int | None = None
+
+
+Digest = Callable[[str], str]
+
+
+@dataclass(frozen=True, slots=True)
+class AnsweredText:
+    """A processed text, stored as its length and a keyed hash, so that no PIN is stored."""
+
+    length: int
+    digest: str
+
+    @classmethod
+    def of(cls, text: str, digest: Digest) -> AnsweredText:
+        """Return the stored form of `text`; `digest` is a keyed hash whose key never changes during a session."""
+        return cls(len(text), digest(text))
+
+    def equals(self, text: str, digest: Digest) -> bool:
+        """Return whether this is `text`."""
+        return self.length == len(text) and self.digest == digest(text)
+
+    def begins(self, text: str, digest: Digest) -> bool:
+        """Return whether `text` begins with this text and is longer."""
+        return self.length < len(text) and self.digest == digest(text[: self.length])
 
 
 class Sessions(Service):

@@ -9,6 +9,7 @@ from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.gateways import ADAPTERS
 from ussd_server.limits.networks import network_of
 from ussd_server.logs import Logger
+from ussd_server.menus.engine.navigator import DisplayOptions
 from ussd_server.models.clients import Client
 from ussd_server.models.ussd import Channel, ServiceCode
 from ussd_server.runtime import Runtime, Service
@@ -179,7 +180,8 @@ class ChannelService(Service):
         return channel if channel is not None and gateway is not None and channel.adapter == gateway.name else None
 
     def _keep(self, row: Channel) -> CachedChannel:
-        channel = CachedChannel(row.id, row.client_id, row.adapter, tuple(row.codes or ()), **row.settings)
+        codes, cumulative, display = tuple(row.codes or ()), row.settings["cumulative"], DisplayOptions.of(row.settings)
+        channel = CachedChannel(row.id, row.client_id, row.adapter, codes, cumulative, display)
         self._cache[bytes(row.secret_digest)] = channel
         return channel
 

@@ -8,8 +8,7 @@ from typing import Any
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.menus.document.document import Document
 from ussd_server.menus.engine.engine import enter, resume, start
-from ussd_server.menus.engine.navigator import STANDARD, DisplayOptions
-from ussd_server.menus.engine.state import Turn
+from ussd_server.menus.engine.navigator import STANDARD, DisplayOptions, Turn
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.menus.documents import published_document

@@ -19,7 +19,6 @@ from ussd_server.gateways.messages import (
 )
 from ussd_server.limits.quota_leases import QuotaLeases
 from ussd_server.logs import Logger, trace_of
-from ussd_server.menus.engine.state import Entry, Repeat, Restart, Start
 from ussd_server.menus.phrases import phrase
 from ussd_server.models.ussd import UssdSession
 from ussd_server.runtime import Runtime
@@ -30,7 +29,7 @@ from ussd_server.services.sessions.transcripts import screen_of
 from ussd_server.services.ussd.channels import ChannelService
 from ussd_server.services.ussd.conversations import Conversations, DialRequest
 from ussd_server.services.ussd.messages import CachedChannel
-from ussd_server.services.ussd.steps import PhoneStep, classify
+from ussd_server.services.ussd.steps import Entry, PhoneStep, Repeat, Restart, Start, classify
 from ussd_server.status import Code, ServiceError
 
 log = Logger(__name__)
@@ -138,7 +137,7 @@ class GatewayService:
             # A star in a history may have been typed, or may separate a step that another process answered.
             case Entry(text=text) if not (step.cumulative and "*" in text):
                 _prepare_error_screen(phone_step, row)
-                if self._conversations.enter_cached(row, text, phone_step.input, phone_step.display):
+                if self._conversations.enter_cached(row, text, phone_step.input, phone_step.channel.display):
                     return self._screen_of_last_turn(row)
         return None
 
@@ -184,7 +183,7 @@ class GatewayService:
             case Entry(text=text) if row is not None:
                 context = self._conversations.action_context(row, phone_step.request_id)
                 phone_step.action_context = context
-                row = self._conversations.enter(row, text, phone_step.input, context, phone_step.display)
+                row = self._conversations.enter(row, text, phone_step.input, context, phone_step.channel.display)
             case Start() | Restart() if phone_step.has_paid:
                 # The session ended while the payment was being created.
                 raise NoScreenError
@@ -221,7 +220,9 @@ class GatewayService:
             provider_session_id=step.provider_session_id,
             previous_id=None if previous is None else previous.id,
         )
-        return self._conversations.begin(dial, target, phone_step.input, phone_step.request_id, phone_step.display)
+        return self._conversations.begin(
+            dial, target, phone_step.input, phone_step.request_id, phone_step.channel.display
+        )
 
     def _screen_of_last_turn(self, row: UssdSession) -> GatewayScreen:
         """The last screen of a session that was just written; keeps an active session in the cache."""

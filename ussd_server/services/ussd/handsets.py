@@ -25,7 +25,6 @@ from ussd_server.services.sessions.step_writes import save_language
 from ussd_server.services.ussd.channels import ChannelService
 from ussd_server.services.ussd.gateways import GatewayService
 from ussd_server.services.ussd.messages import CachedChannel, HandsetView
-from ussd_server.services.ussd.steps import display_of
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import PHONE_NUMBER
 
@@ -147,7 +146,7 @@ def _view(row: UssdSession, shown: GatewayScreen, call: HandsetCall, channel: Ca
     screen = Screen(shown.text, turn["node"], row.language, ends=shown.action is Action.END)
     state = state_of(row) if is_active else None
     entry = call.entries[-1] if call.entries else call.dialled
-    seen = seen_screen(document, screen, state, row.network, display_of(channel), Act("send", entry))
+    seen = seen_screen(document, screen, state, row.network, channel.display, Act("send", entry))
     return HandsetView(
         screen=screen_view(seen, row.network),
         visited=tuple(turn["node"] for turn in row.turns),

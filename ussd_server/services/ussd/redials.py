@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ussd_server.menus.document.document import Document
-from ussd_server.menus.document.variables import SessionFacts
-from ussd_server.menus.engine.navigator import DisplayOptions
+from ussd_server.menus.engine.navigator import DisplayOptions, SessionFacts, Turn
 from ussd_server.menus.engine.resumption import announce, reopen
-from ussd_server.menus.engine.state import Turn
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.menus.documents import published_document

@@ -2,26 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ussd_server.gateways.messages import Action, GatewayScreen, StepKind, UssdStep
-from ussd_server.menus.engine.navigator import DisplayOptions, display_options
-from ussd_server.menus.engine.state import (
-    Arrival,
-    Entry,
-    NumberedArrival,
-    Repeat,
-    Start,
-    classify_number,
-    classify_text,
-)
 from ussd_server.menus.phrases import phrase
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.sessions.lookup import CodeTarget
 from ussd_server.services.sessions.messages import SessionStatus
-from ussd_server.services.sessions.sessions import Sessions, StepInput
+from ussd_server.services.sessions.sessions import AnsweredText, Digest, Sessions, StepInput
 from ussd_server.services.ussd.actions import ActionContext
 from ussd_server.services.ussd.messages import CachedChannel
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A new session; `entries` were dialled with the code and are for fast-forward."""
+
+    entries: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A new entry."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """A repeat of the step `turn` (0 is the first): the same reply, and no effect."""
+
+    turn: int
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """A text that does not continue the session: log it, and begin a new session."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfSequence:
+    """A step number that is neither the last one nor the next: refuse it."""
+
+
+Arrival = Start | Entry | Repeat | Restart
+NumberedArrival = Start | Entry | Repeat | OutOfSequence
 
 
 @dataclass(slots=True)
@@ -54,16 +80,6 @@ class PhoneStep:
         codes = self.channel.codes
         code = self.step.service_code or (codes[0] if len(codes) == 1 else "")
         return code if code in codes or not codes else ""
-
-    @property
-    def display(self) -> DisplayOptions:
-        """How this channel carries screens."""
-        return display_of(self.channel)
-
-
-def display_of(channel: CachedChannel) -> DisplayOptions:
-    """Return how a channel carries screens."""
-    return display_options(transliterates=channel.transliterates, septets=channel.septets, ucs2=channel.ucs2)
 
 
 def classify(
@@ -122,3 +138,34 @@ def _dialled_entries(step: UssdStep) -> tuple[str, ...]:
     else:
         text = ""
     return tuple(text.split("*")) if text.strip("*") else ()
+
+
+def classify_text(answered: Sequence[AnsweredText], text: str, digest: Digest) -> Arrival:
+    """Classify a step on a channel that sends the whole history at every step, joined by `*`.
+
+    `answered` are the processed texts of the session, oldest first, at least one. Everything after the last text and a
+    `*` is one entry, even if it contains a star.
+    """
+    last = answered[-1]
+    if last.equals(text, digest):
+        return Repeat(len(answered) - 1)
+    if last.begins(text, digest):
+        rest = text[last.length :]
+        if rest.startswith("*"):
+            return Entry(rest[1:])
+        if last.length == 0:
+            return Entry(rest)
+    for turn in range(len(answered) - 2, -1, -1):
+        if answered[turn].equals(text, digest):
+            return Repeat(turn)
+    return Restart()
+
+
+def classify_number(last: int, number: int, text: str) -> NumberedArrival:
+    """Classify a step on a channel that numbers its steps and sends one entry in each.
+
+    `last` is the number of the last processed step. A repeat is always of that step: its `turn` is -1.
+    """
+    if number == last:
+        return Repeat(-1)
+    return Entry(text) if number == last + 1 else OutOfSequence()

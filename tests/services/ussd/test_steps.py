@@ -7,15 +7,14 @@ import hmac
 
 import pytest
 
-from ussd_server.menus.engine.state import (
-    AnsweredText,
+from ussd_server.services.sessions.sessions import AnsweredText
+from ussd_server.services.ussd.steps import (
     Arrival,
     Entry,
     NumberedArrival,
     OutOfSequence,
     Repeat,
     Restart,
-    Start,
     classify_number,
     classify_text,
 )
@@ -29,12 +28,6 @@ def digest(text: str) -> str:
 @pytest.mark.parametrize(
     ("answered", "arriving", "arrival"),
     [
-        # no session
-        ([], "", Start()),
-        ([], "1*2", Start(("1", "2"))),
-        ([], "*1*2", Start(("1", "2"))),
-        ([], "*", Start()),
-        ([], "1*", Start(("1", ""))),
         # the session of `1*5`
         (["", "1", "1*5"], "1*5", Repeat(2)),
         (["", "1", "1*5"], "1*5*077", Entry("077")),
@@ -75,8 +68,6 @@ def test_what_is_stored_of_a_text_holds_no_entry() -> None:
 @pytest.mark.parametrize(
     ("last", "number", "arrival"),
     [
-        (None, 1, Start()),
-        (None, 7, Start()),
         (3, 3, Repeat(-1)),
         (3, 4, Entry("5000")),
         (3, 5, OutOfSequence()),
@@ -84,5 +75,5 @@ def test_what_is_stored_of_a_text_holds_no_entry() -> None:
         (3, 0, OutOfSequence()),
     ],
 )
-def test_a_step_number_classifies_a_step(last: int | None, number: int, arrival: NumberedArrival) -> None:
+def test_a_step_number_classifies_a_step(last: int, number: int, arrival: NumberedArrival) -> None:
     assert classify_number(last, number, "5000") == arrival
