@@ -12,8 +12,7 @@ from ussd_server.menus.engine.navigator import STANDARD, DisplayOptions, Turn
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.menus.documents import published_document
-from ussd_server.services.sessions.lookup import CodeTarget
-from ussd_server.services.sessions.outcomes import find_waiting
+from ussd_server.services.sessions.lookup import CodeTarget, find_waiting
 from ussd_server.services.sessions.sessions import Sessions, StepInput, state_of
 from ussd_server.services.transactions.messages import TransactionStatus
 from ussd_server.services.ussd.actions import ActionContext, Actions

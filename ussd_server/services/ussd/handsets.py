@@ -12,7 +12,7 @@ from ussd_server.gateways.handset import HANDSET_FORMATS
 from ussd_server.gateways.messages import Action, GatewayReply, GatewayRequest, GatewayScreen, HandsetCall
 from ussd_server.menus.text import MAX_SEPTETS, MAX_UCS2, Screen, measure
 from ussd_server.menus.tools.walk import Act, seen_screen
-from ussd_server.models.ussd import CONSOLE_CALLS, Menu, MenuVersion, ServiceCode, UssdSession
+from ussd_server.models.ussd import CONSOLE_CALLS, Menu, MenuVersion, ServiceCode, SubscriberLanguage, UssdSession
 from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.menus.documents import published_document
@@ -21,7 +21,6 @@ from ussd_server.services.menus.walks import screen_view
 from ussd_server.services.sessions.lookup import find_session
 from ussd_server.services.sessions.messages import SessionStatus
 from ussd_server.services.sessions.sessions import state_of
-from ussd_server.services.sessions.step_writes import save_language
 from ussd_server.services.ussd.channels import ChannelService
 from ussd_server.services.ussd.gateways import GatewayService
 from ussd_server.services.ussd.messages import CachedChannel, HandsetView
@@ -113,7 +112,12 @@ class HandsetService:
     def _begin(self, call: HandsetCall, context: RequestContext) -> None:
         with unit_of_work():
             if call.language is not None and call.language in _languages(call.service_code):
-                save_language(context.client_id, call.phone_number, call.language)
+                SubscriberLanguage.insert(
+                    client_id=context.client_id, phone_number=call.phone_number, language=call.language
+                ).on_conflict(
+                    conflict_target=(SubscriberLanguage.client_id, SubscriberLanguage.phone_number),
+                    preserve=(SubscriberLanguage.language,),
+                ).execute()
             write_audit_event(
                 "phone.dialled",
                 context,

@@ -12,9 +12,8 @@ from ussd_server.menus.engine.resumption import announce, reopen
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.menus.documents import published_document
-from ussd_server.services.sessions.lookup import FEWEST_TURNS_TO_RESUME
+from ussd_server.services.sessions.lookup import FEWEST_TURNS_TO_RESUME, OUTCOME_WORDS, WaitingOutcome
 from ussd_server.services.sessions.messages import DROPPED_OFF, EndReason, SessionStatus
-from ussd_server.services.sessions.outcomes import OUTCOME_WORDS, WaitingOutcome
 from ussd_server.services.sessions.sessions import Sessions, StepInput, may_be_paying, state_of
 from ussd_server.services.transactions.messages import TransactionStatus
 
