@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE, close_connections
-from ussd_server.gateways import ADAPTERS, EVENT_ADAPTERS
+from ussd_server.gateways import ADAPTERS
 from ussd_server.gateways.messages import (
     Action,
     ChannelOptions,
@@ -133,11 +133,11 @@ class GatewayService:
         """Record a gateway's report on an ended session. Raises NOT_FOUND for an unknown path."""
         self._channels.find_cached(adapter, secret, request.address)
         channel = self._channels.find(adapter, secret)
-        event_gateway = EVENT_ADAPTERS.get(channel.adapter)
-        if event_gateway is None:
+        gateway = ADAPTERS[channel.adapter]
+        if not gateway.sends_events:
             return
         try:
-            self._record(event_gateway.read_event(request), channel)
+            self._record(gateway.read_event(request), channel)
         except UnreadableError as why:
             log.warning("a report cannot be read", why=str(why), channel_id=channel.channel_id)
 

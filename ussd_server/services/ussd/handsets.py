@@ -8,7 +8,7 @@ from typing import Any
 
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import unit_of_work
-from ussd_server.gateways.handset import HANDSET_FORMATS
+from ussd_server.gateways import ADAPTERS
 from ussd_server.gateways.messages import Action, GatewayReply, GatewayRequest, GatewayScreen, HandsetCall
 from ussd_server.menus.text import MAX_SEPTETS, MAX_UCS2, Screen, measure
 from ussd_server.menus.tools.walk import Act, seen_screen
@@ -57,9 +57,9 @@ class HandsetService:
         call, channel, secret = self._checked(call, context)
         if not call.entries:
             self._begin(call, context)
-        gateway = HANDSET_FORMATS[channel.adapter]
-        request = gateway.step(call, cumulative=channel.cumulative)
-        shown = gateway.read(self._answer(channel, secret, request, context))
+        gateway = ADAPTERS[channel.adapter]
+        request = gateway.request_of(call, cumulative=channel.cumulative)
+        shown = gateway.screen_of(self._answer(channel, secret, request, context))
         row = _find(call, channel, context)
         return _without_session(shown, call) if row is None else _view(row, shown, call, channel)
 
@@ -74,7 +74,7 @@ class HandsetService:
     def hang_up(self, call: HandsetCall, context: RequestContext) -> None:
         """End a call, as a gateway reports it. Raises the errors of `step`."""
         call, channel, secret = self._checked(call, context)
-        gateway = HANDSET_FORMATS[channel.adapter]
+        gateway = ADAPTERS[channel.adapter]
         request = gateway.hang_up(call)
         if request is None:
             return
