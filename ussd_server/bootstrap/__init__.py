@@ -34,7 +34,6 @@ from ussd_server.services.mail.choices import MailService
 from ussd_server.services.mail.outbox import use_mail
 from ussd_server.services.mail.reminders import MailReminders
 from ussd_server.services.mail.sending import MailSender
-from ussd_server.services.menus.diagrams import DiagramService
 from ussd_server.services.menus.menus import MenuService
 from ussd_server.services.menus.replays import ReplayService
 from ussd_server.services.menus.walks import WalkService
@@ -160,7 +159,6 @@ class Services:
         self.menus = MenuService(runtime)
         self.walks = WalkService(self.menus)
         self.replays = ReplayService(runtime, self.menus)
-        self.diagrams = DiagramService(self.menus)
         self.channels = ChannelService(runtime)
         sessions = Sessions(runtime)
         actions = Actions(runtime, self.transactions, self.balances, self.subscriber_names)

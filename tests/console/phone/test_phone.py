@@ -167,7 +167,7 @@ def test_a_secret_is_neither_in_the_page_nor_in_the_script_of_the_walk(
         assert "write a made-up entry in the place of" in page
         stranger = visit("developer").post("/phone", **phone.fields, call=call, do="redial")
         assert "Press Call" in stranger.text
-    text = services.diagrams.text(NameVersion("shop"), shop.call).replace("<fill in code>", "made-up")
+    text = services.menus.text(NameVersion("shop"), shop.call).replace("<fill in code>", "made-up")
     assert "The check passes" in visit().post("/menus/shop/edit", text=text, do="check").text
 
 

@@ -18,8 +18,7 @@ from ussd_server.models.ussd import Channel, Menu, UssdSession
 from ussd_server.runtime import Runtime
 from ussd_server.services.menus.documents import published_document, usable_document
 from ussd_server.services.menus.menus import MenuService
-from ussd_server.services.menus.messages import DropOffItem, DropOffView
-from ussd_server.services.menus.walk_messages import ReplayItem, ReplayMenu, ReplayResult
+from ussd_server.services.menus.messages import DropOffItem, DropOffView, ReplayItem, ReplayMenu, ReplayResult
 from ussd_server.services.sessions.messages import DROPPED_OFF
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id, new_id_floor

@@ -9,8 +9,15 @@ from ussd_server.menus.tools.scripts import MAX_SCRIPTS, left_to_fill_in
 from ussd_server.menus.tools.walk import Act, Walk, WalkedScreen, script_of, walk
 from ussd_server.services.menus.documents import usable_document
 from ussd_server.services.menus.menus import MenuService
-from ussd_server.services.menus.messages import SaveDraft
-from ussd_server.services.menus.walk_messages import KeyView, MakeScript, ScriptView, WalkMenu, WalkScreen, WalkView
+from ussd_server.services.menus.messages import (
+    KeyView,
+    MakeScript,
+    SaveDraft,
+    ScriptView,
+    WalkMenu,
+    WalkScreen,
+    WalkView,
+)
 from ussd_server.status import Code, ServiceError
 
 

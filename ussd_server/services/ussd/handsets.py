@@ -16,7 +16,7 @@ from ussd_server.models.ussd import CONSOLE_CALLS, Menu, MenuVersion, ServiceCod
 from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.menus.documents import published_document
-from ussd_server.services.menus.walk_messages import WalkScreen
+from ussd_server.services.menus.messages import WalkScreen
 from ussd_server.services.menus.walks import screen_view
 from ussd_server.services.sessions.lookup import find_session
 from ussd_server.services.sessions.messages import SessionStatus
