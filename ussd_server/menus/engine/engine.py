@@ -77,6 +77,11 @@ def start(
     return _apply_remaining(navigator, navigator.go_to(state, document.start))
 
 
+def dialled_entries(text: str) -> tuple[str, ...]:
+    """Return the entries of a text that was dialled after a code, joined by `*`."""
+    return tuple(text.split("*")) if text.strip("*") else ()
+
+
 def enter(document: Document, state: State, entry: str, channel: DisplayOptions = STANDARD) -> Turn:
     """Process an entry at the screen of `state`.
 

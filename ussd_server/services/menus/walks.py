@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ussd_server.context import RequestContext
+from ussd_server.menus.engine.engine import dialled_entries
 from ussd_server.menus.engine.navigator import SessionFacts
 from ussd_server.menus.source.yaml_text import write_yaml
 from ussd_server.menus.tools.scripts import MAX_SCRIPTS, left_to_fill_in
@@ -61,8 +62,7 @@ class WalkService:
         document = usable_document(self._menus.document(request.menu_id, request.version, context))
         facts = SessionFacts(request.phone_number, request.service_code, request.network, "walk")
         acts = [Act(each.kind.value, each.text) for each in request.acts]
-        entries = tuple(request.entries.split("*")) if request.entries.strip("*") else ()
-        return walk(document, facts, acts, request.language, entries)
+        return walk(document, facts, acts, request.language, dialled_entries(request.entries))
 
 
 def screen_view(seen: WalkedScreen, network: str) -> WalkScreen:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from ussd_server.context import RequestContext
+from ussd_server.menus.engine.engine import dialled_entries
 from ussd_server.models.ussd import UssdSession
 from ussd_server.runtime import Runtime
 from ussd_server.services.pages import of_period, page_of
@@ -53,10 +54,13 @@ class UssdService:
             phone_number=request.phone_number,
             service_code=request.service_code,
             network=request.network,
-            entries=tuple(request.text.split("*")) if request.text.strip("*") else (),
+            target=target,
+            input=step_input,
+            request_id=context.request_id,
+            entries=dialled_entries(request.text),
             key_id=context.caller.key_id,
         )
-        row = self._conversations.begin(dial, target, step_input, context.request_id)
+        row = self._conversations.begin(dial)
         if row is None:
             # The API key was deleted while the first screen was being made.
             raise _not_found()

@@ -241,15 +241,17 @@ class GatewayService:
             phone_number=step.phone_number,
             service_code=code,
             network=step.network,
+            target=target,
+            input=phone_step.input,
+            request_id=phone_step.request_id,
             entries=entries,
+            display=channel.display,
             from_start=from_start,
             channel_id=channel.channel_id,
             provider_session_id=step.provider_session_id,
             previous_id=None if previous is None else previous.id,
         )
-        return self._conversations.begin(
-            dial, target, phone_step.input, phone_step.request_id, phone_step.channel.display
-        )
+        return self._conversations.begin(dial)
 
     def _screen_of_last_turn(self, row: UssdSession) -> GatewayScreen:
         """The last screen of a session that was just written; keeps an active session in the cache."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ussd_server.gateways.messages import Action, GatewayScreen, StepKind, UssdStep
+from ussd_server.menus.engine.engine import dialled_entries
 from ussd_server.menus.phrases import phrase
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.sessions.lookup import CodeTarget
@@ -137,7 +138,7 @@ def _dialled_entries(step: UssdStep) -> tuple[str, ...]:
         text = step.text
     else:
         text = ""
-    return tuple(text.split("*")) if text.strip("*") else ()
+    return dialled_entries(text)
 
 
 def classify_text(answered: Sequence[AnsweredText], text: str, digest: Digest) -> Arrival:
