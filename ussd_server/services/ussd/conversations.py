@@ -100,7 +100,7 @@ class Conversations:
         payment = _payment_of(last)
         if payment is not None:
             outcome = OUTCOME_WORDS.get(TransactionStatus(payment.status), "processing")
-            return _announced(row, dial, last.language, outcome, payment.amount_cents)
+            return _announced(row, dial, last.language, outcome, payment.amount_cents, payment.type)
         # A session that ended with its last screen has no state.
         if dial.entries or not last.state or not _is_resumable(last):
             return None
@@ -250,7 +250,7 @@ def _is_resumable(row: UssdSession) -> bool:
 def _payment_of(row: UssdSession) -> Transaction | None:
     """The last payment that a session created, also one whose id the session row does not have."""
     payment: Transaction | None = (
-        Transaction.select(Transaction.status, Transaction.amount_cents)
+        Transaction.select(Transaction.status, Transaction.type, Transaction.amount_cents)
         .where(Transaction.session_id == row.id, Transaction.confirmation.is_null(False))
         .order_by(Transaction.id.desc())
         .first()
