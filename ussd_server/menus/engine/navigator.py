@@ -237,7 +237,7 @@ class Navigator:
         pages = self.pages(state, node, notice)
         page = min(state.page, len(pages) - 1)
         ends = isinstance(node, EndNode)
-        screen = Screen(self.budget(state).cut(pages[page]), state.node, state.language, page, ends)
+        screen = Screen(pages[page], state.node, state.language, page, ends)
         return Turn(state if state.page == page else replace(state, page=page), screen)
 
     def pages(self, state: State, node: Node, notice: str = "") -> list[str]:
@@ -249,7 +249,7 @@ class Navigator:
             return self.document.page_cache[place]
         renderer = Renderer(self.document, state.language, self.channel.transliterates)
         view = renderer.view(node, LiveValues(state.scope()), notice)
-        pages = view.pages(renderer.footer(back=has_back), budget)
+        pages = [budget.cut(page) for page in view.pages(renderer.footer(back=has_back), budget)]
         if not notice and is_constant(node):
             self.document.page_cache[place] = pages
         return pages

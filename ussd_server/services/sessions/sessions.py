@@ -90,28 +90,32 @@ class StepInput:
     sequence: int | None = None
 
 
-Digest = Callable[[str], str]
-
-
 @dataclass(frozen=True, slots=True)
-class AnsweredText:
-    """A processed text, stored as its length and a keyed hash, so that no PIN is stored."""
+class AnsweredTexts:
+    """The texts that a session has answered, by the turns of its row: each stored as its length and HMAC, as PINs are.
 
-    length: int
-    digest: str
+    `digest` is the HMAC of this session; its key never changes during a session.
+    """
 
-    @classmethod
-    def of(cls, text: str, digest: Digest) -> AnsweredText:
-        """Return the stored form of `text`; `digest` is a keyed hash whose key never changes during a session."""
-        return cls(len(text), digest(text))
+    turns: Sequence[Mapping[str, Any]]
+    digest: Callable[[str], str]
 
-    def equals(self, text: str, digest: Digest) -> bool:
-        """Return whether this is `text`."""
-        return self.length == len(text) and self.digest == digest(text)
+    def is_text(self, turn: int, text: str) -> bool:
+        """Return whether a turn answered `text`."""
+        stored = self.turns[turn]
+        return bool(stored["length"] == len(text) and stored["digest"] == self.digest(text))
 
-    def begins(self, text: str, digest: Digest) -> bool:
-        """Return whether `text` begins with this text and is longer."""
-        return self.length < len(text) and self.digest == digest(text[: self.length])
+    def next_entry(self, text: str) -> str | None:
+        """Return what a history adds to the last text; None unless it begins with that text and a `*`.
+
+        The first entry follows an empty text without a star.
+        """
+        last = self.turns[-1]
+        length: int = last["length"]
+        goes_on = length < len(text) and (length == 0 or text[length] == "*")
+        if not goes_on or last["digest"] != self.digest(text[:length]):
+            return None
+        return text[length:].removeprefix("*")
 
 
 class Sessions(Service):
@@ -245,14 +249,9 @@ class Sessions(Service):
         self._writes.do(step)
         return step.is_written
 
-    def digest(self, row: UssdSession) -> Digest:
-        """Return the HMAC function for the texts of a session."""
-        key = self._digest_key(row)
-        return lambda text: hmac.digest(key.material, f"entry\0{row.id}\0{text}".encode(), "sha256").hex()[:32]
-
-    def answered(self, row: UssdSession) -> list[AnsweredText]:
-        """Return the texts that a session has answered, oldest first."""
-        return [AnsweredText(turn["length"], turn["digest"]) for turn in row.turns]
+    def answered(self, row: UssdSession) -> AnsweredTexts:
+        """Return the texts that a session has answered."""
+        return AnsweredTexts(row.turns, _digest_of(row, self._digest_key(row)))
 
     def _digest_key(self, row: UssdSession) -> MasterKey:
         """The master key that the session began with, so that repeats are recognised after a rotation."""
@@ -278,7 +277,7 @@ class Sessions(Service):
         screen = turn.screen
         assert screen is not None
         now = self._clock.now()
-        key, answered = self._digest_key(row).id, AnsweredText.of(step_input.text, self.digest(row))
+        key, text = self._digest_key(row), step_input.text
         is_last = screen.ends or len(row.turns) == MAX_TURNS
         row.message, row.action = screen.text, Action.END if is_last else Action.CONTINUE
         row.turn = len(row.turns)
@@ -292,9 +291,9 @@ class Sessions(Service):
                 "septets": measure(screen.text).units,
                 "took_ms": max(0, round((now - step_input.received_at) / timedelta(milliseconds=1))),
                 "at": iso_milliseconds(now),
-                "key": key,
-                "length": answered.length,
-                "digest": answered.digest,
+                "key": key.id,
+                "length": len(text),
+                "digest": _digest_of(row, key)(text),
                 "sequence": step_input.sequence,
             },
         ]
@@ -308,6 +307,11 @@ class Sessions(Service):
             row.status = SessionStatus.COMPLETED if screen.ends else SessionStatus.FAILED
             row.end_reason = EndReason.LAST_SCREEN if screen.ends else EndReason.TOO_MANY_TURNS
             row.ended_at = now
+
+
+def _digest_of(row: UssdSession, key: MasterKey) -> Callable[[str], str]:
+    """Return the HMAC function for the texts of a session."""
+    return lambda text: hmac.digest(key.material, f"entry\0{row.id}\0{text}".encode(), "sha256").hex()[:32]
 
 
 def may_be_paying(row: UssdSession) -> bool:

@@ -140,7 +140,7 @@ class UssdService:
         if request.turn == row.turn and (not over or row.status == SessionStatus.COMPLETED):
             return True
         has_changed = request.turn is None and row.turn != known_turn
-        if has_changed and self._sessions.answered(row)[-1].equals(request.text, self._sessions.digest(row)):
+        if has_changed and self._sessions.answered(row).is_text(-1, request.text):
             return True
         if over:
             raise _not_found()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ussd_server.gateways.messages import Action, GatewayScreen, StepKind, UssdStep
@@ -11,7 +10,7 @@ from ussd_server.menus.phrases import phrase
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.sessions.lookup import CodeTarget
 from ussd_server.services.sessions.messages import SessionStatus
-from ussd_server.services.sessions.sessions import AnsweredText, Digest, Sessions, StepInput
+from ussd_server.services.sessions.sessions import AnsweredTexts, Sessions, StepInput
 from ussd_server.services.ussd.actions import ActionContext
 from ussd_server.services.ussd.messages import CachedChannel
 
@@ -110,10 +109,9 @@ def _within(
 ) -> Arrival | NumberedArrival:
     """Classify a step of a session that has answered at least one step."""
     step = phone_step.step
-    answered, digest = sessions.answered(row), sessions.digest(row)
-    last_number = row.turns[-1]["sequence"]
+    answered, last_number = sessions.answered(row), row.turns[-1]["sequence"]
     if step.cumulative:
-        return classify_text(answered, step.text, digest)
+        return classify_text(answered, step.text)
     if step.sequence is not None and last_number is not None:
         arrival = classify_number(last_number, step.sequence, step.text)
         # A dialled text is never an entry, even if its number is that of the next step.
@@ -121,10 +119,10 @@ def _within(
         return Start(_dialled_entries(step)) if dials_again else arrival
     # The first delivery was in progress when this one was received, or was answered a moment before.
     may_repeat = row.turn != known_turn or sessions.was_just_answered(row, phone_step.input)
-    if may_repeat and step.kind is StepKind.INPUT and answered[-1].equals(step.text, digest):
+    if may_repeat and step.kind is StepKind.INPUT and answered.is_text(-1, step.text):
         return Repeat(row.turn)
     # Where the gateway does not mark a first step, the dialled text distinguishes it from an entry.
-    is_dialled = step.opening_text is not None and step.service_code and answered[0].equals(step.text, digest)
+    is_dialled = step.opening_text is not None and step.service_code and answered.is_text(0, step.text)
     if step.kind is StepKind.BEGIN or is_dialled:
         return Repeat(0) if row.turn == 0 else Start(_dialled_entries(step))
     return Entry(step.text)
@@ -141,23 +139,16 @@ def _dialled_entries(step: UssdStep) -> tuple[str, ...]:
     return dialled_entries(text)
 
 
-def classify_text(answered: Sequence[AnsweredText], text: str, digest: Digest) -> Arrival:
+def classify_text(answered: AnsweredTexts, text: str) -> Arrival:
     """Classify a step on a channel that sends the whole history at every step, joined by `*`.
 
-    `answered` are the processed texts of the session, oldest first, at least one. Everything after the last text and a
-    `*` is one entry, even if it contains a star.
+    Everything after the last text and a `*` is one entry, even if it contains a star.
     """
-    last = answered[-1]
-    if last.equals(text, digest):
-        return Repeat(len(answered) - 1)
-    if last.begins(text, digest):
-        rest = text[last.length :]
-        if rest.startswith("*"):
-            return Entry(rest[1:])
-        if last.length == 0:
-            return Entry(rest)
-    for turn in range(len(answered) - 2, -1, -1):
-        if answered[turn].equals(text, digest):
+    entry = answered.next_entry(text)
+    if entry is not None:
+        return Entry(entry)
+    for turn in reversed(range(len(answered.turns))):
+        if answered.is_text(turn, text):
             return Repeat(turn)
     return Restart()
 
