@@ -63,6 +63,11 @@ class Size:
     encoding: str  # "gsm7" or "ucs2"
     units: int
 
+    @property
+    def unit(self) -> str:
+        """What `units` counts, as people are told it."""
+        return "septets" if self.encoding == "gsm7" else "characters"
+
 
 def measure(text: str) -> Size:
     """Return the encoding that a gateway has to use for `text`, and its length in that encoding."""
@@ -119,7 +124,11 @@ class Budget:
 
     def excess_of(self, size: Size) -> int:
         """Return by how many units a text of this size is too long; 0 when it fits."""
-        return max(0, size.units - (self.septets if size.encoding == "gsm7" else self.characters))
+        return max(0, size.units - self.limit_of(size))
+
+    def limit_of(self, size: Size) -> int:
+        """Return the maximum of a text, in the unit of this size."""
+        return self.septets if size.encoding == "gsm7" else self.characters
 
     @property
     def characters(self) -> int:

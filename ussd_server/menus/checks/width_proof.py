@@ -93,7 +93,7 @@ def fullest_screens(document: Document, work: WorkBudget) -> list[FullestScreen]
         for layout in _layouts(document, node, language, measurer):
             for network, budget in budgets.items():
                 for size, lines in measurer.longest(layout.screens(budget)):
-                    limit = budget.septets if size.encoding == "gsm7" else budget.characters
+                    limit = budget.limit_of(size)
                     found = FullestScreen(Screen(joined(lines), node.name, language), network, size, limit)
                     before = fullest.get((language, network))
                     if before is None or found.share > before.share:

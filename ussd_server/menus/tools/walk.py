@@ -118,7 +118,7 @@ def seen_screen(
     """Return what a designer wants to know about a screen. `state` is None when the session is over."""
     budget = document.budget_for(network).narrowed(channel.budget)
     size = measure(screen.text)
-    limit = budget.septets if size.encoding == "gsm7" else budget.characters
+    limit = budget.limit_of(size)
     keys = () if state is None or screen.ends else next_keys(document, state, channel)
     variables = {} if state is None else dict(state.variables)
     secret = "" if state is None or screen.ends or not asks_secret(document, state) else _name_of(document, state)

@@ -12,9 +12,10 @@ from ussd_server.menus.document.document import Document, parse, read
 from ussd_server.menus.document.findings import Finding, error
 from ussd_server.menus.document.nodes import HandoverNode, HttpNode
 from ussd_server.menus.document.spelling import Spelling
+from ussd_server.menus.engine.navigator import SessionFacts
 from ussd_server.menus.source.texts import read_text
 from ussd_server.menus.source.yaml_text import Places, SourceError, json_places
-from ussd_server.models.ussd import MenuVersion
+from ussd_server.models.ussd import MenuVersion, UssdSession
 from ussd_server.outbound.addresses import AddressGuard, AddressRefusedError
 from ussd_server.services.menus.messages import CheckMenu, SaveDraft
 from ussd_server.status import Code, ServiceError
@@ -34,6 +35,16 @@ def published_document(menu_id: str, version: int) -> Document:
     return parse(row.document)
 
 
+def document_of(row: UssdSession) -> Document:
+    """Return the document that a session uses until its end."""
+    return published_document(row.menu_id, row.menu_version)
+
+
+def facts_of(row: UssdSession) -> SessionFacts:
+    """Return what a menu may know of a session."""
+    return SessionFacts(row.phone_number, row.service_code, row.network, row.id)
+
+
 def usable_document(raw: dict[str, Any]) -> Document:
     """Read a draft. Raises MENU_INVALID with the first error that keeps it from being walked."""
     finding = next(find_excess(raw), None)
@@ -42,7 +53,12 @@ def usable_document(raw: dict[str, Any]) -> Document:
         finding = next(_unbearable(document, [problem.finding() for problem in problems]), None)
         if finding is None:
             return document
-    raise ServiceError(Code.MENU_INVALID, f"{finding.node or 'document'}: {finding.message}")
+    raise ServiceError(Code.MENU_INVALID, sentence_of(finding))
+
+
+def sentence_of(finding: Finding) -> str:
+    """Return a finding as one sentence that names its place."""
+    return f"{finding.node or 'document'}: {finding.message}"
 
 
 def _unbearable(document: Document, problems: list[Finding]) -> Iterator[Finding]:

@@ -17,7 +17,6 @@ from ussd_server.menus.checks.check import check
 from ussd_server.menus.checks.width_proof import fullest_screens
 from ussd_server.menus.document.bounds import WorkBudget, WorkExceededError
 from ussd_server.menus.document.document import read
-from ussd_server.menus.document.findings import Finding
 from ussd_server.menus.document.schema import menu_schema
 from ussd_server.menus.source.yaml_text import Places, write_yaml
 from ussd_server.menus.tools.diagram import draw
@@ -26,7 +25,13 @@ from ussd_server.models.ussd import Menu, MenuVersion, ServiceCode
 from ussd_server.runtime import Runtime, Service
 from ussd_server.security.key_ring import call_secrets
 from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.menus.documents import find_version, read_source, refused_addresses, usable_document
+from ussd_server.services.menus.documents import (
+    find_version,
+    read_source,
+    refused_addresses,
+    sentence_of,
+    usable_document,
+)
 from ussd_server.services.menus.messages import (
     BindCode,
     CheckMenu,
@@ -87,7 +92,7 @@ class MenuService(Service):
         """Check a menu's draft, or the given document. Raises NOT_FOUND for a menu without a draft."""
         context.require("menus:read")
         if request.document is None and request.source is None:
-            return self._report(request.menu_id, _find(request.menu_id, context).draft)
+            return self._report(request.menu_id, find_menu(request.menu_id, context).draft)
         return self._report(request.menu_id, *read_source(request))
 
     def publish(self, menu_id: str, context: RequestContext) -> VersionView:
@@ -97,10 +102,10 @@ class MenuService(Service):
         version they began with.
         """
         context.require("menus:write")
-        menu = _find(menu_id, context)
+        menu = find_menu(menu_id, context)
         report = self._report(menu_id, menu.draft)
         if not report.passes:
-            raise ServiceError(Code.MENU_INVALID, _sentence(report.errors[0]))
+            raise ServiceError(Code.MENU_INVALID, sentence_of(report.errors[0]))
         with unit_of_work():
             row_id, in_force = _lock(menu.id)
             current = find_version(row_id, in_force) if in_force else None
@@ -122,7 +127,7 @@ class MenuService(Service):
     def roll_back(self, request: RollBack, context: RequestContext) -> VersionView:
         """Make an earlier version current again; the draft stays. Raises NOT_FOUND for an unknown version."""
         context.require("menus:write")
-        menu = _find(request.menu_id, context)
+        menu = find_menu(request.menu_id, context)
         row = _require_version(menu, request.version)
         with unit_of_work():
             Menu.update(published_version=row.version).where(Menu.id == menu.id).execute()
@@ -142,7 +147,7 @@ class MenuService(Service):
     def get(self, menu_id: str, context: RequestContext) -> MenuView:
         """Return a menu with its documents. Raises NOT_FOUND for a menu that the client does not have."""
         context.require("menus:read")
-        menu = _find(menu_id, context)
+        menu = find_menu(menu_id, context)
         current = find_version(menu.id, menu.published_version) if menu.published_version else None
         return MenuView(
             menu_id=menu.name,
@@ -157,14 +162,14 @@ class MenuService(Service):
     def versions(self, menu_id: str, context: RequestContext) -> tuple[VersionView, ...]:
         """Return every published version of a menu, newest first."""
         context.require("menus:read")
-        menu = _find(menu_id, context)
+        menu = find_menu(menu_id, context)
         rows = MenuVersion.select().where(MenuVersion.menu_id == menu.id).order_by(MenuVersion.version.desc())
         return tuple(_version_view(menu.name, row, menu.published_version) for row in rows)
 
     def graph(self, request: GetGraph, context: RequestContext) -> GraphView:
         """Return the nodes and edges of a menu. Raises NOT_FOUND for an unknown menu or version."""
         context.require("menus:read")
-        menu = _find(request.menu_id, context)
+        menu = find_menu(request.menu_id, context)
         version = request.version or menu.published_version
         document, _ = read(_require_version(menu, version).document if version else menu.draft)
         parts = graph(document)
@@ -173,7 +178,7 @@ class MenuService(Service):
     def document(self, menu_id: str, version: int | None, context: RequestContext) -> dict[str, Any]:
         """Return a version of a menu, the draft for None. Raises NOT_FOUND for an unknown menu or version."""
         context.require("menus:read")
-        menu = _find(menu_id, context)
+        menu = find_menu(menu_id, context)
         document: dict[str, Any] = menu.draft if version is None else _require_version(menu, version).document
         return document
 
@@ -197,7 +202,7 @@ class MenuService(Service):
                 text=each.screen.text,
                 used=each.size.units,
                 limit=each.limit,
-                unit="septets" if each.size.encoding == "gsm7" else "characters",
+                unit=each.size.unit,
             )
             for each in found
         )
@@ -221,7 +226,7 @@ class MenuService(Service):
     def bind_code(self, request: BindCode, context: RequestContext) -> CodeView:
         """Bind a code to a menu. Raises NOT_FOUND for a code or a menu that the client does not have."""
         context.require("menus:write")
-        menu = _find(request.menu_id, context)
+        menu = find_menu(request.menu_id, context)
         code = service_code(request.service_code)
         is_theirs = (ServiceCode.code == code) & (ServiceCode.client_id == context.client_id)
         with unit_of_work():
@@ -262,7 +267,8 @@ def _is(menu_id: str, context: RequestContext) -> Any:
     return (Menu.client_id == context.client_id) & (Menu.name == menu_id)
 
 
-def _find(menu_id: str, context: RequestContext) -> Menu:
+def find_menu(menu_id: str, context: RequestContext) -> Menu:
+    """Return a menu of the client. Raises NOT_FOUND for any other."""
     menu = Menu.get_or_none(_is(menu_id, context)) if _MENU_ID.fullmatch(menu_id) else None
     if menu is None:
         raise ServiceError(Code.NOT_FOUND, "Menu not found")
@@ -300,11 +306,6 @@ def _codes_by_menu(client_id: str) -> dict[str, tuple[str, ...]]:
 def _title(document: dict[str, Any]) -> str:
     title = document.get("title")
     return title if isinstance(title, str) else ""
-
-
-def _sentence(finding: Finding) -> str:
-    """A finding as one sentence that names its place."""
-    return f"{finding.node or 'document'}: {finding.message}"
 
 
 def service_code(text: str) -> str:

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 from ussd_server.menus.document.findings import Finding
 from ussd_server.menus.tools.graph import GraphEdge, GraphNode
+from ussd_server.menus.tools.keys import NextKey
 from ussd_server.wire import Key
 
 
@@ -231,15 +232,6 @@ class WalkMenu:
 
 
 @dataclass(frozen=True, slots=True)
-class KeyView:
-    """What a key does at a screen. `key` is empty for a free entry; `goto` is the next node, None where it depends."""
-
-    key: str
-    label: str
-    goto: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class WalkScreen:
     """A screen of a walk. `used` and `limit` count `unit`, "septets" or "characters"; `entry` led to this screen.
 
@@ -257,7 +249,7 @@ class WalkScreen:
     limit: int
     unit: str
     variables: Mapping[str, Any]
-    keys: tuple[KeyView, ...]
+    keys: tuple[NextKey, ...]
     is_secret: bool = False
 
 

@@ -11,7 +11,6 @@ from ussd_server.menus.tools.walk import Act, Walk, WalkedScreen, script_of, wal
 from ussd_server.services.menus.documents import usable_document
 from ussd_server.services.menus.menus import MenuService
 from ussd_server.services.menus.messages import (
-    KeyView,
     MakeScript,
     SaveDraft,
     ScriptView,
@@ -78,8 +77,8 @@ def screen_view(seen: WalkedScreen, network: str) -> WalkScreen:
         network=network,
         used=seen.size.units,
         limit=seen.limit,
-        unit="septets" if seen.size.encoding == "gsm7" else "characters",
+        unit=seen.size.unit,
         variables=seen.variables,
-        keys=tuple(KeyView(each.key, each.label, each.goto) for each in seen.keys),
+        keys=seen.keys,
         is_secret=bool(seen.secret),
     )

@@ -12,7 +12,7 @@ from ussd_server.models.events import Event, PendingEvent
 from ussd_server.models.sending import Delivery
 from ussd_server.models.ussd import ShownOutcome, UssdSession
 from ussd_server.runtime import Runtime
-from ussd_server.services.menus.documents import published_document
+from ussd_server.services.menus.documents import document_of
 from ussd_server.services.sessions.messages import (
     DROPPED_OFF,
     EndReason,
@@ -133,7 +133,7 @@ def view_with_transcript(row: UssdSession) -> SessionTranscript:
 
 
 def _beside_columns(row: UssdSession) -> dict[str, Any]:
-    menu_id = published_document(row.menu_id, row.menu_version).id
+    menu_id = document_of(row).id
     return {"session_id": row.id, "network": row.network or None, "menu_id": menu_id}
 
 

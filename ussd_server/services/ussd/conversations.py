@@ -8,11 +8,11 @@ from typing import Any
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.menus.document.document import Document
 from ussd_server.menus.engine.engine import enter, resume, start
-from ussd_server.menus.engine.navigator import STANDARD, DisplayOptions, SessionFacts, Turn
+from ussd_server.menus.engine.navigator import STANDARD, DisplayOptions, Turn
 from ussd_server.menus.engine.resumption import announce, reopen
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
-from ussd_server.services.menus.documents import published_document
+from ussd_server.services.menus.documents import document_of, facts_of
 from ussd_server.services.sessions.lookup import FEWEST_TURNS_TO_RESUME, OUTCOME_WORDS, CodeTarget, find_waiting
 from ussd_server.services.sessions.messages import DROPPED_OFF, EndReason, SessionStatus
 from ussd_server.services.sessions.sessions import Sessions, StepInput, may_be_paying, state_of
@@ -95,7 +95,7 @@ class Conversations:
             return None
         if may_be_paying(last):
             return _announced(row, dial, last.language, "processing")
-        if _document_of(row).resume == "off" or not _is_cut_off(last, dial.input):
+        if document_of(row).resume == "off" or not _is_cut_off(last, dial.input):
             return None
         payment = _payment_of(last)
         if payment is not None:
@@ -104,7 +104,7 @@ class Conversations:
         # A session that ended with its last screen has no state.
         if dial.entries or not last.state or not _is_resumable(last):
             return None
-        reopened = reopen(_document_of(last), state_of(last), facts_of(row), dial.display)
+        reopened = reopen(document_of(last), state_of(last), facts_of(row), dial.display)
         if reopened is not None:
             row.menu_version = last.menu_version
         return reopened
@@ -123,7 +123,7 @@ class Conversations:
             if last.status == SessionStatus.ACTIVE and None in (last.channel_id, row.channel_id):
                 return None
             if not self._sessions.is_claimed(last):
-                may_resume = _document_of(row).resume != "off" and _is_resumable(last)
+                may_resume = document_of(row).resume != "off" and _is_resumable(last)
                 if not may_resume or self._sessions.is_over(last) or self._sessions.endings.end_for_redial(last):
                     break
         return last
@@ -188,7 +188,7 @@ class Conversations:
 
     def _run_actions(self, row: UssdSession, turn: Turn, context: ActionContext, display: DisplayOptions) -> Turn:
         """Run the actions of a turn until it has a screen. Keeps the entry and the language that was chosen."""
-        document = _document_of(row)
+        document = document_of(row)
         entered, chosen = turn, turn.language_chosen
         while turn.action is not None:
             turn = resume(document, turn.state, self._actions.run(turn.action, context), display)
@@ -196,17 +196,8 @@ class Conversations:
         return replace(turn, language_chosen=chosen, entry_shown=entered.entry_shown, is_secret=entered.is_secret)
 
 
-def facts_of(row: UssdSession) -> SessionFacts:
-    """Return what a menu may know of a session."""
-    return SessionFacts(row.phone_number, row.service_code, row.network, row.id)
-
-
-def _document_of(row: UssdSession) -> Document:
-    return published_document(row.menu_id, row.menu_version)
-
-
 def _started(row: UssdSession, dial: DialRequest) -> Turn:
-    document, language = _document_of(row), dial.target.language
+    document, language = document_of(row), dial.target.language
     given = _given(document, row)
     return start(document, facts_of(row), language, given=given, entries=dial.entries, channel=dial.display)
 
@@ -215,7 +206,7 @@ def _announced(
     row: UssdSession, dial: DialRequest, language: str, outcome: str, amount_cents: int = 0, kind: str = "collection"
 ) -> Turn:
     """The outcome of a payment, in the language that the subscriber chose last, else in `language`."""
-    document = _document_of(row)
+    document = document_of(row)
     return announce(
         document,
         facts_of(row),
@@ -229,7 +220,7 @@ def _announced(
 
 
 def _turn_after(row: UssdSession, entry: str, display: DisplayOptions) -> Turn:
-    return enter(_document_of(row), state_of(row), entry, display)
+    return enter(document_of(row), state_of(row), entry, display)
 
 
 def _is_cut_off(last: UssdSession, step_input: StepInput) -> bool:

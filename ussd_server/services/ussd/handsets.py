@@ -10,12 +10,12 @@ from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.gateways import ADAPTERS
 from ussd_server.gateways.messages import Action, GatewayReply, GatewayRequest, GatewayScreen, HandsetCall
-from ussd_server.menus.text import MAX_SEPTETS, MAX_UCS2, Screen, measure
+from ussd_server.menus.text import MAX_SEPTETS, MAX_UCS2, Budget, Screen, measure
 from ussd_server.menus.tools.walk import Act, seen_screen
 from ussd_server.models.ussd import CONSOLE_CALLS, Menu, MenuVersion, ServiceCode, SubscriberLanguage, UssdSession
 from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.menus.documents import published_document
+from ussd_server.services.menus.documents import document_of, published_document
 from ussd_server.services.menus.messages import WalkScreen
 from ussd_server.services.menus.walks import screen_view
 from ussd_server.services.sessions.lookup import find_session
@@ -144,7 +144,7 @@ def _find(call: HandsetCall, channel: CachedChannel, context: RequestContext) ->
 
 
 def _view(row: UssdSession, shown: GatewayScreen, call: HandsetCall, channel: CachedChannel) -> HandsetView:
-    document = published_document(row.menu_id, row.menu_version)
+    document = document_of(row)
     is_active = row.status == SessionStatus.ACTIVE and shown.action is Action.CONTINUE
     turn: dict[str, Any] = next((turn for turn in reversed(row.turns) if turn["screen"] == shown.text), row.turns[-1])
     screen = Screen(shown.text, turn["node"], row.language, ends=shown.action is Action.END)
@@ -163,7 +163,6 @@ def _view(row: UssdSession, shown: GatewayScreen, call: HandsetCall, channel: Ca
 
 def _without_session(shown: GatewayScreen, call: HandsetCall) -> HandsetView:
     size = measure(shown.text)
-    is_gsm7 = size.encoding == "gsm7"
     screen = WalkScreen(
         entry="",
         text=shown.text,
@@ -173,8 +172,8 @@ def _without_session(shown: GatewayScreen, call: HandsetCall) -> HandsetView:
         language="en",
         network=call.network,
         used=size.units,
-        limit=MAX_SEPTETS if is_gsm7 else MAX_UCS2,
-        unit="septets" if is_gsm7 else "characters",
+        limit=Budget(MAX_SEPTETS, MAX_UCS2).limit_of(size),
+        unit=size.unit,
         variables={},
         keys=(),
     )
