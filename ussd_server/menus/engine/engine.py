@@ -50,7 +50,7 @@ from ussd_server.menus.engine.navigator import (
     Turn,
 )
 from ussd_server.menus.engine.resumption import leave_interlude
-from ussd_server.menus.engine.views import LiveValues, items_of
+from ussd_server.menus.engine.views import items_of
 from ussd_server.menus.phrases import phrase
 from ussd_server.menus.text import drop_controls
 
@@ -175,7 +175,7 @@ def _choose(navigator: Navigator, state: State, typed: str) -> Turn:
     node = navigator.document.nodes[state.node]
     match node:
         case MenuNode():
-            shown = LiveValues(state.scope()).options(node)
+            shown = state.values().options(node)
             option = next((each for each in shown if each.key == typed), None)
             if option is not None:
                 return navigator.advance(navigator.assign(state, option.set), option.goto)
@@ -225,7 +225,7 @@ def _refuse(navigator: Navigator, state: State, node: CheckedNode, rule: Rule | 
     if node.invalid.goto is not None and attempts >= node.invalid.max:
         return navigator.advance(_unconfirmed(state), node.invalid.goto)
     variable = navigator.document.variables[node.var] if isinstance(node, InputNode) else None
-    sentence = notice(node, rule, LiveValues(state.scope()), state.language, variable)
+    sentence = notice(node, rule, state.values(), state.language, variable)
     return navigator.show(replace(state, attempts=attempts, page=0), sentence)
 
 

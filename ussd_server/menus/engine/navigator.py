@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ussd_server.menus.document.document import Document
+from ussd_server.menus.document.expressions import Scope
 from ussd_server.menus.document.nodes import (
     ActionNode,
     Assignments,
@@ -17,8 +18,11 @@ from ussd_server.menus.document.nodes import (
     HttpNode,
     InputNode,
     ListNode,
+    LocalizedText,
     LookupNameNode,
+    MenuNode,
     Node,
+    Option,
     PayNode,
     RouterNode,
     ScreenNode,
@@ -27,7 +31,7 @@ from ussd_server.menus.document.nodes import (
 )
 from ussd_server.menus.document.variables import PROVIDER_STATES
 from ussd_server.menus.engine.actions import MenuAction, action_of, failure_target
-from ussd_server.menus.engine.views import LiveValues, Renderer, is_constant, items_of
+from ussd_server.menus.engine.views import Renderer, is_constant, items_of
 from ussd_server.menus.phrases import phrase
 from ussd_server.menus.text import MAX_SEPTETS, MAX_UCS2, Budget, Screen
 
@@ -54,6 +58,26 @@ class SessionFacts:
             "network": self.network,
             "session_id": self.session_id,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class LiveValues:
+    """The values of a running session."""
+
+    scope: Scope
+
+    def text(self, text: LocalizedText, language: str) -> str:
+        """Return a text with its values."""
+        return text.in_language(language).shown(self.scope)
+
+    def options(self, node: MenuNode) -> Sequence[Option]:
+        """Return the options whose condition holds."""
+        return [option for option in node.options if option.when is None or option.when.is_true(self.scope)]
+
+    def labels(self, node: ListNode, language: str) -> Sequence[str]:
+        """Return the label of every item."""
+        template = node.label.in_language(language)
+        return [template.shown({**self.scope, "item": item}) for item in items_of(node, self.scope)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +110,10 @@ class State:
             "session": self.facts.as_scope(),
             "provider": PROVIDER_STATES,
         }
+
+    def values(self) -> LiveValues:
+        """Return the values that the view of a node shows."""
+        return LiveValues(self.scope())
 
     def to_dict(self) -> dict[str, Any]:
         """Return the state as JSON values, without secrets."""
@@ -248,7 +276,7 @@ class Navigator:
         if not notice and place in self.document.page_cache:
             return self.document.page_cache[place]
         renderer = Renderer(self.document, state.language, self.channel.transliterates)
-        view = renderer.view(node, LiveValues(state.scope()), notice)
+        view = renderer.view(node, state.values(), notice)
         pages = [budget.cut(page) for page in view.pages(renderer.footer(back=has_back), budget)]
         if not notice and is_constant(node):
             self.document.page_cache[place] = pages

@@ -38,26 +38,6 @@ class Values(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class LiveValues:
-    """The values of a running session."""
-
-    scope: Scope
-
-    def text(self, text: LocalizedText, language: str) -> str:
-        """Return a text with its values."""
-        return text.in_language(language).shown(self.scope)
-
-    def options(self, node: MenuNode) -> Sequence[Option]:
-        """Return the options whose condition holds."""
-        return [option for option in node.options if option.when is None or option.when.is_true(self.scope)]
-
-    def labels(self, node: ListNode, language: str) -> Sequence[str]:
-        """Return the label of every item."""
-        template = node.label.in_language(language)
-        return [template.shown({**self.scope, "item": item}) for item in items_of(node, self.scope)]
-
-
-@dataclass(frozen=True, slots=True)
 class WidestValues:
     """Every variable at its declared maximum."""
 

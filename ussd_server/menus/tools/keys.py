@@ -19,7 +19,7 @@ from ussd_server.menus.document.nodes import (
 )
 from ussd_server.menus.engine.navigator import DisplayOptions, Navigator, State
 from ussd_server.menus.engine.resumption import TO_MENU
-from ussd_server.menus.engine.views import LiveValues, items_of
+from ussd_server.menus.engine.views import items_of
 from ussd_server.menus.phrases import phrase
 
 
@@ -51,7 +51,7 @@ def next_keys(document: Document, state: State, channel: DisplayOptions) -> tupl
 
 
 def _choices(document: Document, state: State, node: ScreenNode) -> Iterator[NextKey]:
-    label, values = document.navigation.label, LiveValues(state.scope())
+    label, values = document.navigation.label, state.values()
     match node:
         case MenuNode():
             for option in values.options(node):

@@ -12,7 +12,7 @@ from ussd_server.menus.engine.navigator import STANDARD, DisplayOptions, Turn
 from ussd_server.menus.engine.resumption import announce, reopen
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
-from ussd_server.services.menus.documents import document_of, facts_of
+from ussd_server.services.menus.documents import document_of, facts_of, published_document
 from ussd_server.services.sessions.lookup import FEWEST_TURNS_TO_RESUME, OUTCOME_WORDS, CodeTarget, find_waiting
 from ussd_server.services.sessions.messages import DROPPED_OFF, EndReason, SessionStatus
 from ussd_server.services.sessions.sessions import Sessions, StepInput, may_be_paying, state_of
@@ -220,7 +220,7 @@ def _announced(
 
 
 def _turn_after(row: UssdSession, entry: str, display: DisplayOptions) -> Turn:
-    return enter(document_of(row), state_of(row), entry, display)
+    return enter(published_document(row.menu_id, row.menu_version), state_of(row), entry, display)
 
 
 def _is_cut_off(last: UssdSession, step_input: StepInput) -> bool:
