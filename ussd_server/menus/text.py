@@ -65,7 +65,7 @@ class Size:
 
     @property
     def unit(self) -> str:
-        """What `units` counts, as people are told it."""
+        """The name of what `units` counts."""
         return "septets" if self.encoding == "gsm7" else "characters"
 
 

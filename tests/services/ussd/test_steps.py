@@ -11,7 +11,6 @@ from ussd_server.services.sessions.sessions import AnsweredTexts
 from ussd_server.services.ussd.steps import (
     Arrival,
     Entry,
-    NumberedArrival,
     OutOfSequence,
     Repeat,
     Restart,
@@ -70,5 +69,5 @@ def test_a_growing_history_classifies_a_step(answered: list[str], arriving: str,
         (3, 0, OutOfSequence()),
     ],
 )
-def test_a_step_number_classifies_a_step(last: int, number: int, arrival: NumberedArrival) -> None:
+def test_a_step_number_classifies_a_step(last: int, number: int, arrival: Arrival) -> None:
     assert classify_number(last, number, "5000") == arrival

@@ -46,8 +46,7 @@ class OutOfSequence:
     """A step number that is neither the last one nor the next: refuse it."""
 
 
-Arrival = Start | Entry | Repeat | Restart
-NumberedArrival = Start | Entry | Repeat | OutOfSequence
+Arrival = Start | Entry | Repeat | Restart | OutOfSequence
 
 
 @dataclass(slots=True)
@@ -82,9 +81,7 @@ class PhoneStep:
         return code if code in codes or not codes else ""
 
 
-def classify(
-    row: UssdSession | None, known_turn: int | None, phone_step: PhoneStep, sessions: Sessions
-) -> Arrival | NumberedArrival:
+def classify(row: UssdSession | None, known_turn: int | None, phone_step: PhoneStep, sessions: Sessions) -> Arrival:
     """Decide whether a step starts a session, enters something or repeats a turn.
 
     `known_turn` is the session's turn when the step was received, None when there was no session.
@@ -104,9 +101,7 @@ def classify(
     return Start(_dialled_entries(step) if step.kind is StepKind.BEGIN else ())
 
 
-def _within(
-    row: UssdSession, known_turn: int | None, phone_step: PhoneStep, sessions: Sessions
-) -> Arrival | NumberedArrival:
+def _within(row: UssdSession, known_turn: int | None, phone_step: PhoneStep, sessions: Sessions) -> Arrival:
     """Classify a step of a session that has answered at least one step."""
     step = phone_step.step
     answered, last_number = sessions.answered(row), row.turns[-1]["sequence"]
@@ -153,7 +148,7 @@ def classify_text(answered: AnsweredTexts, text: str) -> Arrival:
     return Restart()
 
 
-def classify_number(last: int, number: int, text: str) -> NumberedArrival:
+def classify_number(last: int, number: int, text: str) -> Arrival:
     """Classify a step on a channel that numbers its steps and sends one entry in each.
 
     `last` is the number of the last processed step. A repeat is always of that step: its `turn` is -1.
