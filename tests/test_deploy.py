@@ -13,7 +13,7 @@ import pytest
 import yaml
 from gunicorn.workers.gthread import STOP_KEEPALIVE_LINGER
 
-from ussd_server.menus.text.gsm7 import measure
+from ussd_server.menus.text import measure
 from ussd_server.server.gevent_worker import LINGER_SECONDS
 
 REPOSITORY = Path(__file__).parents[1]

@@ -6,11 +6,9 @@ from datetime import UTC, datetime
 
 from tests.support.shop import PHONE, Shop
 from ussd_server.bootstrap import Services
-from ussd_server.database.unit_of_work import unit_of_work
-from ussd_server.models.ussd import Channel, UssdSession
+from ussd_server.models.ussd import Channel, SubscriberLanguage, UssdSession
 from ussd_server.services.sessions.lookup import Dial, read_dials
 from ussd_server.services.sessions.messages import BeginSession
-from ussd_server.services.sessions.step_writes import save_language
 from ussd_server.values import new_id
 
 PAST = datetime(2000, 1, 1, tzinfo=UTC)
@@ -22,8 +20,7 @@ def test_each_of_several_dials_finds_what_it_finds_alone(services: Services) -> 
     begun = services.api_sessions.begin(BeginSession(PHONE, shop.code), shop.call).session_id
     named = UssdSession.update(channel_id=channel_id, provider_session_id="known", turn=3)
     named.where(UssdSession.id == begun).execute()
-    with unit_of_work():
-        save_language(shop.client_id, "+256700000001", "lg")
+    SubscriberLanguage.insert(client_id=shop.client_id, phone_number="+256700000001", language="lg").execute()
 
     def dial(session: str, phone_number: str = PHONE, channel: str = channel_id, code: str = shop.code) -> Dial:
         return Dial(

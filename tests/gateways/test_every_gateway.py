@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ussd_server.gateways import ADAPTERS, EVENT_ADAPTERS
+from ussd_server.gateways import ADAPTERS
 from ussd_server.gateways.fields import split_dialled
 from ussd_server.gateways.messages import Action, GatewayRequest, GatewayScreen, StepKind, UnreadableError, UssdStep
 
@@ -70,12 +70,12 @@ def test_any_bytes_give_a_sound_step_or_one_refusal(name: str, raw: bytes, metho
     assert not step.text.startswith("*") or not step.cumulative
 
 
-@pytest.mark.parametrize("name", EVENT_ADAPTERS)
+@pytest.mark.parametrize("name", [name for name, gateway in ADAPTERS.items() if gateway.sends_events])
 @fuzzed
 @given(raw=REQUESTS)
 def test_any_bytes_give_a_sound_event_or_one_refusal(name: str, raw: bytes) -> None:
     try:
-        event = EVENT_ADAPTERS[name].read_event(GatewayRequest("POST", body=raw))
+        event = ADAPTERS[name].read_event(GatewayRequest("POST", body=raw))
     except UnreadableError:
         return
     assert re.fullmatch(r"\+256[0-9]{9}", event.phone_number)

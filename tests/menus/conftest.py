@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from ussd_server.menus.document.document import parse
-from ussd_server.menus.document.variables import SessionFacts
-from ussd_server.menus.engine.navigator import STANDARD, DisplayOptions
+from ussd_server.menus.engine.navigator import STANDARD, DisplayOptions, SessionFacts
 from ussd_server.menus.tools.simulator import Simulator, World
 
 FACTS = SessionFacts("+256772123456", "*384*123#", "64110", "call")

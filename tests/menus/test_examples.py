@@ -14,11 +14,10 @@ import ussd_server.menus
 from ussd_server.menus.checks.check import check
 from ussd_server.menus.document.document import parse
 from ussd_server.menus.document.findings import Report
-from ussd_server.menus.document.variables import SessionFacts
+from ussd_server.menus.engine.navigator import SessionFacts
+from ussd_server.menus.phrases import PHRASES
 from ussd_server.menus.source.texts import read_menu_file
-from ussd_server.menus.text.gsm7 import measure
-from ussd_server.menus.text.phrases import PHRASES
-from ussd_server.menus.text.screen import MIN_SEPTETS
+from ussd_server.menus.text import MIN_SEPTETS, measure
 from ussd_server.menus.tools.diagram import GAP, MARGIN, WIDTH, GraphEdge, GraphNode, draw, graph
 from ussd_server.menus.tools.simulator import Simulator, World
 

@@ -10,7 +10,6 @@ import pytest
 
 from ussd_server.menus.checks.check import check
 from ussd_server.menus.document.document import Document, parse
-from ussd_server.menus.document.variables import SessionFacts
 from ussd_server.menus.engine.actions import (
     ActionOutcome,
     Answered,
@@ -27,10 +26,9 @@ from ussd_server.menus.engine.actions import (
     PayAction,
 )
 from ussd_server.menus.engine.engine import enter, resume, start
-from ussd_server.menus.engine.navigator import DisplayOptions
+from ussd_server.menus.engine.navigator import DisplayOptions, SessionFacts, State, Turn
 from ussd_server.menus.engine.resumption import reopen
-from ussd_server.menus.engine.state import State, Turn
-from ussd_server.menus.text.screen import Budget
+from ussd_server.menus.text import Budget
 
 DOCUMENTS_A_BATCH, BATCHES = 500, 2
 LANGUAGES = ("en", "lg", "sw")

@@ -18,11 +18,12 @@ from ussd_server.services.menus.messages import (
     GraphView,
     MenuSummary,
     MenuView,
+    ReplayItem,
+    ReplayMenu,
     RollBack,
     SaveDraft,
     VersionView,
 )
-from ussd_server.services.menus.walk_messages import ReplayItem, ReplayMenu
 from ussd_server.status import Code
 from ussd_server.wire import Items
 

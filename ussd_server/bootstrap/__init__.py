@@ -6,7 +6,7 @@ from ussd_server.bootstrap.runtime import build_runtime
 from ussd_server.clock import Clock
 from ussd_server.database.opening import open_database
 from ussd_server.database.servers import Replica, use_replica
-from ussd_server.menus.engine.state import use_provider_states
+from ussd_server.menus.document.variables import use_provider_states
 from ussd_server.metrics import note_replica
 from ussd_server.runtime import Runtime
 from ussd_server.services.accounts.balances import BalanceService
@@ -32,7 +32,6 @@ from ussd_server.services.incoming.notices import NoticeService
 from ussd_server.services.mail.choices import MailService
 from ussd_server.services.mail.outbox import MailReminders, use_mail
 from ussd_server.services.mail.sending import MailSender
-from ussd_server.services.menus.diagrams import DiagramService
 from ussd_server.services.menus.menus import MenuService
 from ussd_server.services.menus.replays import ReplayService
 from ussd_server.services.menus.walks import WalkService
@@ -148,7 +147,6 @@ class Services:
         self.menus = MenuService(runtime)
         self.walks = WalkService(self.menus)
         self.replays = ReplayService(runtime, self.menus)
-        self.diagrams = DiagramService(self.menus)
         self.channels = ChannelService(runtime)
         sessions = Sessions(runtime)
         actions = Actions(runtime, self.transactions, self.balances, self.subscriber_names)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import orjson
 
 from ussd_server.gateways.messages import HandsetCall
-from ussd_server.services.menus.walk_messages import ActKind, WalkAct, WalkMenu
+from ussd_server.services.menus.messages import ActKind, WalkAct, WalkMenu
 
 MOST_ACTS = 99
 _LONGEST_TEXT = 200

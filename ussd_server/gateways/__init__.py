@@ -7,7 +7,7 @@ from ussd_server.gateways.comviva import Comviva
 from ussd_server.gateways.dmark import DMark
 from ussd_server.gateways.hubtel import Hubtel
 from ussd_server.gateways.madapi import Madapi
-from ussd_server.gateways.messages import EventGateway, Gateway
+from ussd_server.gateways.messages import Gateway
 from ussd_server.gateways.plain_json import PlainJson
 
 _africastalking = AfricasTalking()
@@ -21,5 +21,3 @@ ADAPTERS: dict[str, Gateway] = {
     "json": PlainJson(),
     "madapi": Madapi(),
 }
-
-EVENT_ADAPTERS: dict[str, EventGateway] = {"africastalking": _africastalking, "at": _africastalking}

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from ussd_server.gateways.fields import RequestFields, plain_reply
+from ussd_server.gateways.fields import RequestFields, form_request, plain_reply
 from ussd_server.gateways.messages import (
     AS_DOCUMENTED,
     Action,
     ChannelOptions,
+    Gateway,
     GatewayReply,
     GatewayRequest,
     GatewayScreen,
+    HandsetCall,
     SessionEnd,
     SessionOutcome,
     StepKind,
@@ -18,6 +20,7 @@ from ussd_server.gateways.messages import (
 )
 
 PREFIXES = {Action.CONTINUE: "CON ", Action.END: "END "}
+ACTIONS = {prefix: action for action, prefix in PREFIXES.items()}
 OUTCOMES = {
     "success": SessionOutcome.COMPLETED,
     "incomplete": SessionOutcome.ABANDONED,
@@ -25,10 +28,11 @@ OUTCOMES = {
 }
 
 
-class AfricasTalking:
+class AfricasTalking(Gateway):
     """An empty history marks the first step; a repeated first step looks the same."""
 
     name = "africastalking"
+    sends_events = True
 
     def read(self, request: GatewayRequest, options: ChannelOptions = AS_DOCUMENTED) -> UssdStep:
         """Parse `sessionId phoneNumber networkCode serviceCode text`. The first two are required.
@@ -68,3 +72,23 @@ class AfricasTalking:
             phone_number=fields.phone_number("phoneNumber"),
             outcome=outcome,
         )
+
+    def request_of(self, call: HandsetCall, *, cumulative: bool | None) -> GatewayRequest:
+        text = call.newest(call.dialled) if cumulative is False else call.history
+        return form_request(self._fields(call) | {"text": text})
+
+    def hang_up(self, call: HandsetCall) -> GatewayRequest | None:
+        return form_request(self._fields(call) | {"status": "Incomplete", "hopsCount": str(len(call.entries) + 1)})
+
+    def screen_of(self, reply: GatewayReply) -> GatewayScreen:
+        text = reply.body.decode()
+        return GatewayScreen(ACTIONS[text[:4]], text[4:])
+
+    @staticmethod
+    def _fields(call: HandsetCall) -> dict[str, str]:
+        return {
+            "sessionId": call.session_id,
+            "phoneNumber": call.phone_number,
+            "networkCode": call.network,
+            "serviceCode": call.service_code,
+        }

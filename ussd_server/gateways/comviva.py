@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from ussd_server.gateways.fields import UGANDAN_NETWORKS, RequestFields, plain_reply, split_dialled
+from ussd_server.gateways.fields import UGANDAN_NETWORKS, RequestFields, plain_reply, query_request, split_dialled
 from ussd_server.gateways.messages import (
     AS_DOCUMENTED,
     Action,
     ChannelOptions,
+    Gateway,
     GatewayReply,
     GatewayRequest,
     GatewayScreen,
+    HandsetCall,
     StepKind,
     UssdStep,
 )
@@ -17,7 +19,7 @@ from ussd_server.gateways.messages import (
 FREEFLOW = {Action.CONTINUE: "FC", Action.END: "FB"}
 
 
-class Comviva:
+class Comviva(Gateway):
     """The first `input` of a session is the dialled string without star and hash, and nothing marks it as the first.
 
     Therefore every step has both meanings: `text` for an existing session, `opening_text` and the service code for a
@@ -50,3 +52,21 @@ class Comviva:
         """Write the screen without leading blanks, which Comviva shows as an empty line, and charge nothing."""
         headers = {"Freeflow": FREEFLOW[screen.action], "charge": "N", "amount": "0"}
         return plain_reply(screen.text.lstrip(), headers)
+
+    def request_of(self, call: HandsetCall, *, cumulative: bool | None) -> GatewayRequest:
+        return query_request(
+            {
+                "SessionID": call.session_id,
+                "MSISDN": call.digits,
+                "input": call.newest(call.string.strip("*#")),
+            }
+        )
+
+    def hang_up(self, call: HandsetCall) -> GatewayRequest | None:
+        return query_request(
+            {"SessionID": call.session_id, "msisdn": call.digits, "clean": "clean-session", "error": "0"}
+        )
+
+    def screen_of(self, reply: GatewayReply) -> GatewayScreen:
+        action = Action.CONTINUE if reply.headers["Freeflow"] == "FC" else Action.END
+        return GatewayScreen(action, reply.body.decode())

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from ussd_server.gateways.fields import RequestFields, json_reply, split_dialled
+import json
+
+from ussd_server.gateways.fields import RequestFields, json_reply, query_request, split_dialled
 from ussd_server.gateways.messages import (
     AS_DOCUMENTED,
     Action,
     ChannelOptions,
+    Gateway,
     GatewayReply,
     GatewayRequest,
     GatewayScreen,
+    HandsetCall,
     StepKind,
     UssdStep,
 )
@@ -17,7 +21,7 @@ from ussd_server.gateways.messages import (
 ACTIONS = {Action.CONTINUE: "request", Action.END: "end"}
 
 
-class DMark:
+class DMark(Gateway):
     """A Ugandan aggregator of all networks. It sends no network and no end of a session."""
 
     name = "dmark"
@@ -46,3 +50,18 @@ class DMark:
     def write(self, screen: GatewayScreen, _step: UssdStep | None) -> GatewayReply:
         """Write the screen and whether the subscriber may answer it."""
         return json_reply({"responseString": screen.text, "action": ACTIONS[screen.action]})
+
+    def request_of(self, call: HandsetCall, *, cumulative: bool | None) -> GatewayRequest:
+        return query_request(
+            {
+                "transactionId": call.session_id,
+                "msisdn": call.digits,
+                "ussdServiceCode": call.service_code,
+                "ussdRequestString": call.newest(call.string),
+                "response": "true" if call.entries else "false",
+            }
+        )
+
+    def screen_of(self, reply: GatewayReply) -> GatewayScreen:
+        body = json.loads(reply.body)
+        return GatewayScreen(Action.CONTINUE if body["action"] == "request" else Action.END, body["responseString"])

@@ -1,11 +1,11 @@
-"""The fields of a gateway's request, parsed, bounded and normalised, and the two formats of replies."""
+"""The fields of a gateway's request, parsed, bounded and normalised, and the formats of requests and replies."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterable, Mapping
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode
 
 from ussd_server.gateways.messages import GatewayReply, GatewayRequest, UnreadableError
 from ussd_server.values import phone_number
@@ -162,3 +162,18 @@ def plain_reply(text: str, headers: Mapping[str, str] | None = None) -> GatewayR
 def json_reply(members: Mapping[str, object]) -> GatewayReply:
     """Return a reply as a JSON object in ASCII with escapes, which every JSON parser reads."""
     return GatewayReply(json.dumps(members).encode("ascii"), "application/json")
+
+
+def form_request(fields: Mapping[str, str]) -> GatewayRequest:
+    """Return a request with a form in its body."""
+    return GatewayRequest("POST", body=urlencode(fields).encode())
+
+
+def query_request(fields: Mapping[str, str]) -> GatewayRequest:
+    """Return a request with parameters in its address."""
+    return GatewayRequest("GET", query_string=urlencode(fields).encode())
+
+
+def json_request(members: Mapping[str, object]) -> GatewayRequest:
+    """Return a request with a JSON object in its body."""
+    return GatewayRequest("POST", body=json.dumps(members).encode())

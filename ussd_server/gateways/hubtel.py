@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from ussd_server.gateways.fields import RequestFields, json_reply, split_dialled
+import json
+
+from ussd_server.gateways.fields import RequestFields, json_reply, json_request, split_dialled
 from ussd_server.gateways.messages import (
     AS_DOCUMENTED,
     Action,
     ChannelOptions,
+    Gateway,
     GatewayReply,
     GatewayRequest,
     GatewayScreen,
+    HandsetCall,
     StepKind,
     UnreadableError,
     UssdStep,
@@ -24,7 +28,7 @@ KINDS = {
 TYPES = {Action.CONTINUE: "Response", Action.END: "Release"}
 
 
-class Hubtel:
+class Hubtel(Gateway):
     """The first `Message` is the whole dialled string; the service code comes without its stars and hash."""
 
     name = "hubtel"
@@ -53,3 +57,28 @@ class Hubtel:
     def write(self, screen: GatewayScreen, _step: UssdStep | None) -> GatewayReply:
         """Write the screen and whether the subscriber may answer it. `ClientState` is not needed."""
         return json_reply({"Type": TYPES[screen.action], "Message": screen.text})
+
+    def request_of(self, call: HandsetCall, *, cumulative: bool | None) -> GatewayRequest:
+        kind = "Response" if call.entries else "Initiation"
+        return self._post(call, kind, call.newest(call.string), len(call.entries) + 1)
+
+    def hang_up(self, call: HandsetCall) -> GatewayRequest | None:
+        return self._post(call, "Release", "", len(call.entries) + 2)
+
+    def screen_of(self, reply: GatewayReply) -> GatewayScreen:
+        body = json.loads(reply.body)
+        return GatewayScreen(Action.CONTINUE if body["Type"] == "Response" else Action.END, body["Message"])
+
+    @staticmethod
+    def _post(call: HandsetCall, kind: str, message: str, sequence: int) -> GatewayRequest:
+        return json_request(
+            {
+                "Type": kind,
+                "SessionId": call.session_id,
+                "Mobile": call.digits,
+                "Message": message,
+                "ServiceCode": call.service_code.strip("*#"),
+                "Operator": call.network,
+                "Sequence": sequence,
+            }
+        )

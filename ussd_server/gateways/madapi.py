@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from ussd_server.gateways.fields import UGANDAN_NETWORKS, RequestFields, json_reply, split_dialled
+import json
+
+from ussd_server.gateways.fields import UGANDAN_NETWORKS, RequestFields, json_reply, json_request, split_dialled
 from ussd_server.gateways.messages import (
     AS_DOCUMENTED,
     Action,
     ChannelOptions,
+    Gateway,
     GatewayReply,
     GatewayRequest,
     GatewayScreen,
+    HandsetCall,
     StepKind,
     UnreadableError,
     UssdStep,
@@ -27,7 +31,7 @@ KINDS = {
 MESSAGE_TYPES = {Action.CONTINUE: 1, Action.END: 2}
 
 
-class Madapi:
+class Madapi(Gateway):
     """The inbound half of the MTN Messaging USSD API."""
 
     name = "madapi"
@@ -70,5 +74,27 @@ class Madapi:
                 "transactionId": step.provider_session_id if step else "",
                 "data": data,
                 "_link": {"self": {"href": "/messages/ussd/inbound"}},
+            }
+        )
+
+    def request_of(self, call: HandsetCall, *, cumulative: bool | None) -> GatewayRequest:
+        return self._post(call, "1" if call.entries else "0", call.newest(call.string))
+
+    def hang_up(self, call: HandsetCall) -> GatewayRequest | None:
+        return self._post(call, "4", "")
+
+    def screen_of(self, reply: GatewayReply) -> GatewayScreen:
+        data = json.loads(reply.body)["data"]
+        return GatewayScreen(Action.CONTINUE if data["userInputRequired"] else Action.END, data["inboundResponse"])
+
+    @staticmethod
+    def _post(call: HandsetCall, kind: str, text: str) -> GatewayRequest:
+        return json_request(
+            {
+                "sessionId": call.session_id,
+                "messageType": kind,
+                "msisdn": call.digits,
+                "serviceCode": call.service_code,
+                "ussdString": text,
             }
         )

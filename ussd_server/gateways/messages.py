@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,25 @@ class HandsetCall:
     language: str | None = None
     dialled: str = field(default="", repr=False)
     entries: tuple[str, ...] = field(default=(), repr=False)
+
+    @property
+    def digits(self) -> str:
+        """The phone number without its plus sign."""
+        return self.phone_number.removeprefix("+")
+
+    @property
+    def string(self) -> str:
+        """The whole dialled string: the code with the entries that were dialled with it."""
+        return f"{self.service_code.removesuffix('#')}*{self.dialled}#" if self.dialled else self.service_code
+
+    @property
+    def history(self) -> str:
+        """All entries, those that were dialled with the code included."""
+        return "*".join([self.dialled, *self.entries] if self.dialled else self.entries)
+
+    def newest(self, first: str) -> str:
+        """Return the newest entry; `first` before there is one."""
+        return self.entries[-1] if self.entries else first
 
 
 class StepKind(StrEnum):
@@ -136,26 +155,38 @@ class UnreadableError(Exception):
     """A malformed request. The message names the field and the fault, never a value, which may hold a PIN."""
 
 
-class Gateway(Protocol):
-    """The adapter of a gateway."""
+class Gateway(ABC):
+    """The adapter of a gateway, and the gateway's own side for the phone in the console.
+
+    `sends_events`: an ended call is reported to the channel's events path.
+    """
 
     name: str
+    sends_events = False
 
+    @abstractmethod
     def read(self, request: GatewayRequest, options: ChannelOptions = AS_DOCUMENTED) -> UssdStep:
         """Parse a request. Raises UnreadableError without a session or a Ugandan number, or beyond a bound."""
-        ...
 
+    @abstractmethod
     def write(self, screen: GatewayScreen, step: UssdStep | None, /) -> GatewayReply:
         """Write the reply to a step; to a request that could not be parsed when `step` is None.
 
         The reply to the end of a session is an END screen without text.
         """
-        ...
-
-
-class EventGateway(Protocol):
-    """The adapter of a gateway that reports on ended sessions."""
 
     def read_event(self, request: GatewayRequest) -> SessionEnd:
-        """Parse a report. Raises UnreadableError as `Gateway.read` does. The reply is an empty 200."""
-        ...
+        """Parse a report on an ended session; raises UnreadableError as `read` does. The reply is an empty 200."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def request_of(self, call: HandsetCall, *, cumulative: bool | None) -> GatewayRequest:
+        """Write the request of the newest entry, or of the dialled code. `cumulative` is the channel's option."""
+
+    def hang_up(self, call: HandsetCall) -> GatewayRequest | None:
+        """Write the report that the subscriber hung up; None where the gateway sends none."""
+        return None
+
+    @abstractmethod
+    def screen_of(self, reply: GatewayReply) -> GatewayScreen:
+        """Read a reply to a step."""

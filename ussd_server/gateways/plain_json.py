@@ -17,13 +17,18 @@ The reply is `{"action": "continue", "message": "...", "text": "..."}`, or `"end
 
 from __future__ import annotations
 
-from ussd_server.gateways.fields import RequestFields, json_reply
+import json
+
+from ussd_server.gateways.fields import RequestFields, json_reply, json_request
 from ussd_server.gateways.messages import (
     AS_DOCUMENTED,
+    Action,
     ChannelOptions,
+    Gateway,
     GatewayReply,
     GatewayRequest,
     GatewayScreen,
+    HandsetCall,
     StepKind,
     UnreadableError,
     UssdStep,
@@ -32,7 +37,7 @@ from ussd_server.gateways.messages import (
 KINDS = {kind.value: kind for kind in StepKind}
 
 
-class PlainJson:
+class PlainJson(Gateway):
     """The format described at the head of this file."""
 
     name = "json"
@@ -61,3 +66,28 @@ class PlainJson:
     def write(self, screen: GatewayScreen, _step: UssdStep | None) -> GatewayReply:
         """Write the screen and whether the subscriber may answer it."""
         return json_reply({"action": screen.action.value, "message": screen.text, "text": screen.text})
+
+    def request_of(self, call: HandsetCall, *, cumulative: bool | None) -> GatewayRequest:
+        text = call.history if cumulative else call.newest(call.dialled)
+        return self._post(call, "input" if call.entries else "begin", text, len(call.entries) + 1)
+
+    def hang_up(self, call: HandsetCall) -> GatewayRequest | None:
+        return self._post(call, "end", "", len(call.entries) + 2)
+
+    def screen_of(self, reply: GatewayReply) -> GatewayScreen:
+        body = json.loads(reply.body)
+        return GatewayScreen(Action(body["action"]), body["message"])
+
+    @staticmethod
+    def _post(call: HandsetCall, kind: str, text: str, sequence: int) -> GatewayRequest:
+        return json_request(
+            {
+                "session_id": call.session_id,
+                "phone_number": call.phone_number,
+                "service_code": call.service_code,
+                "network": call.network,
+                "text": text,
+                "kind": kind,
+                "sequence": sequence,
+            }
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import orjson
@@ -112,6 +113,10 @@ class UssdSession(Table):
     due_at = MomentField()
     ended_at = MomentField(null=True)
     traceparent = TextField(null=True)
+
+    def is_over(self, now: datetime) -> bool:
+        """Whether the session has ended or its time is up."""
+        return self.ended_at is not None or self.expires_at <= now
 
     @property
     def is_test(self) -> bool:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 
 from tests.blueprints.phone.phones import Phone, every_gateway, phone_of
 from tests.conftest import MovableClock
-from tests.support.money import work
+from tests.support.money import deposit, work
 from tests.support.shop import CODE, OPERATOR, Shop, shop_document
 from ussd_server.bootstrap import Services
+from ussd_server.context import operator_context
 from ussd_server.database.unit_of_work import release_connection
 from ussd_server.models.ussd import ShownOutcome, UssdSession
 from ussd_server.services.menus.messages import AssignCode, BindCode
@@ -122,3 +124,20 @@ def test_a_failed_payment_is_shown_in_the_subscribers_language(
     phone = replace(phone, session="call-2", entries=[])
     assert phone.dial().screen == "Okusasula kwo okwa UGX 5,000 eri ACME kulemye.\n0 Menyu"
     assert phone.type("0").screen.startswith("Tukusanyukidde")
+
+
+def test_the_outcome_of_a_disbursement_that_came_after_the_dial_names_its_payer(
+    services: Services, clock: MovableClock, web: FlaskClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    payout = shop_document()["nodes"]["pay"] | {"kind": "disbursement"}
+    shop = Shop(services, shop_document(nodes={"pay": payout}))
+    deposit(services, operator_context(shop.client_id), 1_000_000)
+    phone = phone_of("hubtel", shop, web)
+    phone.dial()
+    for entry in ("1", "5000", "1"):
+        phone.type(entry)
+    UssdSession.update(end_reason="not_delivered").execute()
+    work(services, clock, 1)
+    monkeypatch.setattr("ussd_server.services.ussd.conversations.find_waiting", lambda *_: None)
+    sentence = "Your payment of UGX 5,000 from ACME succeeded."
+    assert replace(phone, session="call-2", entries=[]).dial().screen.startswith(sentence)

@@ -17,7 +17,7 @@ from ussd_server.bootstrap import Services, build_services
 from ussd_server.database.unit_of_work import database, is_postgres
 from ussd_server.models.clients import Client
 from ussd_server.models.ussd import UssdSession
-from ussd_server.services.sessions.lookup import SessionCache
+from ussd_server.services.ussd.gateways import SessionCache
 from ussd_server.settings import Settings
 
 READ, WRITE = "read", "write"

@@ -13,7 +13,7 @@ from tests.console.conftest import ConsoleVisitor, Visit
 from tests.support.example_client import ExampleClient
 from tests.support.shop import CODE, OPERATOR, PHONE, VOUCHER, Shop, shop_document
 from ussd_server.bootstrap import Services
-from ussd_server.gateways.handset import HANDSET_FORMATS
+from ussd_server.gateways import ADAPTERS
 from ussd_server.gateways.messages import HandsetCall
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
@@ -167,7 +167,7 @@ def test_a_secret_is_neither_in_the_page_nor_in_the_script_of_the_walk(
         assert "write a made-up entry in the place of" in page
         stranger = visit("developer").post("/phone", **phone.fields, call=call, do="redial")
         assert "Press Call" in stranger.text
-    text = services.diagrams.text(NameVersion("shop"), shop.call).replace("<fill in code>", "made-up")
+    text = services.menus.text(NameVersion("shop"), shop.call).replace("<fill in code>", "made-up")
     assert "The check passes" in visit().post("/menus/shop/edit", text=text, do="check").text
 
 
@@ -189,7 +189,7 @@ def test_in_production_codes_are_dialled_only_where_a_setting_allows_it_by_peopl
 
 
 @pytest.mark.parametrize("codes", [(), ("*777#", "*777*5#")], ids=["every-code", "listed-codes"])
-@pytest.mark.parametrize("gateway", HANDSET_FORMATS)
+@pytest.mark.parametrize("gateway", sorted({adapter.name for adapter in ADAPTERS.values()}))
 def test_a_phone_never_leaves_its_client_through_a_channel_that_all_clients_share(
     visit: Visit,
     services: Services,

@@ -9,15 +9,14 @@ from typing import Any
 
 import pytest
 
+from ussd_server.menus import text as texts
 from ussd_server.menus.checks.check import check
 from ussd_server.menus.checks.width_proof import prove
 from ussd_server.menus.document.bounds import MAX_WORK, WorkBudget
 from ussd_server.menus.document.document import parse
-from ussd_server.menus.document.variables import SessionFacts
 from ussd_server.menus.engine.engine import enter, start
-from ussd_server.menus.engine.state import State
-from ussd_server.menus.text import screen
-from ussd_server.menus.text.screen import Budget, Footer, word_pages
+from ussd_server.menus.engine.navigator import SessionFacts, State
+from ussd_server.menus.text import Budget, Footer, word_pages
 
 Menu = dict[str, Any]
 Make = Callable[..., Menu]
@@ -179,8 +178,8 @@ def test_the_work_of_dividing_a_text_grows_with_its_length_and_not_with_its_squa
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     measured: list[int] = []
-    measure = screen.measure
-    monkeypatch.setattr(screen, "measure", lambda text: measured.append(len(text)) or measure(text))
+    measure = texts.measure
+    monkeypatch.setattr(texts, "measure", lambda text: measured.append(len(text)) or measure(text))
 
     def work(text: str) -> int:
         measured.clear()

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from ussd_server.menus.document.document import parse
-from ussd_server.menus.document.variables import SessionFacts
 from ussd_server.menus.engine.actions import (
     Failed,
     HandedOver,
@@ -21,7 +20,7 @@ from ussd_server.menus.engine.actions import (
     SmsQueued,
 )
 from ussd_server.menus.engine.engine import enter, resume, start
-from ussd_server.menus.engine.state import MASK, State
+from ussd_server.menus.engine.navigator import MASK, SessionFacts, State
 
 Menu = dict[str, Any]
 Dial = Callable[..., Any]

@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 
 from ussd_server.menus.document.document import parse
-from ussd_server.menus.document.variables import SessionFacts
 from ussd_server.menus.engine.actions import Failed
 from ussd_server.menus.engine.engine import enter, resume, start
-from ussd_server.menus.engine.navigator import DisplayOptions
-from ussd_server.menus.engine.state import State
+from ussd_server.menus.engine.navigator import DisplayOptions, SessionFacts, State
 
 Menu = dict[str, Any]
 Dial = Callable[..., Any]

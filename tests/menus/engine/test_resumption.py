@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from ussd_server.menus.document.document import parse
-from ussd_server.menus.document.variables import SessionFacts
 from ussd_server.menus.engine.actions import Answered, BalanceAction, BalanceFound, HttpAction
 from ussd_server.menus.engine.engine import enter, resume, start
+from ussd_server.menus.engine.navigator import SessionFacts
 from ussd_server.menus.engine.resumption import announce, reopen, resumption_node
 
 Menu = dict[str, Any]

@@ -10,8 +10,7 @@ from ussd_server.menus.checks.check import check
 from ussd_server.menus.source.yaml_text import read_yaml
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
-from ussd_server.services.menus.messages import SaveDraft
-from ussd_server.services.menus.walk_messages import ActKind, MakeScript, WalkAct, WalkMenu
+from ussd_server.services.menus.messages import ActKind, MakeScript, SaveDraft, WalkAct, WalkMenu
 from ussd_server.status import Code, ServiceError
 
 

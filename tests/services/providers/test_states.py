@@ -13,8 +13,7 @@ from tests.support.program import Program
 from tests.support.runtimes import other_runtime
 from ussd_server.bootstrap import Services
 from ussd_server.menus.document.expressions import ExpressionError, compile_expression
-from ussd_server.menus.document.variables import SessionFacts
-from ussd_server.menus.engine.state import State
+from ussd_server.menus.engine.navigator import SessionFacts, State
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.operations import WorkerHeartbeat
 from ussd_server.models.providers import ProviderCalls

@@ -20,8 +20,8 @@ from ussd_server.cli.names import KnownFile
 from ussd_server.cli.phone.handset import draw
 from ussd_server.cli.phone.menu import load
 from ussd_server.menus.document.document import DocumentError, parse
-from ussd_server.menus.document.variables import SessionFacts
-from ussd_server.menus.text.gsm7 import measure
+from ussd_server.menus.engine.navigator import SessionFacts
+from ussd_server.menus.text import measure
 from ussd_server.menus.tools.simulator import Simulator, World
 from ussd_server.outbound.transport import Transport
 from ussd_server.settings import read_settings

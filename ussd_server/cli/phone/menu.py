@@ -211,8 +211,7 @@ def _print_report(report: Report, document: Document) -> None:
         common = [each for each in fullest_screens(document, WorkBudget()) if each.network is None]
         for each in [max(common, key=lambda each: each.share)] if common else []:
             caption = f"{each.screen.node}, {each.screen.language}"
-            unit = "septets" if each.size.encoding == "gsm7" else "characters"
-            phone = draw(each.screen.text, caption, budget=each.limit, used=each.size.units, unit=unit)
+            phone = draw(each.screen.text, caption, budget=each.limit, used=each.size.units, unit=each.size.unit)
             console.print("The fullest one:", phone)
     console.print(f"{len(report.errors)} errors, {len(report.warnings)} warnings")
 

@@ -11,8 +11,7 @@ from ussd_server.menus.document.findings import Finding, error, node_path, short
 from ussd_server.menus.document.nodes import EndNode, InputNode, ScreenNode, SmsNode
 from ussd_server.menus.engine.entries import notices
 from ussd_server.menus.engine.views import OPTIONS, WORDS, Renderer, WidestValues
-from ussd_server.menus.text.gsm7 import BASIC, EXTENSION, Size, measure, sms_parts, transliterate
-from ussd_server.menus.text.screen import Budget, Screen, joined
+from ussd_server.menus.text import BASIC, EXTENSION, Budget, Screen, Size, joined, measure, sms_parts, transliterate
 from ussd_server.menus.tools.node_parts import texts
 
 CHANNELS = (True, False)  # with and without transliteration: a menu may be dialled on both kinds
@@ -94,7 +93,7 @@ def fullest_screens(document: Document, work: WorkBudget) -> list[FullestScreen]
         for layout in _layouts(document, node, language, measurer):
             for network, budget in budgets.items():
                 for size, lines in measurer.longest(layout.screens(budget)):
-                    limit = budget.septets if size.encoding == "gsm7" else budget.characters
+                    limit = budget.limit_of(size)
                     found = FullestScreen(Screen(joined(lines), node.name, language), network, size, limit)
                     before = fullest.get((language, network))
                     if before is None or found.share > before.share:

@@ -22,8 +22,8 @@ from ussd_server.menus.document.variables import (
     Variable,
     default_max_len,
 )
-from ussd_server.menus.text.phrases import phrase
-from ussd_server.menus.text.screen import MAX_SEPTETS, MAX_UCS2, MIN_SEPTETS, MIN_UCS2, Budget
+from ussd_server.menus.phrases import phrase
+from ussd_server.menus.text import MAX_SEPTETS, MAX_UCS2, MIN_SEPTETS, MIN_UCS2, Budget
 
 NAVIGATION = ("back", "home", "more", "prev")
 LABELS = (*NAVIGATION, "yes", "no", "continue")

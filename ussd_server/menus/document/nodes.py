@@ -42,7 +42,7 @@ from ussd_server.menus.document.kinds import (
 )
 from ussd_server.menus.document.rules import MAX_RULES, Rule, read_rule
 from ussd_server.menus.document.templates import LocalizedText, Template
-from ussd_server.menus.text.phrases import LANGUAGE_NAMES
+from ussd_server.menus.phrases import LANGUAGE_NAMES
 from ussd_server.wire import Key
 
 MAX_TIMEOUT_MS = 2500

@@ -10,7 +10,7 @@ from typing import Any
 
 from ussd_server.menus.document.expressions import SCOPES, ExpressionError, Name, Scope
 from ussd_server.menus.document.findings import Spelling, did_you_mean
-from ussd_server.menus.text.gsm7 import drop_controls, plain
+from ussd_server.menus.text import drop_controls, plain
 from ussd_server.values import PHONE_NUMBER, national_number
 
 MAX_CHARACTERS = 1600

@@ -1,15 +1,15 @@
-"""The variables of a session: those that a menu declares, with their limits, and the facts of the session."""
+"""The variables of a session: those that a menu declares, with their limits; and the states of providers."""
 
 from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ussd_server.menus.document.expressions import MAX_MAGNITUDE, Name
-from ussd_server.menus.text.gsm7 import drop_controls
+from ussd_server.menus.text import drop_controls
 from ussd_server.providers.names import PROVIDER_NAMES
 from ussd_server.values import PHONE_NUMBER
 
@@ -110,25 +110,6 @@ def _date(value: Any) -> str | None:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class SessionFacts:
-    """The facts of a session, known from its first step; documents read them as `session.x`."""
-
-    phone_number: str  # +256 and nine digits
-    service_code: str  # as dialled, for example *165#
-    network: str = ""  # the network code, for example 64110
-    session_id: str = ""
-
-    def as_scope(self) -> dict[str, str]:
-        """Return the facts by their names in documents."""
-        return {
-            "phone_number": self.phone_number,
-            "service_code": self.service_code,
-            "network": self.network,
-            "session_id": self.session_id,
-        }
-
-
 WIDEST_FACTS: Mapping[Name, str] = {
     Name("session", "phone_number"): "+256777777777",
     Name("session", "service_code"): "*" + "9" * 18 + "#",
@@ -136,3 +117,33 @@ WIDEST_FACTS: Mapping[Name, str] = {
     Name("session", "session_id"): "W" * 64,
     **{Name("provider", f"{provider}.available"): "False" for provider in PROVIDER_NAMES},
 }
+
+_takes_payments: Callable[[str], bool] = lambda _: True  # noqa: E731 - replaced as a whole
+
+
+def use_provider_states(takes_payments: Callable[[str], bool]) -> None:
+    """Ask `takes_payments` for the state of a provider from now on. It answers from memory.
+
+    Until then, and in tools without a service, every provider takes payments.
+    """
+    global _takes_payments
+    _takes_payments = takes_payments
+
+
+class ProviderStates(Mapping[str, bool]):
+    """`mtn.available` and the like. A state is asked for when an expression reads it, not at every step."""
+
+    def __getitem__(self, name: str) -> bool:
+        provider, _, fact = name.partition(".")
+        if fact != "available" or provider not in PROVIDER_NAMES:
+            raise KeyError(name)
+        return _takes_payments(provider)
+
+    def __iter__(self) -> Iterator[str]:
+        return (f"{provider}.available" for provider in PROVIDER_NAMES)
+
+    def __len__(self) -> int:
+        return len(PROVIDER_NAMES)
+
+
+PROVIDER_STATES = ProviderStates()

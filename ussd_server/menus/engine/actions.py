@@ -4,6 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import quote
+
+from ussd_server.menus.document.expressions import Scope
+from ussd_server.menus.document.nodes import (
+    ActionNode,
+    BalanceNode,
+    HandoverNode,
+    HttpNode,
+    LookupNameNode,
+    PayNode,
+    SmsNode,
+)
+from ussd_server.menus.document.templates import Template
+from ussd_server.menus.text import transliterate
+from ussd_server.values import PHONE_NUMBER
+
+MAX_PAYMENT_SHILLINGS = 999_999
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,3 +139,72 @@ class Failed:
 
 
 ActionOutcome = Paid | BalanceFound | NameFound | SmsQueued | Answered | HandedOver | Failed
+
+
+def action_of(node: ActionNode, scope: Scope, language: str, confirmation: str | None) -> MenuAction | None:
+    """Return the action of a node, or None when its values are not valid. A payment needs a `confirmation`."""
+    match node:
+        case PayNode():
+            return _payment(node, scope, confirmation)
+        case BalanceNode():
+            account = _account(node.of.value(scope))
+            return BalanceAction(node.name, account) if account else None
+        case LookupNameNode():
+            number = _phone_number(node.of.value(scope))
+            return LookupNameAction(node.name, number) if number else None
+        case SmsNode():
+            number, text = _phone_number(node.to.value(scope)), node.text.in_language(language).shown(scope)
+            return SmsAction(node.name, number, transliterate(text)) if number and text.strip() else None
+        case HttpNode():
+            headers = tuple((name, value.filled(scope)) for name, value in node.headers)
+            url = node.url.filled(scope, lambda value: quote(value, safe=""))
+            return HttpAction(node.name, node.method, url, headers, _body(node.body, scope), node.timeout_ms)
+    return handover_action(node, ())
+
+
+def _payment(node: PayNode, scope: Scope, confirmation: str | None) -> PayAction | None:
+    amount = node.amount.value(scope)
+    phone_number = _phone_number(node.phone_number.value(scope))
+    to_phone_number = _phone_number(node.to_phone_number.value(scope)) if node.to_phone_number else None
+    account = _account(node.account.value(scope)) if node.account else "main"
+    whole = isinstance(amount, int) and not isinstance(amount, bool) and 0 < amount <= MAX_PAYMENT_SHILLINGS
+    if not (whole and phone_number and account and confirmation):
+        return None
+    if node.to_phone_number and not to_phone_number:
+        return None
+    return PayAction(node.name, node.kind, amount * 100, phone_number, to_phone_number, account, confirmation)
+
+
+def _account(value: Any) -> str | None:
+    return "main" if value == "main" else _phone_number(value)
+
+
+def _phone_number(value: Any) -> str | None:
+    return value if isinstance(value, str) and PHONE_NUMBER.fullmatch(value) else None
+
+
+def _body(body: Any, scope: Scope) -> Any:
+    match body:
+        case Template():
+            return body.raw(scope)
+        case dict():
+            return {key: _body(value, scope) for key, value in body.items()}
+        case list():
+            return [_body(value, scope) for value in body]
+    return body
+
+
+def failure_target(node: ActionNode, *, timed_out: bool = False) -> str | None:
+    """Return the next node after a failed action; None when the menu has none."""
+    if isinstance(node, PayNode):
+        return node.rejected
+    if isinstance(node, SmsNode):
+        return node.goto
+    if isinstance(node, HttpNode) and timed_out and node.on_timeout is not None:
+        return node.on_timeout
+    return node.on_error
+
+
+def handover_action(node: HandoverNode, entries: tuple[str, ...]) -> HandoverAction:
+    """Return the action for one step of a handover, with all entries since it began."""
+    return HandoverAction(node.name, node.url, node.protocol, entries[-1] if entries else "", "*".join(entries))

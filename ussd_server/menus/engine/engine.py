@@ -23,7 +23,6 @@ from ussd_server.menus.document.nodes import (
     TextNode,
 )
 from ussd_server.menus.document.rules import Rule
-from ussd_server.menus.document.variables import SessionFacts
 from ussd_server.menus.engine.actions import (
     ActionOutcome,
     Answered,
@@ -36,21 +35,24 @@ from ussd_server.menus.engine.actions import (
     Paid,
     PayAction,
     SmsAction,
+    failure_target,
+    handover_action,
 )
 from ussd_server.menus.engine.entries import CheckedNode, EntryError, notice, read_entry
 from ussd_server.menus.engine.navigator import (
+    MASK,
     MAX_HANDOVER_ENTRIES,
     STANDARD,
     DisplayOptions,
     Navigator,
-    failure_target,
-    handover_action,
+    SessionFacts,
+    State,
+    Turn,
 )
 from ussd_server.menus.engine.resumption import leave_interlude
-from ussd_server.menus.engine.state import MASK, State, Turn
-from ussd_server.menus.engine.views import LiveValues, items_of
-from ussd_server.menus.text.gsm7 import drop_controls
-from ussd_server.menus.text.phrases import phrase
+from ussd_server.menus.engine.views import items_of
+from ussd_server.menus.phrases import phrase
+from ussd_server.menus.text import drop_controls
 
 MAX_FAST_FORWARD = 50
 
@@ -73,6 +75,11 @@ def start(
     navigator = Navigator(document, channel)
     state = replace(navigator.begin(facts, language, given), ahead=tuple(entries[:MAX_FAST_FORWARD]) or None)
     return _apply_remaining(navigator, navigator.go_to(state, document.start))
+
+
+def dialled_entries(text: str) -> tuple[str, ...]:
+    """Return the entries of a text that was dialled after a code, joined by `*`."""
+    return tuple(text.split("*")) if text.strip("*") else ()
 
 
 def enter(document: Document, state: State, entry: str, channel: DisplayOptions = STANDARD) -> Turn:
@@ -168,7 +175,7 @@ def _choose(navigator: Navigator, state: State, typed: str) -> Turn:
     node = navigator.document.nodes[state.node]
     match node:
         case MenuNode():
-            shown = LiveValues(state.scope()).options(node)
+            shown = state.values().options(node)
             option = next((each for each in shown if each.key == typed), None)
             if option is not None:
                 return navigator.advance(navigator.assign(state, option.set), option.goto)
@@ -218,7 +225,7 @@ def _refuse(navigator: Navigator, state: State, node: CheckedNode, rule: Rule | 
     if node.invalid.goto is not None and attempts >= node.invalid.max:
         return navigator.advance(_unconfirmed(state), node.invalid.goto)
     variable = navigator.document.variables[node.var] if isinstance(node, InputNode) else None
-    sentence = notice(node, rule, LiveValues(state.scope()), state.language, variable)
+    sentence = notice(node, rule, state.values(), state.language, variable)
     return navigator.show(replace(state, attempts=attempts, page=0), sentence)
 
 

@@ -11,7 +11,7 @@ from ussd_server.menus.document.nodes import ConfirmNode, InputNode, LanguageNod
 from ussd_server.menus.document.rules import MAX_ENTRY, Rule
 from ussd_server.menus.document.variables import Variable
 from ussd_server.menus.engine.views import Values
-from ussd_server.menus.text.phrases import phrase
+from ussd_server.menus.phrases import phrase
 from ussd_server.values import national_number, phone_number
 
 CheckedNode = MenuNode | InputNode | ConfirmNode | ListNode | LanguageNode

@@ -1,14 +1,13 @@
-"""Takes a session through the nodes that need no entry, to the next screen or action."""
+"""The state of a session, and how it moves through the nodes of a menu to the next screen or action."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
-from urllib.parse import quote
 
 from ussd_server.menus.document.document import Document
-from ussd_server.menus.document.expressions import Assignments
+from ussd_server.menus.document.expressions import Assignments, Scope
 from ussd_server.menus.document.nodes import (
     ActionNode,
     BalanceNode,
@@ -19,35 +18,146 @@ from ussd_server.menus.document.nodes import (
     InputNode,
     ListNode,
     LookupNameNode,
+    MenuNode,
     Node,
+    Option,
     PayNode,
     RouterNode,
     ScreenNode,
     SetNode,
     SmsNode,
 )
-from ussd_server.menus.document.templates import Template
-from ussd_server.menus.document.variables import SessionFacts
-from ussd_server.menus.engine.actions import (
-    BalanceAction,
-    HandoverAction,
-    HttpAction,
-    LookupNameAction,
-    MenuAction,
-    PayAction,
-    SmsAction,
-)
-from ussd_server.menus.engine.state import State, Turn
-from ussd_server.menus.engine.views import LiveValues, Renderer, is_constant, items_of
-from ussd_server.menus.text.gsm7 import transliterate
-from ussd_server.menus.text.phrases import phrase
-from ussd_server.menus.text.screen import MAX_SEPTETS, MAX_UCS2, Budget, Screen
-from ussd_server.values import PHONE_NUMBER
+from ussd_server.menus.document.templates import LocalizedText
+from ussd_server.menus.document.variables import PROVIDER_STATES
+from ussd_server.menus.engine.actions import MenuAction, action_of, failure_target
+from ussd_server.menus.engine.views import Renderer, is_constant, items_of
+from ussd_server.menus.phrases import phrase
+from ussd_server.menus.text import MAX_SEPTETS, MAX_UCS2, Budget, Screen
 
 MAX_HOPS = 24  # nodes without a screen in one step
 MAX_BACK = 20
-MAX_PAYMENT_SHILLINGS = 999_999
 MAX_HANDOVER_ENTRIES = 50
+MASK = "****"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFacts:
+    """The facts of a session, known from its first step; documents read them as `session.x`."""
+
+    phone_number: str  # +256 and nine digits
+    service_code: str  # as dialled, for example *165#
+    network: str = ""  # the network code, for example 64110
+    session_id: str = ""
+
+    def as_scope(self) -> dict[str, str]:
+        """Return the facts by their names in documents."""
+        return {
+            "phone_number": self.phone_number,
+            "service_code": self.service_code,
+            "network": self.network,
+            "session_id": self.session_id,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class LiveValues:
+    """The values of a running session."""
+
+    scope: Scope
+
+    def text(self, text: LocalizedText, language: str) -> str:
+        """Return a text with its values."""
+        return text.in_language(language).shown(self.scope)
+
+    def options(self, node: MenuNode) -> Sequence[Option]:
+        """Return the options whose condition holds."""
+        return [option for option in node.options if option.when is None or option.when.is_true(self.scope)]
+
+    def labels(self, node: ListNode, language: str) -> Sequence[str]:
+        """Return the label of every item."""
+        template = node.label.in_language(language)
+        return [template.shown({**self.scope, "item": item}) for item in items_of(node, self.scope)]
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The state of a session between two steps.
+
+    `confirmation` names the visit to a confirm node that the session is at or has just confirmed; otherwise None.
+    `secrets` (secret entries) and `ahead` (remaining entries of a fast-forward) last for one step and are never stored.
+    """
+
+    facts: SessionFacts
+    node: str
+    language: str
+    page: int = 0
+    back: tuple[tuple[str, int], ...] = ()
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    attempts: int = 0
+    confirm_visits: int = 0
+    confirmation: str | None = None
+    interlude: str | None = None  # "resume" or "payment": a built-in screen before the node
+    handover_entries: tuple[str, ...] | None = None
+    hops: int = 0
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    ahead: tuple[str, ...] | None = field(default=None, repr=False)
+
+    def scope(self) -> dict[str, Any]:
+        """Return the values that expressions and texts may read."""
+        return {
+            "vars": {**self.variables, **self.secrets},
+            "session": self.facts.as_scope(),
+            "provider": PROVIDER_STATES,
+        }
+
+    def values(self) -> LiveValues:
+        """Return the values that the view of a node shows."""
+        return LiveValues(self.scope())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the state as JSON values, without secrets."""
+        return {**{name: getattr(self, name) for name in _STORED}, "facts": self.facts.as_scope()}
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> State:
+        """Read a state that `to_dict` returned."""
+        entries = stored["handover_entries"]
+        return cls(
+            **{name: stored[name] for name in _AS_STORED},
+            facts=SessionFacts(**stored["facts"]),
+            back=tuple((node, page) for node, page in stored["back"]),
+            handover_entries=None if entries is None else tuple(entries),
+        )
+
+
+_AS_STORED = (
+    "node",
+    "language",
+    "page",
+    "variables",
+    "attempts",
+    "confirm_visits",
+    "confirmation",
+    "interlude",
+    "hops",
+)
+_STORED = (*_AS_STORED, "back", "handover_entries")
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The result of one step: the new state, and a screen or an action. After the action, call `resume`.
+
+    `language_chosen` is to be stored for the phone number. `entry_shown` is the entry for the transcript, masked when
+    `is_secret`.
+    """
+
+    state: State
+    screen: Screen | None = None
+    action: MenuAction | None = None
+    language_chosen: str | None = None
+    entry_shown: str = ""
+    is_secret: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +167,15 @@ class DisplayOptions:
     transliterates: bool = True
     budget: Budget | None = None
 
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> DisplayOptions:
+        """Return the options of a channel with these settings; null is as much as a phone shows."""
+        septets, ucs2 = settings["septets"], settings["ucs2"]
+        budget = Budget(septets or MAX_SEPTETS, ucs2 or MAX_UCS2) if septets or ucs2 else None
+        return cls(settings["transliterates"], budget)
+
 
 STANDARD = DisplayOptions()
-
-
-def display_options(*, transliterates: bool, septets: int | None, ucs2: int | None) -> DisplayOptions:
-    """Return the options of a channel with these settings; None is as much as a phone shows."""
-    budget = Budget(septets or MAX_SEPTETS, ucs2 or MAX_UCS2) if septets or ucs2 else None
-    return DisplayOptions(transliterates, budget)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +209,7 @@ class Navigator:
                 case ListNode(empty=str(empty)) if not items_of(node, state.scope()):
                     target = empty
                 case BalanceNode() | LookupNameNode() | SmsNode() | HttpNode() | PayNode() | HandoverNode():
-                    action = _action(node, state)
+                    action = action_of(node, state.scope(), state.language, state.confirmation)
                     if action is not None:
                         return Turn(_state_during(state, node, hops), action=action)
                     target = failure_target(node)
@@ -153,7 +264,7 @@ class Navigator:
         pages = self.pages(state, node, notice)
         page = min(state.page, len(pages) - 1)
         ends = isinstance(node, EndNode)
-        screen = Screen(self.budget(state).cut(pages[page]), state.node, state.language, page, ends)
+        screen = Screen(pages[page], state.node, state.language, page, ends)
         return Turn(state if state.page == page else replace(state, page=page), screen)
 
     def pages(self, state: State, node: Node, notice: str = "") -> list[str]:
@@ -164,8 +275,8 @@ class Navigator:
         if not notice and place in self.document.page_cache:
             return self.document.page_cache[place]
         renderer = Renderer(self.document, state.language, self.channel.transliterates)
-        view = renderer.view(node, LiveValues(state.scope()), notice)
-        pages = view.pages(renderer.footer(back=has_back), budget)
+        view = renderer.view(node, state.values(), notice)
+        pages = [budget.cut(page) for page in view.pages(renderer.footer(back=has_back), budget)]
         if not notice and is_constant(node):
             self.document.page_cache[place] = pages
         return pages
@@ -209,22 +320,6 @@ class Navigator:
             kept[name] = converted
 
 
-def failure_target(node: ActionNode, *, timed_out: bool = False) -> str | None:
-    """Return the next node after a failed action; None when the menu has none."""
-    if isinstance(node, PayNode):
-        return node.rejected
-    if isinstance(node, SmsNode):
-        return node.goto
-    if isinstance(node, HttpNode) and timed_out and node.on_timeout is not None:
-        return node.on_timeout
-    return node.on_error
-
-
-def handover_action(node: HandoverNode, entries: tuple[str, ...]) -> HandoverAction:
-    """Return the action for one step of a handover, with all entries since it began."""
-    return HandoverAction(node.name, node.url, node.protocol, entries[-1] if entries else "", "*".join(entries))
-
-
 def _state_during(state: State, node: ActionNode, hops: int) -> State:
     """Return the state during an action, without the values that only this action may use."""
     return replace(
@@ -235,58 +330,3 @@ def _state_during(state: State, node: ActionNode, hops: int) -> State:
         confirmation=None if isinstance(node, PayNode) else state.confirmation,
         handover_entries=() if isinstance(node, HandoverNode) else None,
     )
-
-
-def _action(node: ActionNode, state: State) -> MenuAction | None:
-    """Return the action of a node, or None when its values are not valid."""
-    scope = state.scope()
-    match node:
-        case PayNode():
-            return _payment(node, state)
-        case BalanceNode():
-            account = _account(node.of.value(scope))
-            return BalanceAction(node.name, account) if account else None
-        case LookupNameNode():
-            number = _phone_number(node.of.value(scope))
-            return LookupNameAction(node.name, number) if number else None
-        case SmsNode():
-            number, text = _phone_number(node.to.value(scope)), node.text.in_language(state.language).shown(scope)
-            return SmsAction(node.name, number, transliterate(text)) if number and text.strip() else None
-        case HttpNode():
-            headers = tuple((name, value.filled(scope)) for name, value in node.headers)
-            url = node.url.filled(scope, lambda value: quote(value, safe=""))
-            return HttpAction(node.name, node.method, url, headers, _body(node.body, scope), node.timeout_ms)
-    return handover_action(node, ())
-
-
-def _payment(node: PayNode, state: State) -> PayAction | None:
-    scope = state.scope()
-    amount = node.amount.value(scope)
-    phone_number = _phone_number(node.phone_number.value(scope))
-    to_phone_number = _phone_number(node.to_phone_number.value(scope)) if node.to_phone_number else None
-    account = _account(node.account.value(scope)) if node.account else "main"
-    whole = isinstance(amount, int) and not isinstance(amount, bool) and 0 < amount <= MAX_PAYMENT_SHILLINGS
-    if not (whole and phone_number and account and state.confirmation):
-        return None
-    if node.to_phone_number and not to_phone_number:
-        return None
-    return PayAction(node.name, node.kind, amount * 100, phone_number, to_phone_number, account, state.confirmation)
-
-
-def _account(value: Any) -> str | None:
-    return "main" if value == "main" else _phone_number(value)
-
-
-def _phone_number(value: Any) -> str | None:
-    return value if isinstance(value, str) and PHONE_NUMBER.fullmatch(value) else None
-
-
-def _body(body: Any, scope: Mapping[str, Any]) -> Any:
-    match body:
-        case Template():
-            return body.raw(scope)
-        case dict():
-            return {key: _body(value, scope) for key, value in body.items()}
-        case list():
-            return [_body(value, scope) for value in body]
-    return body

@@ -8,11 +8,9 @@ from typing import Any
 
 from ussd_server.menus.document.document import Document
 from ussd_server.menus.document.nodes import InputNode, LanguageNode, ListNode, MenuNode, TextNode
-from ussd_server.menus.document.variables import SessionFacts
-from ussd_server.menus.engine.navigator import STANDARD, DisplayOptions, Navigator
-from ussd_server.menus.engine.state import State, Turn
+from ussd_server.menus.engine.navigator import STANDARD, DisplayOptions, Navigator, SessionFacts, State, Turn
 from ussd_server.menus.engine.views import Renderer
-from ussd_server.menus.text.phrases import phrase
+from ussd_server.menus.phrases import phrase
 from ussd_server.values import grouped
 
 TO_MENU = "0"

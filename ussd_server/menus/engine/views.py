@@ -18,9 +18,8 @@ from ussd_server.menus.document.nodes import (
     TextNode,
 )
 from ussd_server.menus.document.templates import LocalizedText
-from ussd_server.menus.text.gsm7 import transliterate
-from ussd_server.menus.text.phrases import phrase
-from ussd_server.menus.text.screen import Budget, Footer, option_pages, single, word_pages
+from ussd_server.menus.phrases import phrase
+from ussd_server.menus.text import Budget, Footer, option_pages, single, transliterate, word_pages
 
 OPTIONS, WORDS, SINGLE = "options", "words", "single"
 
@@ -36,26 +35,6 @@ class Values(Protocol):
 
     def labels(self, node: ListNode, language: str) -> Sequence[str]:
         """Return the label of every item."""
-
-
-@dataclass(frozen=True, slots=True)
-class LiveValues:
-    """The values of a running session."""
-
-    scope: Scope
-
-    def text(self, text: LocalizedText, language: str) -> str:
-        """Return a text with its values."""
-        return text.in_language(language).shown(self.scope)
-
-    def options(self, node: MenuNode) -> Sequence[Option]:
-        """Return the options whose condition holds."""
-        return [option for option in node.options if option.when is None or option.when.is_true(self.scope)]
-
-    def labels(self, node: ListNode, language: str) -> Sequence[str]:
-        """Return the label of every item."""
-        template = node.label.in_language(language)
-        return [template.shown({**self.scope, "item": item}) for item in items_of(node, self.scope)]
 
 
 @dataclass(frozen=True, slots=True)

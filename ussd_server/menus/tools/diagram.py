@@ -12,7 +12,7 @@ from xml.etree import ElementTree as Xml
 from ussd_server.menus.document.document import Document
 from ussd_server.menus.document.nodes import MenuNode, Node, PayNode, kind_of
 from ussd_server.menus.document.templates import LocalizedText
-from ussd_server.menus.text.gsm7 import drop_controls
+from ussd_server.menus.text import drop_controls
 from ussd_server.menus.tools.node_parts import exits, rank_nodes
 from ussd_server.wire import Key
 

@@ -11,7 +11,6 @@ from ussd_server.menus.document.document import Document
 from ussd_server.menus.document.expressions import Name
 from ussd_server.menus.document.nodes import InputNode, ScreenNode
 from ussd_server.menus.document.templates import Template
-from ussd_server.menus.document.variables import SessionFacts
 from ussd_server.menus.engine.actions import (
     ActionOutcome,
     Answered,
@@ -30,9 +29,8 @@ from ussd_server.menus.engine.actions import (
     SmsQueued,
 )
 from ussd_server.menus.engine.engine import enter, enter_masked, resume, start
-from ussd_server.menus.engine.navigator import DisplayOptions
-from ussd_server.menus.engine.state import MASK, State, Turn
-from ussd_server.menus.text.phrases import PHRASES, phrase
+from ussd_server.menus.engine.navigator import MASK, DisplayOptions, SessionFacts, State, Turn
+from ussd_server.menus.phrases import PHRASES, phrase
 from ussd_server.menus.tools.node_parts import texts
 from ussd_server.menus.tools.simulator import MAX_ACTIONS
 from ussd_server.values import phone_number

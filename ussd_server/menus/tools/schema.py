@@ -30,7 +30,7 @@ from ussd_server.menus.document.kinds import (
 from ussd_server.menus.document.nodes import NODES
 from ussd_server.menus.document.rules import RULES
 from ussd_server.menus.document.variables import MAX_DIGITS, MAX_ITEMS, MAX_TEXT, TYPES
-from ussd_server.menus.text.screen import MAX_SEPTETS, MAX_UCS2, MIN_SEPTETS, MIN_UCS2
+from ussd_server.menus.text import MAX_SEPTETS, MAX_UCS2, MIN_SEPTETS, MIN_UCS2
 from ussd_server.menus.tools.scripts import MAX_SCRIPTS, Script
 
 

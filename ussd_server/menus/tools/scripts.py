@@ -23,7 +23,7 @@ from ussd_server.menus.document.kinds import (
     record,
     whole,
 )
-from ussd_server.menus.document.variables import SessionFacts
+from ussd_server.menus.engine.navigator import SessionFacts
 from ussd_server.menus.tools.simulator import Simulator, World
 from ussd_server.values import PHONE_NUMBER
 

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 from ussd_server.menus.document.document import Document
 from ussd_server.menus.document.kinds import ANYTHING, one_of
-from ussd_server.menus.document.variables import SessionFacts
 from ussd_server.menus.engine.actions import (
     ActionOutcome,
     Answered,
@@ -28,10 +27,9 @@ from ussd_server.menus.engine.actions import (
     SmsQueued,
 )
 from ussd_server.menus.engine.engine import enter, resume, start
-from ussd_server.menus.engine.navigator import STANDARD, DisplayOptions
+from ussd_server.menus.engine.navigator import STANDARD, DisplayOptions, SessionFacts, State, Turn
 from ussd_server.menus.engine.resumption import announce, reopen
-from ussd_server.menus.engine.state import State, Turn
-from ussd_server.menus.text.screen import Screen
+from ussd_server.menus.text import Screen
 
 IDLE_SECONDS = 180
 RESUME_SECONDS = 600

@@ -19,15 +19,12 @@ from ussd_server.menus.document.nodes import (
     TextNode,
     kind_of,
 )
-from ussd_server.menus.document.variables import SessionFacts
 from ussd_server.menus.engine.engine import asks_secret
-from ussd_server.menus.engine.navigator import DisplayOptions, Navigator
+from ussd_server.menus.engine.navigator import DisplayOptions, Navigator, SessionFacts, State
 from ussd_server.menus.engine.resumption import TO_MENU
-from ussd_server.menus.engine.state import State
-from ussd_server.menus.engine.views import LiveValues, items_of
-from ussd_server.menus.text.gsm7 import Size, measure
-from ussd_server.menus.text.phrases import phrase
-from ussd_server.menus.text.screen import Screen
+from ussd_server.menus.engine.views import items_of
+from ussd_server.menus.phrases import phrase
+from ussd_server.menus.text import Screen, Size, measure
 from ussd_server.menus.tools.scripts import MAX_STEPS, to_fill_in
 from ussd_server.menus.tools.simulator import Simulator, World
 
@@ -142,7 +139,7 @@ def seen_screen(
     """Return what a designer wants to know about a screen. `state` is None when the session is over."""
     budget = document.budget_for(network).narrowed(channel.budget)
     size = measure(screen.text)
-    limit = budget.septets if size.encoding == "gsm7" else budget.characters
+    limit = budget.limit_of(size)
     keys = () if state is None or screen.ends else next_keys(document, state, channel)
     variables = {} if state is None else dict(state.variables)
     secret = "" if state is None or screen.ends or not asks_secret(document, state) else _name_of(document, state)
@@ -180,7 +177,7 @@ def next_keys(document: Document, state: State, channel: DisplayOptions) -> tupl
 
 
 def _choices(document: Document, state: State, node: ScreenNode) -> Iterator[NextKey]:
-    label, values = document.navigation.label, LiveValues(state.scope())
+    label, values = document.navigation.label, state.values()
     match node:
         case MenuNode():
             for option in values.options(node):

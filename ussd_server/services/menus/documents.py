@@ -1,17 +1,24 @@
-"""The documents of menus: published versions, which never change, and drafts that can be walked."""
+"""The documents of menus: of requests, of drafts that can be walked, and published versions, which never change."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import lru_cache
+from collections.abc import Callable, Iterator
+from functools import lru_cache, partial
 from typing import Any
 
 from ussd_server.menus.checks.references import find_unknown_variables
 from ussd_server.menus.document.bounds import find_excess
 from ussd_server.menus.document.document import Document, parse, read
-from ussd_server.menus.document.findings import Finding, Spelling
-from ussd_server.models.ussd import MenuVersion
+from ussd_server.menus.document.findings import Finding, Spelling, error
+from ussd_server.menus.document.nodes import HandoverNode, HttpNode
+from ussd_server.menus.engine.navigator import SessionFacts
+from ussd_server.menus.source.texts import read_text
+from ussd_server.menus.source.yaml_text import Places, SourceError, json_places
+from ussd_server.models.ussd import MenuVersion, UssdSession
+from ussd_server.outbound.addresses import AddressGuard, AddressRefusedError
+from ussd_server.services.menus.messages import CheckMenu, SaveDraft
 from ussd_server.status import Code, ServiceError
+from ussd_server.threads import in_native_thread
 
 
 def find_version(menu_id: str, version: int) -> MenuVersion | None:
@@ -27,6 +34,16 @@ def published_document(menu_id: str, version: int) -> Document:
     return parse(row.document)
 
 
+def document_of(row: UssdSession) -> Document:
+    """Return the document that a session uses until its end."""
+    return published_document(row.menu_id, row.menu_version)
+
+
+def facts_of(row: UssdSession) -> SessionFacts:
+    """Return what a menu may know of a session."""
+    return SessionFacts(row.phone_number, row.service_code, row.network, row.id)
+
+
 def usable_document(raw: dict[str, Any]) -> Document:
     """Read a draft. Raises MENU_INVALID with the first error that keeps it from being walked."""
     finding = next(find_excess(raw), None)
@@ -35,7 +52,12 @@ def usable_document(raw: dict[str, Any]) -> Document:
         finding = next(_unbearable(document, problems), None)
         if finding is None:
             return document
-    raise ServiceError(Code.MENU_INVALID, f"{finding.node or 'document'}: {finding.message}")
+    raise ServiceError(Code.MENU_INVALID, sentence_of(finding))
+
+
+def sentence_of(finding: Finding) -> str:
+    """Return a finding as one sentence that names its place."""
+    return f"{finding.node or 'document'}: {finding.message}"
 
 
 def _unbearable(document: Document, problems: tuple[Finding, ...]) -> Iterator[Finding]:
@@ -43,3 +65,40 @@ def _unbearable(document: Document, problems: tuple[Finding, ...]) -> Iterator[F
     yield from find_unknown_variables(document, Spelling())
     if document.start not in document.nodes:
         yield Finding("error", "goto", f"`start` is `{document.start}`, and there is no such node")
+
+
+def refused_addresses(document: Document, guard: AddressGuard) -> Iterator[Finding]:
+    """The addresses in a document that the guard refuses."""
+    for name, node in document.nodes.items():
+        if isinstance(node, HandoverNode):
+            url = node.url
+        elif isinstance(node, HttpNode):
+            # The host is literal; variables only occur in the path after it.
+            url = "".join(part if isinstance(part, str) else "0" for part in node.url.parts)
+        else:
+            continue
+        try:
+            guard.check_url(url)
+        except AddressRefusedError as refusal:
+            yield error("address", str(refusal), name)
+
+
+def read_source(request: SaveDraft | CheckMenu) -> tuple[dict[str, Any], Callable[[], Places] | None]:
+    """Return the document of a request, and a function that finds the positions of its fields."""
+    source, document = request.source, request.document
+    if source is None:
+        return _named(document or {}, request.menu_id), None
+    if document is not None:
+        return _named(document, request.menu_id), lambda: json_places(source.text)
+    try:
+        # Parse in a native thread, so that other requests run: the YAML parser cannot pause within a text.
+        document, places = in_native_thread(partial(read_text, source.text, is_yaml=source.is_yaml), pool="documents")
+    except SourceError as error:
+        raise ServiceError(Code.INVALID_REQUEST, str(error)) from None
+    return _named(document, request.menu_id), lambda: places
+
+
+def _named(document: dict[str, Any], menu_id: str) -> dict[str, Any]:
+    if document.get("id", menu_id) != menu_id:
+        raise ServiceError(Code.INVALID_REQUEST, "id: Must be the menu id of the path.")
+    return {"id": menu_id, **document}

@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from difflib import unified_diff
 from typing import Any
 
 from peewee import fn
@@ -13,36 +14,45 @@ from peewee import fn
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.menus.checks.check import check
-from ussd_server.menus.document.bounds import WorkBudget
+from ussd_server.menus.checks.width_proof import fullest_screens
+from ussd_server.menus.document.bounds import WorkBudget, WorkExceededError
 from ussd_server.menus.document.document import read
-from ussd_server.menus.document.findings import Finding
-from ussd_server.menus.source.yaml_text import Places
+from ussd_server.menus.source.yaml_text import Places, write_yaml
 from ussd_server.menus.tools.diagram import draw, graph
 from ussd_server.menus.tools.schema import menu_schema
 from ussd_server.models.ussd import Menu, MenuVersion, ServiceCode
 from ussd_server.runtime import Runtime, Service
 from ussd_server.security.key_ring import call_secrets
 from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.menus.codes import service_code, view_of_code
-from ussd_server.services.menus.documents import find_version
+from ussd_server.services.menus.documents import (
+    find_version,
+    read_source,
+    refused_addresses,
+    sentence_of,
+    usable_document,
+)
 from ussd_server.services.menus.messages import (
     BindCode,
     CheckMenu,
     CheckReport,
     CodeView,
+    CompareVersions,
+    DrawMenu,
+    FullestScreenView,
     GetGraph,
     GraphView,
     MenuSummary,
     MenuView,
+    NameVersion,
     RollBack,
     SaveDraft,
     VersionView,
 )
-from ussd_server.services.menus.sources import read_source, refused_addresses
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import new_id
 
 MAX_MENUS = 200
+_SERVICE_CODE = re.compile(r"(?=.{3,20}\Z)\*[0-9]+(?:\*[0-9]+)*#")
 _MENU_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
@@ -81,7 +91,7 @@ class MenuService(Service):
         """Check a menu's draft, or the given document. Raises NOT_FOUND for a menu without a draft."""
         context.require("menus:read")
         if request.document is None and request.source is None:
-            return self._report(request.menu_id, _find(request.menu_id, context).draft)
+            return self._report(request.menu_id, find_menu(request.menu_id, context).draft)
         return self._report(request.menu_id, *read_source(request))
 
     def publish(self, menu_id: str, context: RequestContext) -> VersionView:
@@ -91,10 +101,10 @@ class MenuService(Service):
         version they began with.
         """
         context.require("menus:write")
-        menu = _find(menu_id, context)
+        menu = find_menu(menu_id, context)
         report = self._report(menu_id, menu.draft)
         if not report.passes:
-            raise ServiceError(Code.MENU_INVALID, _sentence(report.errors[0]))
+            raise ServiceError(Code.MENU_INVALID, sentence_of(report.errors[0]))
         with unit_of_work():
             row_id, in_force = _lock(menu.id)
             current = find_version(row_id, in_force) if in_force else None
@@ -116,10 +126,8 @@ class MenuService(Service):
     def roll_back(self, request: RollBack, context: RequestContext) -> VersionView:
         """Make an earlier version current again; the draft stays. Raises NOT_FOUND for an unknown version."""
         context.require("menus:write")
-        menu = _find(request.menu_id, context)
-        row = find_version(menu.id, request.version)
-        if row is None:
-            raise ServiceError(Code.NOT_FOUND, "Menu version not found")
+        menu = find_menu(request.menu_id, context)
+        row = _require_version(menu, request.version)
         with unit_of_work():
             Menu.update(published_version=row.version).where(Menu.id == menu.id).execute()
             _write_audit_event("menu.rolled_back", menu, context, self._clock.now())
@@ -138,7 +146,7 @@ class MenuService(Service):
     def get(self, menu_id: str, context: RequestContext) -> MenuView:
         """Return a menu with its documents. Raises NOT_FOUND for a menu that the client does not have."""
         context.require("menus:read")
-        menu = _find(menu_id, context)
+        menu = find_menu(menu_id, context)
         current = find_version(menu.id, menu.published_version) if menu.published_version else None
         return MenuView(
             menu_id=menu.name,
@@ -153,32 +161,62 @@ class MenuService(Service):
     def versions(self, menu_id: str, context: RequestContext) -> tuple[VersionView, ...]:
         """Return every published version of a menu, newest first."""
         context.require("menus:read")
-        menu = _find(menu_id, context)
+        menu = find_menu(menu_id, context)
         rows = MenuVersion.select().where(MenuVersion.menu_id == menu.id).order_by(MenuVersion.version.desc())
         return tuple(_version_view(menu.name, row, menu.published_version) for row in rows)
 
     def graph(self, request: GetGraph, context: RequestContext) -> GraphView:
         """Return the nodes and edges of a menu. Raises NOT_FOUND for an unknown menu or version."""
         context.require("menus:read")
-        menu = _find(request.menu_id, context)
+        menu = find_menu(request.menu_id, context)
         version = request.version or menu.published_version
-        row = find_version(menu.id, version) if version else None
-        if request.version and row is None:
-            raise ServiceError(Code.NOT_FOUND, "Menu version not found")
-        document, _ = read(menu.draft if row is None else row.document)
+        document, _ = read(_require_version(menu, version).document if version else menu.draft)
         parts = graph(document)
         return GraphView(menu.name, version, parts.nodes, parts.edges, draw(document))
 
     def document(self, menu_id: str, version: int | None, context: RequestContext) -> dict[str, Any]:
         """Return a version of a menu, the draft for None. Raises NOT_FOUND for an unknown menu or version."""
         context.require("menus:read")
-        menu = _find(menu_id, context)
-        if version is None:
-            return menu.draft  # type: ignore[no-any-return]
-        row = find_version(menu.id, version)
-        if row is None:
-            raise ServiceError(Code.NOT_FOUND, "Menu version not found")
-        return row.document  # type: ignore[no-any-return]
+        menu = find_menu(menu_id, context)
+        document: dict[str, Any] = menu.draft if version is None else _require_version(menu, version).document
+        return document
+
+    def draw(self, request: DrawMenu, context: RequestContext) -> str:
+        """Return the SVG of a menu. Raises the errors of `document`, as the next three methods do."""
+        document, _ = read(self.document(request.menu_id, request.version, context))
+        return draw(document, request.notes, request.marks)
+
+    def fullest_screens(self, request: NameVersion, context: RequestContext) -> tuple[FullestScreenView, ...]:
+        """Return the fullest screen of each language on each network; none for a menu that cannot be walked."""
+        raw = self.document(request.menu_id, request.version, context)
+        try:
+            found = fullest_screens(usable_document(raw), _patient_work())
+        except (ServiceError, WorkExceededError):
+            return ()
+        return tuple(
+            FullestScreenView(
+                language=each.screen.language,
+                network=each.network,
+                node=each.screen.node,
+                text=each.screen.text,
+                used=each.size.units,
+                limit=each.limit,
+                unit=each.size.unit,
+            )
+            for each in found
+        )
+
+    def text(self, request: NameVersion, context: RequestContext) -> str:
+        """Return a menu as YAML."""
+        return write_yaml(self.document(request.menu_id, request.version, context))
+
+    def difference(self, request: CompareVersions, context: RequestContext) -> tuple[str, ...]:
+        """Return the lines of a unified diff, without its two header lines; none for equal documents."""
+        old, new = (
+            self.text(NameVersion(request.menu_id, version), context).splitlines()
+            for version in (request.old, request.new)
+        )
+        return tuple(unified_diff(old, new, lineterm=""))[2:]
 
     def schema(self) -> dict[str, Any]:
         """Return the JSON Schema of a menu document."""
@@ -187,7 +225,7 @@ class MenuService(Service):
     def bind_code(self, request: BindCode, context: RequestContext) -> CodeView:
         """Bind a code to a menu. Raises NOT_FOUND for a code or a menu that the client does not have."""
         context.require("menus:write")
-        menu = _find(request.menu_id, context)
+        menu = find_menu(request.menu_id, context)
         code = service_code(request.service_code)
         is_theirs = (ServiceCode.code == code) & (ServiceCode.client_id == context.client_id)
         with unit_of_work():
@@ -213,26 +251,34 @@ class MenuService(Service):
             allow_plain_http=self._guard.takes_plain_http,
             session_life_seconds=self._session_life_seconds,
             also=lambda document: refused_addresses(document, self._guard),
-            work=WorkBudget(pause=_yield_to_other_threads),
+            work=_patient_work(),
             places=places,
         )
         return CheckReport(menu_id, report.passes, report.errors, report.warnings)
 
 
-def _yield_to_other_threads() -> None:
-    """Let other requests of the process run."""
-    time.sleep(0)
+def _patient_work() -> WorkBudget:
+    """Bounded work that lets other requests of the process run in between."""
+    return WorkBudget(pause=lambda: time.sleep(0))
 
 
 def _is(menu_id: str, context: RequestContext) -> Any:
     return (Menu.client_id == context.client_id) & (Menu.name == menu_id)
 
 
-def _find(menu_id: str, context: RequestContext) -> Menu:
+def find_menu(menu_id: str, context: RequestContext) -> Menu:
+    """Return a menu of the client. Raises NOT_FOUND for any other."""
     menu = Menu.get_or_none(_is(menu_id, context)) if _MENU_ID.fullmatch(menu_id) else None
     if menu is None:
         raise ServiceError(Code.NOT_FOUND, "Menu not found")
     return menu
+
+
+def _require_version(menu: Menu, version: int) -> MenuVersion:
+    row = find_version(menu.id, version)
+    if row is None:
+        raise ServiceError(Code.NOT_FOUND, "Menu version not found")
+    return row
 
 
 def _write_audit_event(action: str, menu: Menu, context: RequestContext, now: datetime) -> None:
@@ -261,6 +307,15 @@ def _title(document: dict[str, Any]) -> str:
     return title if isinstance(title, str) else ""
 
 
-def _sentence(finding: Finding) -> str:
-    """A finding as one sentence that names its place."""
-    return f"{finding.node or 'document'}: {finding.message}"
+def service_code(text: str) -> str:
+    """Return a service code as it is stored, `*384*123#`; adds a missing hash. Raises INVALID_REQUEST if malformed."""
+    code = text if text.endswith("#") else f"{text}#"
+    if not _SERVICE_CODE.fullmatch(code):
+        raise ServiceError(Code.INVALID_REQUEST, "service_code: Must be a code such as *384*123#.")
+    return code
+
+
+def view_of_code(row: ServiceCode) -> CodeView:
+    """Return a service code with the name of its menu."""
+    menu = Menu.get_or_none(Menu.id == row.menu_id) if row.menu_id else None
+    return CodeView(row.code, row.client_id, menu.name if menu else None, row.created_at)

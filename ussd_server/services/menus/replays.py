@@ -11,16 +11,14 @@ from datetime import datetime, timedelta
 from ussd_server.context import RequestContext
 from ussd_server.gateways.messages import Action
 from ussd_server.menus.document.document import Document
-from ussd_server.menus.document.variables import SessionFacts
-from ussd_server.menus.engine.navigator import STANDARD, DisplayOptions, display_options
+from ussd_server.menus.engine.navigator import STANDARD, DisplayOptions
 from ussd_server.menus.tools.replay import PastConversation, PastTurn, replay
 from ussd_server.metrics import count_drop_off
-from ussd_server.models.ussd import Channel, Menu, UssdSession
+from ussd_server.models.ussd import Channel, UssdSession
 from ussd_server.runtime import Runtime
-from ussd_server.services.menus.documents import published_document, usable_document
-from ussd_server.services.menus.menus import MenuService
-from ussd_server.services.menus.messages import DropOffItem, DropOffView
-from ussd_server.services.menus.walk_messages import ReplayItem, ReplayMenu, ReplayResult
+from ussd_server.services.menus.documents import document_of, facts_of, usable_document
+from ussd_server.services.menus.menus import MenuService, find_menu
+from ussd_server.services.menus.messages import DropOffItem, DropOffView, ReplayItem, ReplayMenu, ReplayResult
 from ussd_server.services.sessions.messages import DROPPED_OFF
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id, new_id_floor
@@ -55,7 +53,7 @@ class ReplayService:
         draft = usable_document(self._menus.document(request.menu_id, None, context))
         if (request.session_ids is None) == (request.from_at is None):
             raise ServiceError(Code.INVALID_REQUEST, "Either session_ids or from is needed, and not both")
-        menu_id = _row_id(request.menu_id, context)
+        menu_id = find_menu(request.menu_id, context).id
         if request.session_ids is None:
             assert request.from_at is not None
             ids = self._ids_of_period(menu_id, request.from_at, request.to_at, MOST_REPLAYED, context)
@@ -70,7 +68,7 @@ class ReplayService:
         """
         context.require("ussd:read")
         context.require("menus:read")
-        row_id = _row_id(menu_id, context)
+        row_id = find_menu(menu_id, context).id
         since = self._clock.now() - _DROP_OFFS_OF
         ids = self._ids_of_period(row_id, since, None, _MOST_COUNTED, context)
         visits: Counter[str] = Counter()
@@ -114,14 +112,13 @@ class ReplayService:
 def _displays(channel_ids: Collection[str | None]) -> dict[str | None, DisplayOptions]:
     """How these channels carry screens. None is a client program, which shows screens unchanged."""
     rows = Channel.select(Channel.id, Channel.settings).where(Channel.id.in_([each for each in channel_ids if each]))
-    kept = ("transliterates", "septets", "ucs2")
-    return {None: STANDARD, **{row.id: display_options(**{name: row.settings[name] for name in kept}) for row in rows}}
+    return {None: STANDARD, **{row.id: DisplayOptions.of(row.settings) for row in rows}}
 
 
 def _replayed(draft: Document, row: UssdSession, displays: Mapping[str | None, DisplayOptions]) -> ReplayItem:
     past = PastConversation(
-        published_document(row.menu_id, row.menu_version),
-        SessionFacts(row.phone_number, row.service_code, row.network, row.id),
+        document_of(row),
+        facts_of(row),
         row.language,
         [PastTurn(turn["entry"], turn["screen"], turn["node"], turn["action"] == Action.END) for turn in row.turns],
         row.transaction_id is not None,
@@ -143,13 +140,6 @@ def _rows(ids: Sequence[str], menu_id: str, context: RequestContext) -> Iterator
         )
 
 
-def _row_id(name: str, context: RequestContext) -> str:
-    row = Menu.get_or_none(Menu.client_id == context.client_id, Menu.name == name)
-    if row is None:
-        raise ServiceError(Code.NOT_FOUND, "Menu not found")
-    return str(row.id)
-
-
 class DropOffs:
     """Counts drop-offs by code, menu, node and reason."""
 
@@ -161,7 +151,7 @@ class DropOffs:
         """Count a session that was just ended, unless the console's phone dialled it."""
         if row.is_test:
             return
-        menu = published_document(row.menu_id, row.menu_version).id
+        menu = document_of(row).id
         place = (row.service_code, menu, row.node, str(row.end_reason))
         with self._lock:
             if place not in self._counts and len(self._counts) >= MOST_PLACES:

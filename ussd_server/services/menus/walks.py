@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from ussd_server.context import RequestContext
-from ussd_server.menus.document.variables import SessionFacts
+from ussd_server.menus.engine.engine import dialled_entries
+from ussd_server.menus.engine.navigator import SessionFacts
 from ussd_server.menus.source.yaml_text import write_yaml
 from ussd_server.menus.tools.scripts import MAX_SCRIPTS, left_to_fill_in
 from ussd_server.menus.tools.walk import Act, Walk, WalkedScreen, script_of, walk
 from ussd_server.services.menus.documents import usable_document
 from ussd_server.services.menus.menus import MenuService
-from ussd_server.services.menus.messages import SaveDraft
-from ussd_server.services.menus.walk_messages import KeyView, MakeScript, ScriptView, WalkMenu, WalkScreen, WalkView
+from ussd_server.services.menus.messages import (
+    MakeScript,
+    SaveDraft,
+    ScriptView,
+    WalkMenu,
+    WalkScreen,
+    WalkView,
+)
 from ussd_server.status import Code, ServiceError
 
 
@@ -54,8 +61,7 @@ class WalkService:
         document = usable_document(self._menus.document(request.menu_id, request.version, context))
         facts = SessionFacts(request.phone_number, request.service_code, request.network, "walk")
         acts = [Act(each.kind.value, each.text) for each in request.acts]
-        entries = tuple(request.entries.split("*")) if request.entries.strip("*") else ()
-        return walk(document, facts, acts, request.language, entries)
+        return walk(document, facts, acts, request.language, dialled_entries(request.entries))
 
 
 def screen_view(seen: WalkedScreen, network: str) -> WalkScreen:
@@ -71,8 +77,8 @@ def screen_view(seen: WalkedScreen, network: str) -> WalkScreen:
         network=network,
         used=seen.size.units,
         limit=seen.limit,
-        unit="septets" if seen.size.encoding == "gsm7" else "characters",
+        unit=seen.size.unit,
         variables=seen.variables,
-        keys=tuple(KeyView(each.key, each.label, each.goto) for each in seen.keys),
+        keys=seen.keys,
         is_secret=bool(seen.secret),
     )

@@ -1,8 +1,8 @@
-"""Ends of sessions: by a client, a subscriber, a redial, time, or with their API key."""
+"""Ends of sessions: by a client, a subscriber, a redial, time, or with their API key; what clients see of a session."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,10 +12,20 @@ from ussd_server.models.events import Event, PendingEvent
 from ussd_server.models.sending import Delivery
 from ussd_server.models.ussd import ShownOutcome, UssdSession
 from ussd_server.runtime import Runtime
-from ussd_server.services.sessions.messages import DROPPED_OFF, EndReason, SessionStatus
-from ussd_server.services.sessions.transcripts import write_end_event
+from ussd_server.services.menus.documents import document_of
+from ussd_server.services.sessions.messages import (
+    DROPPED_OFF,
+    EndReason,
+    SessionStatus,
+    SessionTranscript,
+    SessionView,
+    TurnView,
+)
+from ussd_server.services.webhooks.events import write_event
+from ussd_server.wire import view_of_row, writer
 
 _MOST_POSTPONED = 500
+_WRITE = writer(SessionView)
 IS_ACTIVE = UssdSession.status == SessionStatus.ACTIVE
 
 
@@ -36,7 +46,7 @@ class SessionEndings:
 
     def end_for_redial(self, row: UssdSession) -> bool:
         """End a session because its phone dials again. False when a step was faster or is in progress."""
-        if is_over(row, self._clock.now()):
+        if row.is_over(self._clock.now()):
             return self._expire(row)
         return self._end(row, SessionStatus.ENDED_BY_USER, EndReason.REDIALLED, is_as_read(row, self._clock.now()))
 
@@ -69,11 +79,6 @@ class SessionEndings:
         if status in DROPPED_OFF:
             self._drop_offs.count(row)
         return True
-
-
-def is_over(row: UssdSession, now: datetime) -> bool:
-    """Return whether a session has ended or its time is up."""
-    return row.status != SessionStatus.ACTIVE or row.expires_at <= now
 
 
 def is_as_read(row: UssdSession, now: datetime) -> Any:
@@ -113,4 +118,37 @@ def _end_row(row: UssdSession, ending: dict[str, Any]) -> None:
     """Set the same columns on a row that was read, and write the event for its client."""
     for name, value in ending.items():
         setattr(row, name, value)
-    write_end_event(row, ending["ended_at"])
+    write_event(*end_event(row), row.ended_at, row.traceparent)
+
+
+def view_of(row: UssdSession) -> SessionView:
+    """Return a session as its client sees it."""
+    return view_of_row(SessionView, row, **_beside_columns(row))
+
+
+def view_with_transcript(row: UssdSession) -> SessionTranscript:
+    """Return a session with its transcript."""
+    turns = tuple(_turn_view(number, turn) for number, turn in enumerate(row.turns))
+    return view_of_row(SessionTranscript, row, **_beside_columns(row), transcript=turns)
+
+
+def _beside_columns(row: UssdSession) -> dict[str, Any]:
+    menu_id = document_of(row).id
+    return {"session_id": row.id, "network": row.network or None, "menu_id": menu_id}
+
+
+def end_event(row: UssdSession) -> tuple[str, str, str, dict[str, Any]]:
+    """Return the event of a session's end: client id, event type, session id and the session's fields."""
+    return row.client_id, "ussd.session.ended", row.id, _WRITE(view_of(row))
+
+
+def _turn_view(number: int, turn: Mapping[str, Any]) -> TurnView:
+    return TurnView(
+        turn=number,
+        entry=turn["entry"],
+        screen=turn["screen"],
+        node=turn["node"],
+        septets=turn["septets"],
+        took_ms=turn["took_ms"],
+        at=datetime.fromisoformat(turn["at"]),
+    )

@@ -1,23 +1,35 @@
-"""What a step begins with: the session that it belongs to, cached or queried, and the menu of a dialled code."""
+"""What a step begins with: its session, the menu of a dialled code, and the outcome of a payment that waits for a dial.
+
+Each outcome is shown once, within an hour.
+"""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from peewee import JOIN, Select
+from peewee import JOIN, Select, fn
 
 from ussd_server.database.tables import CompiledQuery, param
 from ussd_server.database.unit_of_work import GroupCommit
 from ussd_server.models.clients import Client
-from ussd_server.models.ussd import Channel, Menu, ServiceCode, SubscriberLanguage, UssdSession
-from ussd_server.services.sessions.outcomes import oldest_session_id
+from ussd_server.models.transactions import Transaction
+from ussd_server.models.ussd import Channel, Menu, ServiceCode, ShownOutcome, SubscriberLanguage, UssdSession
+from ussd_server.services.transactions.messages import TransactionStatus
+from ussd_server.values import new_id_floor
 
 RESUME_WITHIN = timedelta(minutes=10)
 FEWEST_TURNS_TO_RESUME = 2
+WAITS = timedelta(hours=1)
+# A session that ended within the hour may have begun this much earlier.
+_LONGEST_SESSION = timedelta(hours=1)
+OUTCOME_WORDS = {
+    TransactionStatus.SUCCEEDED: "succeeded",
+    TransactionStatus.REVERSED: "succeeded",
+    TransactionStatus.FAILED: "failed",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,31 +223,57 @@ _DIAL = CompiledQuery(_select_dial)
 _TARGET = CompiledQuery(lambda: _with_target(ServiceCode.select(ServiceCode.code).where(_IS_DIALLED)))
 
 
-MOST_SESSIONS = 4096
-"""A session takes a few kilobytes. The cache drops the session that was written longest ago."""
+@dataclass(frozen=True, slots=True)
+class WaitingOutcome:
+    """The outcome of a payment: `succeeded` or `failed`. `session_id` and `language` are those of its session."""
 
-_CacheKey = tuple[str | None, str | None, str]
+    transaction_id: str
+    session_id: str
+    language: str
+    word: str
+    kind: str
+    amount_cents: int
 
 
-class SessionCache:
-    """Caches the sessions of gateways.
+def oldest_session_id(now: datetime) -> str:
+    """Return the lowest id of a session whose payment's outcome may still wait."""
+    return new_id_floor(now - WAITS - _LONGEST_SESSION)
 
-    A cached session may be out of date: `Sessions.write` checks its turn, its channel and its client.
-    """
 
-    def __init__(self, most: int = MOST_SESSIONS) -> None:
-        self._most = most
-        self._rows: dict[_CacheKey, UssdSession] = {}
-        self._lock = threading.Lock()
+def find_waiting(row: UssdSession, now: datetime) -> WaitingOutcome | None:
+    """Return the oldest outcome that waits for a dial of the code of `row` by its phone; None while it is pending."""
+    shown = ShownOutcome.select(ShownOutcome.transaction_id).where(ShownOutcome.transaction_id == Transaction.id)
+    found: Any = (
+        Transaction.select(
+            Transaction.id,
+            Transaction.status,
+            Transaction.type,
+            Transaction.amount_cents,
+            UssdSession.id.alias("paid_in"),
+            UssdSession.language.alias("spoken"),
+        )
+        .join(UssdSession, on=(Transaction.session_id == UssdSession.id))
+        .where(
+            UssdSession.client_id == row.client_id,
+            UssdSession.phone_number == row.phone_number,
+            UssdSession.id >= oldest_session_id(now),
+            UssdSession.service_code == row.service_code,
+            UssdSession.last_seen_at >= now - WAITS,
+            Transaction.confirmation.is_null(False),
+            Transaction.status.in_(list(OUTCOME_WORDS)),
+            ~fn.EXISTS(shown),
+        )
+        .order_by(Transaction.id)
+        .objects()
+        .first()
+    )
+    if found is None:
+        return None
+    word = OUTCOME_WORDS[TransactionStatus(found.status)]
+    return WaitingOutcome(found.id, str(found.paid_in), found.spoken, word, found.type, found.amount_cents)
 
-    def take(self, channel_id: str, provider_session_id: str, phone_number: str) -> UssdSession | None:
-        """Remove and return a session, so that no other thread uses it; None when it is not cached."""
-        with self._lock:
-            return self._rows.pop((channel_id, provider_session_id, phone_number), None)
 
-    def keep(self, row: UssdSession) -> None:
-        """Add an active session that was just written."""
-        with self._lock:
-            self._rows[row.channel_id, row.provider_session_id, row.phone_number] = row
-            if len(self._rows) > self._most:
-                del self._rows[next(iter(self._rows))]
+def mark_shown(outcome: WaitingOutcome, now: datetime) -> bool:
+    """Note that an outcome is shown, in the unit of work that inserts the session. False when it was shown before."""
+    row = {"transaction_id": outcome.transaction_id, "session_id": outcome.session_id, "shown_at": now}
+    return bool(ShownOutcome.insert(row).on_conflict_ignore().as_rowcount().execute())

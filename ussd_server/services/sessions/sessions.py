@@ -1,33 +1,38 @@
-"""Rows of USSD sessions: insert one, claim it for a step, write the step, end it."""
+"""Rows of USSD sessions: insert one, claim it for a step, write the step.
+
+A step is written only if its session did not change since it was read. The steps of concurrent requests are one batch,
+which the dialect writes in one transaction.
+"""
 
 from __future__ import annotations
 
 import hmac
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from enum import StrEnum
 from itertools import islice
 from typing import Any
 
 from ussd_server.clock import attempts
-from ussd_server.database.unit_of_work import GroupCommit, database, for_update, unit_of_work
+from ussd_server.database.tables import values_of
+from ussd_server.database.unit_of_work import GroupCommit, database, dialect, for_update, unit_of_work
 from ussd_server.gateways.messages import Action
 from ussd_server.logs import current_traceparent
-from ussd_server.menus.engine.state import AnsweredText, Digest, State, Turn
-from ussd_server.menus.text.gsm7 import measure
+from ussd_server.menus.engine.navigator import State, Turn
+from ussd_server.menus.text import measure
+from ussd_server.models.events import Event
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.ussd import UssdSession
 from ussd_server.runtime import Runtime, Service
 from ussd_server.security.secrets_file import MasterKey, Ring
 from ussd_server.services.bulkhead import Bulkhead
-from ussd_server.services.sessions.endings import IS_ACTIVE, SessionEndings, is_as_read, is_over
+from ussd_server.services.sessions.endings import IS_ACTIVE, SessionEndings, end_event, is_as_read
+from ussd_server.services.sessions.lookup import WaitingOutcome, mark_shown
 from ussd_server.services.sessions.messages import EndReason, SessionStatus
-from ussd_server.services.sessions.outcomes import WaitingOutcome, mark_shown
-from ussd_server.services.sessions.step_writes import StepWrite, WriteCondition, write_steps
-from ussd_server.services.sessions.transcripts import end_event
 from ussd_server.services.webhooks.events import new_event
-from ussd_server.values import iso_milliseconds, new_id, new_id_floor
+from ussd_server.values import iso_milliseconds, new_id
 
 # Longer than any step may take and shorter than a gateway waits: a waiting step takes over from a dead process.
 LEASE_SECONDS = 7
@@ -38,11 +43,42 @@ _ATTEMPTS_OF_ALL = 8
 MAX_TURNS = 200
 # A gateway that delivers a step twice does so at once; a subscriber has to read the screen first.
 _REPEAT_WITHIN = timedelta(seconds=2)
-_MOST_COUNTED = 10_000
 
 
 class _NotWrittenError(Exception):
     """Raised to roll a unit of work back."""
+
+
+class WriteCondition(StrEnum):
+    """When a step may be written. The values are those that the dialects know; all but NEW need an active session.
+
+    NEW: no session has this id, and no active one this channel, gateway session id and phone number. READ: no step was
+    written since the session was read, and none has claimed it. CACHED: as READ, for a session from the session cache;
+    its channel and client are active too. CLAIMED: the session has the claim of this step.
+    """
+
+    NEW = "new"
+    READ = "read"
+    CACHED = "cached"
+    CLAIMED = "claimed"
+
+
+@dataclass(slots=True)
+class StepWrite:
+    """What a step changes.
+
+    `row` is the session after the step, and its `last_seen_at` the time of the step. `turn_read` and `my_token` are its
+    `turn` and `working_token` before the step. `event`, from `new_event`, is set if the session ended, `language` if
+    the subscriber chose one. `write_steps` sets `is_written`.
+    """
+
+    row: UssdSession
+    condition: WriteCondition
+    turn_read: int = 0
+    my_token: str | None = None
+    event: Mapping[str, Any] | None = None
+    language: str | None = None
+    is_written: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +88,34 @@ class StepInput:
     received_at: datetime
     text: str = field(repr=False)
     sequence: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AnsweredTexts:
+    """The texts that a session has answered, by the turns of its row: each stored as its length and HMAC, as PINs are.
+
+    `digest` is the HMAC of this session; its key never changes during a session.
+    """
+
+    turns: Sequence[Mapping[str, Any]]
+    digest: Callable[[str], str]
+
+    def is_text(self, turn: int, text: str) -> bool:
+        """Return whether a turn answered `text`."""
+        stored = self.turns[turn]
+        return bool(stored["length"] == len(text) and stored["digest"] == self.digest(text))
+
+    def next_entry(self, text: str) -> str | None:
+        """Return what a history adds to the last text; None unless it begins with that text and a `*`.
+
+        The first entry follows an empty text without a star.
+        """
+        last = self.turns[-1]
+        length: int = last["length"]
+        goes_on = length < len(text) and (length == 0 or text[length] == "*")
+        if not goes_on or last["digest"] != self.digest(text[:length]):
+            return None
+        return text[length:].removeprefix("*")
 
 
 class Sessions(Service):
@@ -70,13 +134,6 @@ class Sessions(Service):
         """Return the input of a step that is received now."""
         return StepInput(self._clock.now(), text, sequence)
 
-    def count_open(self, client_id: str) -> int:
-        """How many sessions of a client are open, 10,000 at most."""
-        now = self._clock.now()
-        is_recent = (UssdSession.client_id == client_id) & (UssdSession.id >= new_id_floor(now - self._life))
-        rows = UssdSession.select(UssdSession.id).where(is_recent, IS_ACTIVE, UssdSession.expires_at > now)
-        return int(rows.limit(_MOST_COUNTED).count())
-
     def attempts(self, client_of: Callable[[], str]) -> Iterator[int]:
         """Attempts at a step while another step of its session is in progress, for longer than a lease.
 
@@ -91,7 +148,7 @@ class Sessions(Service):
 
     def is_over(self, row: UssdSession) -> bool:
         """Whether a session has ended or its time is up."""
-        return is_over(row, self._clock.now())
+        return row.is_over(self._clock.now())
 
     def is_claimed(self, row: UssdSession) -> bool:
         """Whether a step of this session is in progress."""
@@ -192,14 +249,9 @@ class Sessions(Service):
         self._writes.do(step)
         return step.is_written
 
-    def digest(self, row: UssdSession) -> Digest:
-        """Return the HMAC function for the texts of a session."""
-        key = self._digest_key(row)
-        return lambda text: hmac.digest(key.material, f"entry\0{row.id}\0{text}".encode(), "sha256").hex()[:32]
-
-    def answered(self, row: UssdSession) -> list[AnsweredText]:
-        """Return the texts that a session has answered, oldest first."""
-        return [AnsweredText(turn["length"], turn["digest"]) for turn in row.turns]
+    def answered(self, row: UssdSession) -> AnsweredTexts:
+        """Return the texts that a session has answered."""
+        return AnsweredTexts(row.turns, _digest_of(row, self._digest_key(row)))
 
     def _digest_key(self, row: UssdSession) -> MasterKey:
         """The master key that the session began with, so that repeats are recognised after a rotation."""
@@ -225,7 +277,7 @@ class Sessions(Service):
         screen = turn.screen
         assert screen is not None
         now = self._clock.now()
-        key, answered = self._digest_key(row).id, AnsweredText.of(step_input.text, self.digest(row))
+        key, text = self._digest_key(row), step_input.text
         is_last = screen.ends or len(row.turns) == MAX_TURNS
         row.message, row.action = screen.text, Action.END if is_last else Action.CONTINUE
         row.turn = len(row.turns)
@@ -239,9 +291,9 @@ class Sessions(Service):
                 "septets": measure(screen.text).units,
                 "took_ms": max(0, round((now - step_input.received_at) / timedelta(milliseconds=1))),
                 "at": iso_milliseconds(now),
-                "key": key,
-                "length": answered.length,
-                "digest": answered.digest,
+                "key": key.id,
+                "length": len(text),
+                "digest": _digest_of(row, key)(text),
                 "sequence": step_input.sequence,
             },
         ]
@@ -257,6 +309,11 @@ class Sessions(Service):
             row.ended_at = now
 
 
+def _digest_of(row: UssdSession, key: MasterKey) -> Callable[[str], str]:
+    """Return the HMAC function for the texts of a session."""
+    return lambda text: hmac.digest(key.material, f"entry\0{row.id}\0{text}".encode(), "sha256").hex()[:32]
+
+
 def may_be_paying(row: UssdSession) -> bool:
     """Whether a confirmation was claimed and not written: its step may still create a payment."""
     return row.working_token is not None and bool(row.state.get("confirmation"))
@@ -270,3 +327,21 @@ def state_of(row: UssdSession) -> State:
 def _end_event_of(row: UssdSession) -> dict[str, Any] | None:
     """The event of a session that has ended, to be written with the step that ended it."""
     return None if row.ended_at is None else new_event(*end_event(row), row.ended_at, row.traceparent)
+
+
+def write_steps(steps: Sequence[StepWrite]) -> None:
+    """Write the steps whose condition holds, in one transaction or in the surrounding unit of work."""
+    written = dialect().write_steps([_document(step) for step in steps])
+    for place, step in enumerate(steps, start=1):
+        step.is_written = place in written
+
+
+def _document(step: StepWrite) -> dict[str, Any]:
+    """Return a step as the dialects take it."""
+    document = values_of(step.row)
+    document |= {"proof": step.condition, "turn_read": step.turn_read, "my_token": step.my_token}
+    if step.event is not None:
+        document["event"] = {name: getattr(Event, name).db_value(value) for name, value in step.event.items()}
+    if step.language is not None:
+        document["language_chosen"] = step.language
+    return document

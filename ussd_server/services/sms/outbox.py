@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from ussd_server.context import RequestContext
-from ussd_server.menus.text.gsm7 import sms_parts
+from ussd_server.menus.text import sms_parts
 from ussd_server.models.sending import Sms
 from ussd_server.runtime import Service
 from ussd_server.senders.messages import SMS_FAILURES, SmsFailure

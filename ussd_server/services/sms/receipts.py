@@ -10,7 +10,7 @@ from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.menus.document.expressions import ExpressionError, Name
 from ussd_server.menus.document.templates import Template, compile_template
-from ussd_server.menus.text.gsm7 import sms_parts, transliterate
+from ussd_server.menus.text import sms_parts, transliterate
 from ussd_server.models.ledger import Account
 from ussd_server.models.sending import Receipt
 from ussd_server.models.transactions import Transaction

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 from ussd_server.context import RequestContext
 from ussd_server.logs import Logger
-from ussd_server.menus.document.variables import SessionFacts
 from ussd_server.menus.engine.actions import (
     ActionOutcome,
     Answered,
@@ -26,6 +25,7 @@ from ussd_server.menus.engine.actions import (
     SmsAction,
     SmsQueued,
 )
+from ussd_server.menus.engine.navigator import SessionFacts
 from ussd_server.outbound.client_server import ClientServer, Handover, NoAnswerError
 from ussd_server.outbound.signature import Signature
 from ussd_server.outbound.transport import Transport

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from ussd_server.context import RequestContext
+from ussd_server.menus.engine.engine import dialled_entries
 from ussd_server.models.ussd import UssdSession
 from ussd_server.runtime import Runtime
 from ussd_server.services.pages import of_period, page_of
+from ussd_server.services.sessions.endings import IS_ACTIVE, view_of, view_with_transcript
 from ussd_server.services.sessions.lookup import find_target
 from ussd_server.services.sessions.messages import (
     BeginSession,
@@ -17,11 +21,12 @@ from ussd_server.services.sessions.messages import (
     SessionView,
 )
 from ussd_server.services.sessions.sessions import Sessions
-from ussd_server.services.sessions.transcripts import view_of, view_with_transcript
 from ussd_server.services.ussd.conversations import Conversations, DialRequest
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import is_id
+from ussd_server.values import is_id, new_id_floor
 from ussd_server.wire import Page
+
+_MOST_COUNTED = 10_000
 
 
 class UssdService:
@@ -31,6 +36,8 @@ class UssdService:
         self._sessions = sessions
         self._conversations = conversations
         self._tokens = runtime.tokens
+        self._clock = runtime.clock
+        self._life = timedelta(seconds=runtime.settings.session_life_seconds)
 
     def begin(self, request: BeginSession, context: RequestContext) -> SessionView:
         """Dial a code; returns the session with its first screen.
@@ -47,10 +54,13 @@ class UssdService:
             phone_number=request.phone_number,
             service_code=request.service_code,
             network=request.network,
-            entries=tuple(request.text.split("*")) if request.text.strip("*") else (),
+            target=target,
+            input=step_input,
+            request_id=context.request_id,
+            entries=dialled_entries(request.text),
             key_id=context.caller.key_id,
         )
-        row = self._conversations.begin(dial, target, step_input, context.request_id)
+        row = self._conversations.begin(dial)
         if row is None:
             # The API key was deleted while the first screen was being made.
             raise _not_found()
@@ -106,7 +116,10 @@ class UssdService:
     def count_open(self, context: RequestContext) -> int:
         """How many sessions of the client are open, 10,000 at most."""
         context.require("ussd:read")
-        return self._sessions.count_open(context.client_id)
+        now = self._clock.now()
+        is_recent = (UssdSession.client_id == context.client_id) & (UssdSession.id >= new_id_floor(now - self._life))
+        rows = UssdSession.select(UssdSession.id).where(is_recent, IS_ACTIVE, UssdSession.expires_at > now)
+        return int(rows.limit(_MOST_COUNTED).count())
 
     def end(self, session_id: str, context: RequestContext) -> SessionView:
         """End an active session. Raises SESSION_NOT_FOUND for any other."""
@@ -127,7 +140,7 @@ class UssdService:
         if request.turn == row.turn and (not over or row.status == SessionStatus.COMPLETED):
             return True
         has_changed = request.turn is None and row.turn != known_turn
-        if has_changed and self._sessions.answered(row)[-1].equals(request.text, self._sessions.digest(row)):
+        if has_changed and self._sessions.answered(row).is_text(-1, request.text):
             return True
         if over:
             raise _not_found()

@@ -9,11 +9,12 @@ from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.gateways import ADAPTERS
 from ussd_server.limits.networks import network_of
 from ussd_server.logs import Logger
+from ussd_server.menus.engine.navigator import DisplayOptions
 from ussd_server.models.clients import Client
 from ussd_server.models.ussd import Channel, ServiceCode
 from ussd_server.runtime import Runtime, Service
 from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.menus.codes import service_code, view_of_code
+from ussd_server.services.menus.menus import service_code, view_of_code
 from ussd_server.services.menus.messages import AssignCode, CodeView
 from ussd_server.services.ussd.messages import CachedChannel, ChannelView, CreateChannel
 from ussd_server.status import Code, ServiceError
@@ -179,7 +180,8 @@ class ChannelService(Service):
         return channel if channel is not None and gateway is not None and channel.adapter == gateway.name else None
 
     def _keep(self, row: Channel) -> CachedChannel:
-        channel = CachedChannel(row.id, row.client_id, row.adapter, tuple(row.codes or ()), **row.settings)
+        codes, cumulative, display = tuple(row.codes or ()), row.settings["cumulative"], DisplayOptions.of(row.settings)
+        channel = CachedChannel(row.id, row.client_id, row.adapter, codes, cumulative, display)
         self._cache[bytes(row.secret_digest)] = channel
         return channel
 

@@ -1,4 +1,4 @@
-"""Conversations: run the menu engine and its actions, and write each step once."""
+"""Conversations: begin or resume a session, run the menu engine and its actions, and write each step once."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import Any
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.menus.document.document import Document
 from ussd_server.menus.engine.engine import enter, resume, start
-from ussd_server.menus.engine.navigator import STANDARD, DisplayOptions
-from ussd_server.menus.engine.state import Turn
+from ussd_server.menus.engine.navigator import STANDARD, DisplayOptions, Turn
+from ussd_server.menus.engine.resumption import announce, reopen
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
-from ussd_server.services.menus.documents import published_document
-from ussd_server.services.sessions.lookup import CodeTarget
-from ussd_server.services.sessions.outcomes import find_waiting
-from ussd_server.services.sessions.sessions import Sessions, StepInput, state_of
+from ussd_server.services.menus.documents import document_of, facts_of, published_document
+from ussd_server.services.sessions.lookup import FEWEST_TURNS_TO_RESUME, OUTCOME_WORDS, CodeTarget, find_waiting
+from ussd_server.services.sessions.messages import DROPPED_OFF, EndReason, SessionStatus
+from ussd_server.services.sessions.sessions import Sessions, StepInput, may_be_paying, state_of
 from ussd_server.services.transactions.messages import TransactionStatus
 from ussd_server.services.ussd.actions import ActionContext, Actions
-from ussd_server.services.ussd.redials import Redial, Redials, facts_of
 
 _LONGEST_NETWORK = 10
+_CUT_OFF = (SessionStatus.ACTIVE, *DROPPED_OFF)
 
 
 @dataclass(frozen=True, slots=True)
 class DialRequest:
-    """A dialled code, and the API key or the channel that it came by.
+    """A dialled code, where it leads, and the API key or the channel that it came by.
 
     `from_start` resumes nothing. `previous_id` is the session before it under the same gateway session id, if any.
     """
@@ -33,7 +33,11 @@ class DialRequest:
     phone_number: str
     service_code: str
     network: str
+    target: CodeTarget
+    input: StepInput
+    request_id: str
     entries: tuple[str, ...] = ()
+    display: DisplayOptions = STANDARD
     from_start: bool = False
     key_id: str | None = None
     channel_id: str | None = None
@@ -46,41 +50,32 @@ class Conversations:
 
     def __init__(self, sessions: Sessions, actions: Actions) -> None:
         self._sessions = sessions
-        self._redials = Redials(sessions)
         self._actions = actions
 
-    def begin(
-        self,
-        dial: DialRequest,
-        target: CodeTarget,
-        step_input: StepInput,
-        request_id: str,
-        display: DisplayOptions = STANDARD,
-    ) -> UssdSession | None:
+    def begin(self, dial: DialRequest) -> UssdSession | None:
         """Begin a session and return it with its first screen; None when the same step was faster elsewhere."""
-        if target.may_have_outcome and not dial.from_start:
-            row = self._new_row(dial, target)
-            outcome = find_waiting(row, step_input.received_at)
+        if dial.target.may_have_outcome and not dial.from_start:
+            row = self._new_row(dial)
+            outcome = find_waiting(row, dial.input.received_at)
             if outcome is not None:
-                turn = self._redials.outcome_turn(self._redial(row, dial, target, step_input, display), outcome)
-                row.node, row.language = turn.state.node, turn.state.language
-                if self._sessions.insert_announcing(row, turn, step_input, outcome):
+                turn = _announced(row, dial, outcome.language, outcome.word, outcome.amount_cents, outcome.kind)
+                if self._sessions.insert_announcing(row, turn, dial.input, outcome):
                     return row
-        row = self._new_row(dial, target)
-        turn = self._first_turn(row, dial, target, step_input, display)
-        row.node, row.language = turn.state.node, turn.state.language
+        row = self._new_row(dial)
+        turn = self._resumed(row, dial) or _started(row, dial)
         if turn.action is None:
-            return row if self._sessions.insert_answered(row, turn, step_input) else None
+            return row if self._sessions.insert_answered(row, turn, dial.input) else None
+        row.node, row.language = turn.state.node, turn.state.language
         if not self._sessions.insert_claimed(row):
             return None
-        return self._finish(row, turn, step_input, self.action_context(row, request_id), display)
+        return self._finish(row, turn, dial.input, self.action_context(row, dial.request_id), dial.display)
 
-    def _new_row(self, dial: DialRequest, target: CodeTarget) -> UssdSession:
+    def _new_row(self, dial: DialRequest) -> UssdSession:
         return self._sessions.new_row(
             dial.previous_id,
-            client_id=target.client_id,
-            menu_id=target.menu_id,
-            menu_version=target.menu_version,
+            client_id=dial.target.client_id,
+            menu_id=dial.target.menu_id,
+            menu_version=dial.target.menu_version,
             key_id=dial.key_id,
             channel_id=dial.channel_id,
             provider_session_id=dial.provider_session_id,
@@ -89,12 +84,49 @@ class Conversations:
             network=dial.network[:_LONGEST_NETWORK],
         )
 
-    def _redial(
-        self, row: UssdSession, dial: DialRequest, target: CodeTarget, step_input: StepInput, display: DisplayOptions
-    ) -> Redial:
-        document = published_document(row.menu_id, row.menu_version)
-        given, has_entries = _given(document, row), bool(dial.entries)
-        return Redial(row, document, step_input, target.language, given, display, has_entries=has_entries)
+    def _resumed(self, row: UssdSession, dial: DialRequest) -> Turn | None:
+        """Return the outcome of the last session's payment or an offer to resume it; None to begin at the start.
+
+        Waits for a step of the last session that is in progress, so that no screen before a payment is offered while
+        the payment is being created. If that step takes too long, the screen says that the payment is being processed.
+        """
+        last = None if dial.from_start else self._last(row, dial.target.last_session_id)
+        if last is None:
+            return None
+        if may_be_paying(last):
+            return _announced(row, dial, last.language, "processing")
+        if document_of(row).resume == "off" or not _is_cut_off(last, dial.input):
+            return None
+        payment = _payment_of(last)
+        if payment is not None:
+            outcome = OUTCOME_WORDS.get(TransactionStatus(payment.status), "processing")
+            return _announced(row, dial, last.language, outcome, payment.amount_cents, payment.type)
+        # A session that ended with its last screen has no state.
+        if dial.entries or not last.state or not _is_resumable(last):
+            return None
+        reopened = reopen(document_of(last), state_of(last), facts_of(row), dial.display)
+        if reopened is not None:
+            row.menu_version = last.menu_version
+        return reopened
+
+    def _last(self, row: UssdSession, last_id: str | None) -> UssdSession | None:
+        """The last session of this phone with this menu; None without one, and when a client program holds it.
+
+        A session that may be resumed is ended first, so that it answers no late entry.
+        """
+        if last_id is None:
+            return None
+        for _ in self._sessions.attempts(lambda: row.client_id):
+            last = UssdSession.get_by_id(last_id)
+            if (last.menu_id, last.service_code) != (row.menu_id, row.service_code):
+                return None
+            if last.status == SessionStatus.ACTIVE and None in (last.channel_id, row.channel_id):
+                return None
+            if not self._sessions.is_claimed(last):
+                may_resume = document_of(row).resume != "off" and _is_resumable(last)
+                if not may_resume or self._sessions.is_over(last) or self._sessions.endings.end_for_redial(last):
+                    break
+        return last
 
     def enter(
         self,
@@ -156,28 +188,65 @@ class Conversations:
 
     def _run_actions(self, row: UssdSession, turn: Turn, context: ActionContext, display: DisplayOptions) -> Turn:
         """Run the actions of a turn until it has a screen. Keeps the entry and the language that was chosen."""
-        document = published_document(row.menu_id, row.menu_version)
+        document = document_of(row)
         entered, chosen = turn, turn.language_chosen
         while turn.action is not None:
             turn = resume(document, turn.state, self._actions.run(turn.action, context), display)
             chosen = turn.language_chosen or chosen
         return replace(turn, language_chosen=chosen, entry_shown=entered.entry_shown, is_secret=entered.is_secret)
 
-    def _first_turn(
-        self, row: UssdSession, dial: DialRequest, target: CodeTarget, step_input: StepInput, display: DisplayOptions
-    ) -> Turn:
-        """Resume the subscriber's last session, or begin at the start."""
-        redial = self._redial(row, dial, target, step_input, display)
-        if target.last_session_id is not None and not dial.from_start:
-            turn = self._redials.first_turn(redial, target.last_session_id)
-            if turn is not None:
-                return turn
-        facts = facts_of(row)
-        return start(redial.document, facts, target.language, given=redial.given, entries=dial.entries, channel=display)
+
+def _started(row: UssdSession, dial: DialRequest) -> Turn:
+    document, language = document_of(row), dial.target.language
+    given = _given(document, row)
+    return start(document, facts_of(row), language, given=given, entries=dial.entries, channel=dial.display)
+
+
+def _announced(
+    row: UssdSession, dial: DialRequest, language: str, outcome: str, amount_cents: int = 0, kind: str = "collection"
+) -> Turn:
+    """The outcome of a payment, in the language that the subscriber chose last, else in `language`."""
+    document = document_of(row)
+    return announce(
+        document,
+        facts_of(row),
+        dial.target.language or language,
+        outcome,
+        amount_cents,
+        kind=kind,
+        given=_given(document, row),
+        channel=dial.display,
+    )
 
 
 def _turn_after(row: UssdSession, entry: str, display: DisplayOptions) -> Turn:
     return enter(published_document(row.menu_id, row.menu_version), state_of(row), entry, display)
+
+
+def _is_cut_off(last: UssdSession, step_input: StepInput) -> bool:
+    """Whether a session was cut off, or ended with a screen that the subscriber did not see.
+
+    An active session counts as cut off when its phone dials again, because gateways do not always report the end of a
+    call. The subscriber did not see an answer that was given after dialling again.
+    """
+    unseen = last.end_reason == EndReason.NOT_DELIVERED or last.last_seen_at > step_input.received_at
+    was_cut_off = last.status in _CUT_OFF or (last.status == SessionStatus.COMPLETED and unseen)
+    return was_cut_off and last.working_token is None
+
+
+def _is_resumable(row: UssdSession) -> bool:
+    return row.turn >= FEWEST_TURNS_TO_RESUME
+
+
+def _payment_of(row: UssdSession) -> Transaction | None:
+    """The last payment that a session created, also one whose id the session row does not have."""
+    payment: Transaction | None = (
+        Transaction.select(Transaction.status, Transaction.type, Transaction.amount_cents)
+        .where(Transaction.session_id == row.id, Transaction.confirmation.is_null(False))
+        .order_by(Transaction.id.desc())
+        .first()
+    )
+    return payment
 
 
 def _conversation(row: UssdSession) -> tuple[str, ...]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE, close_connections
-from ussd_server.gateways import ADAPTERS, EVENT_ADAPTERS
+from ussd_server.gateways import ADAPTERS
 from ussd_server.gateways.messages import (
     Action,
     ChannelOptions,
@@ -19,23 +22,22 @@ from ussd_server.gateways.messages import (
 )
 from ussd_server.limits.quota_leases import QuotaLeases
 from ussd_server.logs import Logger, trace_of
-from ussd_server.menus.engine.state import Entry, Repeat, Restart, Start
-from ussd_server.menus.text.phrases import phrase
+from ussd_server.menus.phrases import phrase
 from ussd_server.models.ussd import UssdSession
 from ussd_server.runtime import Runtime
-from ussd_server.services.sessions.lookup import DialLookups, SessionCache, find_session, find_target
+from ussd_server.services.sessions.lookup import DialLookups, find_session, find_target
 from ussd_server.services.sessions.messages import EndReason, SessionStatus
 from ussd_server.services.sessions.sessions import Sessions, may_be_paying
-from ussd_server.services.sessions.transcripts import screen_of
 from ussd_server.services.ussd.channels import ChannelService
 from ussd_server.services.ussd.conversations import Conversations, DialRequest
 from ussd_server.services.ussd.messages import CachedChannel
-from ussd_server.services.ussd.steps import PhoneStep, classify
+from ussd_server.services.ussd.steps import Entry, PhoneStep, Repeat, Restart, Start, classify
 from ussd_server.status import Code, ServiceError
 
 log = Logger(__name__)
 
 _END_KINDS = {StepKind.END: EndReason.HUNG_UP, StepKind.ABORT: EndReason.HUNG_UP, StepKind.TIMEOUT: EndReason.IDLE}
+_CacheKey = tuple[str | None, str | None, str]
 
 
 class NoScreenError(Exception):
@@ -44,6 +46,30 @@ class NoScreenError(Exception):
 
 class ChannelClosedError(Exception):
     """The channel of a step has been closed."""
+
+
+class SessionCache:
+    """Caches the sessions of gateways, a few kilobytes each. Drops the session that was written longest ago.
+
+    A cached session may be out of date: `Sessions.write` checks its turn, its channel and its client.
+    """
+
+    def __init__(self, most: int = 4096) -> None:
+        self._most = most
+        self._rows: dict[_CacheKey, UssdSession] = {}
+        self._lock = threading.Lock()
+
+    def take(self, channel_id: str, provider_session_id: str, phone_number: str) -> UssdSession | None:
+        """Remove and return a session, so that no other thread uses it; None when it is not cached."""
+        with self._lock:
+            return self._rows.pop((channel_id, provider_session_id, phone_number), None)
+
+    def keep(self, row: UssdSession) -> None:
+        """Add an active session that was just written."""
+        with self._lock:
+            self._rows[row.channel_id, row.provider_session_id, row.phone_number] = row
+            if len(self._rows) > self._most:
+                del self._rows[next(iter(self._rows))]
 
 
 class GatewayService:
@@ -107,11 +133,11 @@ class GatewayService:
         """Record a gateway's report on an ended session. Raises NOT_FOUND for an unknown path."""
         self._channels.find_cached(adapter, secret, request.address)
         channel = self._channels.find(adapter, secret)
-        event_gateway = EVENT_ADAPTERS.get(channel.adapter)
-        if event_gateway is None:
+        gateway = ADAPTERS[channel.adapter]
+        if not gateway.sends_events:
             return
         try:
-            self._record(event_gateway.read_event(request), channel)
+            self._record(gateway.read_event(request), channel)
         except UnreadableError as why:
             log.warning("a report cannot be read", why=str(why), channel_id=channel.channel_id)
 
@@ -138,7 +164,7 @@ class GatewayService:
             # A star in a history may have been typed, or may separate a step that another process answered.
             case Entry(text=text) if not (step.cumulative and "*" in text):
                 _prepare_error_screen(phone_step, row)
-                if self._conversations.enter_cached(row, text, phone_step.input, phone_step.display):
+                if self._conversations.enter_cached(row, text, phone_step.input, phone_step.channel.display):
                     return self._screen_of_last_turn(row)
         return None
 
@@ -180,11 +206,11 @@ class GatewayService:
         """Answer a step to a session as it was read; None when another step has changed the session since."""
         match classify(row, known_turn, phone_step, self._sessions):
             case Repeat(turn=turn) if row is not None:
-                return screen_of(row.turns[turn])
+                return _screen_of(row.turns[turn])
             case Entry(text=text) if row is not None:
                 context = self._conversations.action_context(row, phone_step.request_id)
                 phone_step.action_context = context
-                row = self._conversations.enter(row, text, phone_step.input, context, phone_step.display)
+                row = self._conversations.enter(row, text, phone_step.input, context, phone_step.channel.display)
             case Start() | Restart() if phone_step.has_paid:
                 # The session ended while the payment was being created.
                 raise NoScreenError
@@ -215,19 +241,23 @@ class GatewayService:
             phone_number=step.phone_number,
             service_code=code,
             network=step.network,
+            target=target,
+            input=phone_step.input,
+            request_id=phone_step.request_id,
             entries=entries,
+            display=channel.display,
             from_start=from_start,
             channel_id=channel.channel_id,
             provider_session_id=step.provider_session_id,
             previous_id=None if previous is None else previous.id,
         )
-        return self._conversations.begin(dial, target, phone_step.input, phone_step.request_id, phone_step.display)
+        return self._conversations.begin(dial)
 
     def _screen_of_last_turn(self, row: UssdSession) -> GatewayScreen:
         """The last screen of a session that was just written; keeps an active session in the cache."""
         if row.status == SessionStatus.ACTIVE:
             self._cache.keep(row)
-        return screen_of(row.turns[-1])
+        return _screen_of(row.turns[-1])
 
     def _hang_up(self, row: UssdSession | None, kind: StepKind) -> GatewayScreen:
         if row is not None and row.status == SessionStatus.ACTIVE:
@@ -246,6 +276,10 @@ class GatewayService:
         elif failed and row.status == SessionStatus.COMPLETED:
             # The last screen never reached the phone: the next session shows the outcome of the payment.
             UssdSession.update(end_reason=EndReason.NOT_DELIVERED).where(UssdSession.id == row.id).execute()
+
+
+def _screen_of(turn: Mapping[str, Any]) -> GatewayScreen:
+    return GatewayScreen(Action(turn["action"]), turn["screen"])
 
 
 def _prepare_error_screen(phone_step: PhoneStep, row: UssdSession) -> None:

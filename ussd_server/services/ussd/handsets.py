@@ -8,25 +8,22 @@ from typing import Any
 
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import unit_of_work
-from ussd_server.gateways.handset import HANDSET_FORMATS
+from ussd_server.gateways import ADAPTERS
 from ussd_server.gateways.messages import Action, GatewayReply, GatewayRequest, GatewayScreen, HandsetCall
-from ussd_server.menus.text.gsm7 import measure
-from ussd_server.menus.text.screen import MAX_SEPTETS, MAX_UCS2, Screen
+from ussd_server.menus.text import MAX_SEPTETS, MAX_UCS2, Budget, Screen, measure
 from ussd_server.menus.tools.walk import Act, seen_screen
-from ussd_server.models.ussd import CONSOLE_CALLS, Menu, MenuVersion, ServiceCode, UssdSession
+from ussd_server.models.ussd import CONSOLE_CALLS, Menu, MenuVersion, ServiceCode, SubscriberLanguage, UssdSession
 from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.menus.documents import published_document
-from ussd_server.services.menus.walk_messages import WalkScreen
+from ussd_server.services.menus.documents import document_of, published_document
+from ussd_server.services.menus.messages import WalkScreen
 from ussd_server.services.menus.walks import screen_view
 from ussd_server.services.sessions.lookup import find_session
 from ussd_server.services.sessions.messages import SessionStatus
 from ussd_server.services.sessions.sessions import state_of
-from ussd_server.services.sessions.step_writes import save_language
 from ussd_server.services.ussd.channels import ChannelService
 from ussd_server.services.ussd.gateways import GatewayService
 from ussd_server.services.ussd.messages import CachedChannel, HandsetView
-from ussd_server.services.ussd.steps import display_of
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import PHONE_NUMBER
 
@@ -60,9 +57,9 @@ class HandsetService:
         call, channel, secret = self._checked(call, context)
         if not call.entries:
             self._begin(call, context)
-        gateway = HANDSET_FORMATS[channel.adapter]
-        request = gateway.step(call, cumulative=channel.cumulative)
-        shown = gateway.read(self._answer(channel, secret, request, context))
+        gateway = ADAPTERS[channel.adapter]
+        request = gateway.request_of(call, cumulative=channel.cumulative)
+        shown = gateway.screen_of(self._answer(channel, secret, request, context))
         row = _find(call, channel, context)
         return _without_session(shown, call) if row is None else _view(row, shown, call, channel)
 
@@ -77,7 +74,7 @@ class HandsetService:
     def hang_up(self, call: HandsetCall, context: RequestContext) -> None:
         """End a call, as a gateway reports it. Raises the errors of `step`."""
         call, channel, secret = self._checked(call, context)
-        gateway = HANDSET_FORMATS[channel.adapter]
+        gateway = ADAPTERS[channel.adapter]
         request = gateway.hang_up(call)
         if request is None:
             return
@@ -115,7 +112,12 @@ class HandsetService:
     def _begin(self, call: HandsetCall, context: RequestContext) -> None:
         with unit_of_work():
             if call.language is not None and call.language in _languages(call.service_code):
-                save_language(context.client_id, call.phone_number, call.language)
+                SubscriberLanguage.insert(
+                    client_id=context.client_id, phone_number=call.phone_number, language=call.language
+                ).on_conflict(
+                    conflict_target=(SubscriberLanguage.client_id, SubscriberLanguage.phone_number),
+                    preserve=(SubscriberLanguage.language,),
+                ).execute()
             write_audit_event(
                 "phone.dialled",
                 context,
@@ -142,13 +144,13 @@ def _find(call: HandsetCall, channel: CachedChannel, context: RequestContext) ->
 
 
 def _view(row: UssdSession, shown: GatewayScreen, call: HandsetCall, channel: CachedChannel) -> HandsetView:
-    document = published_document(row.menu_id, row.menu_version)
+    document = document_of(row)
     is_active = row.status == SessionStatus.ACTIVE and shown.action is Action.CONTINUE
     turn: dict[str, Any] = next((turn for turn in reversed(row.turns) if turn["screen"] == shown.text), row.turns[-1])
     screen = Screen(shown.text, turn["node"], row.language, ends=shown.action is Action.END)
     state = state_of(row) if is_active else None
     entry = call.entries[-1] if call.entries else call.dialled
-    seen = seen_screen(document, screen, state, row.network, display_of(channel), Act("send", entry))
+    seen = seen_screen(document, screen, state, row.network, channel.display, Act("send", entry))
     return HandsetView(
         screen=screen_view(seen, row.network),
         visited=tuple(turn["node"] for turn in row.turns),
@@ -161,7 +163,6 @@ def _view(row: UssdSession, shown: GatewayScreen, call: HandsetCall, channel: Ca
 
 def _without_session(shown: GatewayScreen, call: HandsetCall) -> HandsetView:
     size = measure(shown.text)
-    is_gsm7 = size.encoding == "gsm7"
     screen = WalkScreen(
         entry="",
         text=shown.text,
@@ -171,8 +172,8 @@ def _without_session(shown: GatewayScreen, call: HandsetCall) -> HandsetView:
         language="en",
         network=call.network,
         used=size.units,
-        limit=MAX_SEPTETS if is_gsm7 else MAX_UCS2,
-        unit="septets" if is_gsm7 else "characters",
+        limit=Budget(MAX_SEPTETS, MAX_UCS2).limit_of(size),
+        unit=size.unit,
         variables={},
         keys=(),
     )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from ussd_server.services.menus.walk_messages import WalkScreen
+from ussd_server.menus.engine.navigator import DisplayOptions
+from ussd_server.services.menus.messages import WalkScreen
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +64,6 @@ class CachedChannel:
     channel_id: str
     client_id: str | None
     adapter: str
-    codes: tuple[str, ...] = ()
-    cumulative: bool | None = None
-    transliterates: bool = True
-    septets: int | None = None
-    ucs2: int | None = None
+    codes: tuple[str, ...]
+    cumulative: bool | None
+    display: DisplayOptions

@@ -5,23 +5,48 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ussd_server.gateways.messages import Action, GatewayScreen, StepKind, UssdStep
-from ussd_server.menus.engine.navigator import DisplayOptions, display_options
-from ussd_server.menus.engine.state import (
-    Arrival,
-    Entry,
-    NumberedArrival,
-    Repeat,
-    Start,
-    classify_number,
-    classify_text,
-)
-from ussd_server.menus.text.phrases import phrase
+from ussd_server.menus.engine.engine import dialled_entries
+from ussd_server.menus.phrases import phrase
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.sessions.lookup import CodeTarget
 from ussd_server.services.sessions.messages import SessionStatus
-from ussd_server.services.sessions.sessions import Sessions, StepInput
+from ussd_server.services.sessions.sessions import AnsweredTexts, Sessions, StepInput
 from ussd_server.services.ussd.actions import ActionContext
 from ussd_server.services.ussd.messages import CachedChannel
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A new session; `entries` were dialled with the code and are for fast-forward."""
+
+    entries: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A new entry."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """A repeat of the step `turn` (0 is the first): the same reply, and no effect."""
+
+    turn: int
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """A text that does not continue the session: log it, and begin a new session."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfSequence:
+    """A step number that is neither the last one nor the next: refuse it."""
+
+
+Arrival = Start | Entry | Repeat | Restart | OutOfSequence
 
 
 @dataclass(slots=True)
@@ -55,20 +80,8 @@ class PhoneStep:
         code = self.step.service_code or (codes[0] if len(codes) == 1 else "")
         return code if code in codes or not codes else ""
 
-    @property
-    def display(self) -> DisplayOptions:
-        """How this channel carries screens."""
-        return display_of(self.channel)
 
-
-def display_of(channel: CachedChannel) -> DisplayOptions:
-    """Return how a channel carries screens."""
-    return display_options(transliterates=channel.transliterates, septets=channel.septets, ucs2=channel.ucs2)
-
-
-def classify(
-    row: UssdSession | None, known_turn: int | None, phone_step: PhoneStep, sessions: Sessions
-) -> Arrival | NumberedArrival:
+def classify(row: UssdSession | None, known_turn: int | None, phone_step: PhoneStep, sessions: Sessions) -> Arrival:
     """Decide whether a step starts a session, enters something or repeats a turn.
 
     `known_turn` is the session's turn when the step was received, None when there was no session.
@@ -88,15 +101,12 @@ def classify(
     return Start(_dialled_entries(step) if step.kind is StepKind.BEGIN else ())
 
 
-def _within(
-    row: UssdSession, known_turn: int | None, phone_step: PhoneStep, sessions: Sessions
-) -> Arrival | NumberedArrival:
+def _within(row: UssdSession, known_turn: int | None, phone_step: PhoneStep, sessions: Sessions) -> Arrival:
     """Classify a step of a session that has answered at least one step."""
     step = phone_step.step
-    answered, digest = sessions.answered(row), sessions.digest(row)
-    last_number = row.turns[-1]["sequence"]
+    answered, last_number = sessions.answered(row), row.turns[-1]["sequence"]
     if step.cumulative:
-        return classify_text(answered, step.text, digest)
+        return classify_text(answered, step.text)
     if step.sequence is not None and last_number is not None:
         arrival = classify_number(last_number, step.sequence, step.text)
         # A dialled text is never an entry, even if its number is that of the next step.
@@ -104,10 +114,10 @@ def _within(
         return Start(_dialled_entries(step)) if dials_again else arrival
     # The first delivery was in progress when this one was received, or was answered a moment before.
     may_repeat = row.turn != known_turn or sessions.was_just_answered(row, phone_step.input)
-    if may_repeat and step.kind is StepKind.INPUT and answered[-1].equals(step.text, digest):
+    if may_repeat and step.kind is StepKind.INPUT and answered.is_text(-1, step.text):
         return Repeat(row.turn)
     # Where the gateway does not mark a first step, the dialled text distinguishes it from an entry.
-    is_dialled = step.opening_text is not None and step.service_code and answered[0].equals(step.text, digest)
+    is_dialled = step.opening_text is not None and step.service_code and answered.is_text(0, step.text)
     if step.kind is StepKind.BEGIN or is_dialled:
         return Repeat(0) if row.turn == 0 else Start(_dialled_entries(step))
     return Entry(step.text)
@@ -121,4 +131,28 @@ def _dialled_entries(step: UssdStep) -> tuple[str, ...]:
         text = step.text
     else:
         text = ""
-    return tuple(text.split("*")) if text.strip("*") else ()
+    return dialled_entries(text)
+
+
+def classify_text(answered: AnsweredTexts, text: str) -> Arrival:
+    """Classify a step on a channel that sends the whole history at every step, joined by `*`.
+
+    Everything after the last text and a `*` is one entry, even if it contains a star.
+    """
+    entry = answered.next_entry(text)
+    if entry is not None:
+        return Entry(entry)
+    for turn in reversed(range(len(answered.turns))):
+        if answered.is_text(turn, text):
+            return Repeat(turn)
+    return Restart()
+
+
+def classify_number(last: int, number: int, text: str) -> Arrival:
+    """Classify a step on a channel that numbers its steps and sends one entry in each.
+
+    `last` is the number of the last processed step. A repeat is always of that step: its `turn` is -1.
+    """
+    if number == last:
+        return Repeat(-1)
+    return Entry(text) if number == last + 1 else OutOfSequence()

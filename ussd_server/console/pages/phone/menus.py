@@ -84,10 +84,10 @@ def show_menu(context: RequestContext, menu_id: str) -> str:
         menu_id=menu_id,
         is_draft=is_draft,
         drop_offs=drop_offs,
-        diagram=services().diagrams.draw(DrawMenu(menu_id, version, notes=_notes(drop_offs)), context),
+        diagram=services().menus.draw(DrawMenu(menu_id, version, notes=_notes(drop_offs)), context),
         report=services().menus.check(CheckMenu(menu_id), context),
         leads_to_editor=context.may("menus:write"),
-        screens=services().diagrams.fullest_screens(NameVersion(menu_id), context),
+        screens=services().menus.fullest_screens(NameVersion(menu_id), context),
         scripts=[each for each in scripts if isinstance(each, dict)] if isinstance(scripts, list) else [],
         versions=services().menus.versions(menu_id, context),
         codes=services().menus.codes(context),
@@ -100,7 +100,7 @@ def show_menu(context: RequestContext, menu_id: str) -> str:
 @console.page("GET", "/menus/<menu_id>/edit", needs="menus:write")
 def edit_menu(context: RequestContext, menu_id: str) -> str:
     """The draft as text, with its check beside it."""
-    text = services().diagrams.text(NameVersion(menu_id), context)
+    text = services().menus.text(NameVersion(menu_id), context)
     try:
         report = services().menus.check(CheckMenu(menu_id, source=_source(text)), context)
     except ServiceError:
@@ -177,15 +177,14 @@ def show_menu_version(context: RequestContext, menu_id: str, version: str) -> st
     new = None if version == "draft" else _number(version)
     old = menu.published_version if new is None else new - 1
     may_publish = new is None and menu.draft != menu.published and context.may("menus:write")
-    diagrams = services().diagrams
     return render_template(
         "console/menus/version.html",
         menu=menu,
         version=new,
         old=old,
         report=services().menus.check(CheckMenu(menu_id), context) if may_publish else None,
-        difference=diagrams.difference(CompareVersions(menu_id, old, new), context) if old else (),
-        text=diagrams.text(NameVersion(menu_id, new), context),
+        difference=services().menus.difference(CompareVersions(menu_id, old, new), context) if old else (),
+        text=services().menus.text(NameVersion(menu_id, new), context),
     )
 
 

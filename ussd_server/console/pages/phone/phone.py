@@ -17,8 +17,7 @@ from ussd_server.console.formats import LANGUAGES, NETWORKS
 from ussd_server.console.session import decrypt_field, encrypt_field
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
-from ussd_server.services.menus.messages import DrawMenu, MenuSummary
-from ussd_server.services.menus.walk_messages import ActKind, MakeScript
+from ussd_server.services.menus.messages import ActKind, DrawMenu, MakeScript, MenuSummary
 from ussd_server.services.sms.messages import ListSms, SmsView
 from ussd_server.services.ussd.messages import HandsetView
 from ussd_server.status import Code, ServiceError
@@ -205,7 +204,7 @@ def _diagram(target: _Target, seen: HandsetView | None, context: RequestContext)
         marks = dict.fromkeys(seen.visited, "seen") | {seen.screen.node: "lit"}
         if seen.menu_id:
             menu_id, version = seen.menu_id, seen.version
-    return services().diagrams.draw(DrawMenu(menu_id, version, marks), context)
+    return services().menus.draw(DrawMenu(menu_id, version, marks), context)
 
 
 def _languages(target: _Target, context: RequestContext) -> list[str]:

@@ -15,7 +15,7 @@ from ussd_server.console.links import link_to
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
-from ussd_server.services.menus.walk_messages import ReplayItem, ReplayMenu, ReplayResult
+from ussd_server.services.menus.messages import ReplayItem, ReplayMenu, ReplayResult
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import KAMPALA
 

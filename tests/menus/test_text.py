@@ -1,11 +1,10 @@
-"""The length of texts on the wire."""
+"""Texts on phones: their length on the wire, and the parts of a message as phones and networks divide it."""
 
 from __future__ import annotations
 
 import pytest
 
-from ussd_server.menus.text.gsm7 import BASIC, EXTENSION, Size, measure, plain, transliterate
-from ussd_server.menus.text.screen import Budget
+from ussd_server.menus.text import BASIC, EXTENSION, Budget, Size, measure, plain, sms_parts, transliterate
 
 LARGEST = Budget(182, 80)
 
@@ -82,3 +81,28 @@ def test_cutting_keeps_the_longest_beginning_that_fits() -> None:
     assert Budget(80, 40).cut("A" * 300) == "A" * 80
     assert Budget(80, 40).cut("[" * 100) == "[" * 40
     assert Budget(80, 40).fits(Budget(80, 40).cut("ŋ😀" * 100))
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("a", 1),
+        ("a" * 160, 1),
+        ("a" * 161, 2),
+        ("a" * 306, 2),
+        ("a" * 307, 3),
+        ("€" * 80, 1),
+        ("€" * 81, 2),
+        ("ŋ" * 70, 1),
+        ("ŋ" * 71, 2),
+        ("ŋ" * 134, 2),
+        ("ŋ" * 135, 3),
+    ],
+)
+def test_a_text_takes_as_many_parts_as_the_standard_says(text: str, parts: int) -> None:
+    assert sms_parts(text) == parts
+
+
+@pytest.mark.parametrize("text", ["a" * 152 + "€" + "a" * 152, "ŋ" * 66 + "😀" + "ŋ" * 66])
+def test_a_character_of_two_units_is_never_divided_between_parts(text: str) -> None:
+    assert sms_parts(text) == 3

@@ -7,15 +7,13 @@ import hmac
 
 import pytest
 
-from ussd_server.menus.engine.state import (
-    AnsweredText,
+from ussd_server.services.sessions.sessions import AnsweredTexts
+from ussd_server.services.ussd.steps import (
     Arrival,
     Entry,
-    NumberedArrival,
     OutOfSequence,
     Repeat,
     Restart,
-    Start,
     classify_number,
     classify_text,
 )
@@ -29,12 +27,6 @@ def digest(text: str) -> str:
 @pytest.mark.parametrize(
     ("answered", "arriving", "arrival"),
     [
-        # no session
-        ([], "", Start()),
-        ([], "1*2", Start(("1", "2"))),
-        ([], "*1*2", Start(("1", "2"))),
-        ([], "*", Start()),
-        ([], "1*", Start(("1", ""))),
         # the session of `1*5`
         (["", "1", "1*5"], "1*5", Repeat(2)),
         (["", "1", "1*5"], "1*5*077", Entry("077")),
@@ -63,20 +55,13 @@ def digest(text: str) -> str:
     ],
 )
 def test_a_growing_history_classifies_a_step(answered: list[str], arriving: str, arrival: Arrival) -> None:
-    assert classify_text([AnsweredText.of(text, digest) for text in answered], arriving, digest) == arrival
-
-
-def test_what_is_stored_of_a_text_holds_no_entry() -> None:
-    stored = AnsweredText.of("1*5000*98765", digest)
-    assert stored.length == 12
-    assert "98765" not in repr(stored)
+    turns = [{"length": len(text), "digest": digest(text)} for text in answered]
+    assert classify_text(AnsweredTexts(turns, digest), arriving) == arrival
 
 
 @pytest.mark.parametrize(
     ("last", "number", "arrival"),
     [
-        (None, 1, Start()),
-        (None, 7, Start()),
         (3, 3, Repeat(-1)),
         (3, 4, Entry("5000")),
         (3, 5, OutOfSequence()),
@@ -84,5 +69,5 @@ def test_what_is_stored_of_a_text_holds_no_entry() -> None:
         (3, 0, OutOfSequence()),
     ],
 )
-def test_a_step_number_classifies_a_step(last: int | None, number: int, arrival: NumberedArrival) -> None:
+def test_a_step_number_classifies_a_step(last: int, number: int, arrival: Arrival) -> None:
     assert classify_number(last, number, "5000") == arrival

@@ -1,1 +1,0 @@
-"""GSM 7-bit texts, screen budgets, and the built-in sentences of the engine."""
