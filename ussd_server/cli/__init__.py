@@ -7,17 +7,13 @@ from __future__ import annotations
 
 import gc
 import importlib
-import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import fields, is_dataclass
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ussd_server.cli.examples import add_help, program
-from ussd_server.values import iso_milliseconds, shillings
+from ussd_server.cli.commands import Group, program
 
 if TYPE_CHECKING:
     from ussd_server.bootstrap import Services
@@ -65,10 +61,8 @@ _SETTINGS_OF_COMMANDS = {"USSD_ALLOW_PRIVATE_ADDRESSES", "USSD_DATABASE_URL", "U
 COMPLETE_VARIABLE = "_USSD_SERVER_COMPLETE"
 """By this variable a shell asks the program what could follow."""
 
-Command = TypeVar("Command", bound=Callable[..., Any])
 
-
-class _Commands(click.Group):
+class _Commands(Group):
     """Subcommands, imported on use. A refusal is one sentence and exit code 1."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -79,7 +73,6 @@ class _Commands(click.Group):
             return None
         with _importing():
             command: click.Command = getattr(importlib.import_module(_COMMANDS[cmd_name]), cmd_name.replace("-", "_"))
-        add_help(command, cmd_name)
         return command
 
     def resolve_command(
@@ -101,10 +94,6 @@ class _Commands(click.Group):
             if not each.isascii() and any("\ud800" <= letter <= "\udfff" for letter in each):
                 raise click.UsageError(f"Argument {place} is not text in UTF-8.", ctx)
         return super().parse_args(ctx, args)
-
-    def get_help(self, ctx: click.Context) -> str:
-        add_help(self, "")
-        return super().get_help(ctx)
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
@@ -150,35 +139,14 @@ def _refusing(words: Sequence[str]) -> Iterator[None]:
         raise refusal from None
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "token_normalize_func": str.lower})
+@click.group(
+    cls=_Commands,
+    example="run",
+    context_settings={"help_option_names": ["-h", "--help"], "token_normalize_func": str.lower},
+)
 @click.version_option(package_name="ussd-server", message="ussd-server %(version)s")
 def main() -> None:
     """USSD menus and mobile money behind one HTTPS API."""
-
-
-def with_json(command: Command) -> Command:
-    """Add the option `--json` to a command, passed as `as_json`."""
-    return click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")(command)
-
-
-def show(result: Any, sentence: str, *, as_json: bool) -> None:
-    """Print `result` as JSON, or the `sentence`. A list is an object with `items`, as in the API."""
-    if as_json and isinstance(result, list | tuple):
-        result = {"items": result}
-    click.echo(json.dumps(result, indent=2, ensure_ascii=False, default=_plain) if as_json else sentence)
-
-
-def _plain(value: Any) -> Any:
-    """Return a value in the API's format: amounts are shillings, without `_cents` in their names."""
-    if isinstance(value, datetime):
-        return iso_milliseconds(value)
-    if not is_dataclass(value) or isinstance(value, type):
-        return str(value)
-    plain = {}
-    for field in fields(value):
-        found, name = getattr(value, field.name), field.name.removesuffix("_cents")
-        plain[name] = shillings(found) if name != field.name and found is not None else found
-    return plain
 
 
 def settings_of_service() -> Settings:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from ussd_server.cli import open_services, show, with_json
+from ussd_server.cli import open_services
+from ussd_server.cli.commands import command, show
 from ussd_server.context import operator_context
 
 _NONE = (
@@ -13,10 +14,9 @@ _NONE = (
 )
 
 
-@click.command()
+@command()
 @click.option("--show-secrets", "shows_secrets", is_flag=True, help="Show also what incoming payments need.")
-@with_json
-def callbacks(shows_secrets: bool, as_json: bool) -> None:
+def callbacks(shows_secrets: bool) -> None:
     """Print the callback address of each provider, and of the sender of messages; each is a credential.
 
     With --show-secrets also the path at which it checks and reports payments that payers make by themselves, and the
@@ -38,4 +38,4 @@ def callbacks(shows_secrets: bool, as_json: bool) -> None:
         lines += [f"{each.provider:<14}  {base_url}{each.path}", f"{each.provider:<14}  signed with {each.secret}"]
     if not base_url and lines:
         lines.append("Prefix each path with your public address, or set USSD_PUBLIC_URL.")
-    show(list(listed.values()), "\n".join(lines) or _NONE, as_json=as_json)
+    show(list(listed.values()), "\n".join(lines) or _NONE)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import click
 
-from ussd_server.cli import open_services, show, with_json
+from ussd_server.cli import open_services
+from ussd_server.cli.commands import EXAMPLE_ID, group, show
 from ussd_server.cli.names import KnownName, client_id_of
 from ussd_server.context import operator_context
 from ussd_server.gateways import ADAPTERS
 from ussd_server.services.ussd.messages import ChannelView, CreateChannel
 
 
-@click.group()
+@group()
 def channels() -> None:
     """Connections of gateways to clients, each with a path of its own."""
 
 
-@channels.command()
+@channels.command(example="--client acme --adapter africastalking --code '*384*123#'")
 @click.option("--client", metavar="CLIENT", help="Whose codes it carries (name or id); left out, those of all clients.")
 @click.option(
     "--adapter", required=True, type=KnownName(ADAPTERS), help="The gateway's format; `at` is Africa's Talking."
@@ -31,7 +32,6 @@ def channels() -> None:
 )
 @click.option("--ucs2", type=click.IntRange(40, 80), help="Characters a UCS-2 screen may have.")
 @click.option("--keep-letters", is_flag=True, help="Send letters outside GSM-7 as they are.")
-@with_json
 def create(
     client: str | None,
     adapter: str,
@@ -41,45 +41,41 @@ def create(
     septets: int | None,
     ucs2: int | None,
     keep_letters: bool,
-    as_json: bool,
 ) -> None:
     """Make a channel and print its gateway path, which is a credential."""
     with open_services() as services:
         client_id = client_id_of(services, client)
         request = CreateChannel(adapter, client_id, name, codes, cumulative, not keep_letters, septets, ucs2)
         channel = services.channels.create(request, operator_context())
-    show(channel, channel.gateway_path, as_json=as_json)
+    show(channel, channel.gateway_path)
 
 
 @channels.command(name="list")
-@with_json
-def list_(as_json: bool) -> None:
+def list_() -> None:
     """Show every channel with its gateway path."""
     with open_services() as services:
         found = services.channels.list(operator_context())
-    show(found, "\n".join(map(_line, found)) or "There are no channels.", as_json=as_json)
+    show(found, "\n".join(map(_line, found)) or "There are no channels.")
 
 
-@channels.command()
+@channels.command(example=EXAMPLE_ID)
 @click.argument("channel", metavar="CHANNEL")
-@with_json
-def disable(channel: str, as_json: bool) -> None:
+def disable(channel: str) -> None:
     """Answer on the path of CHANNEL (its id) as if there were none."""
-    _set_active(channel, False, as_json)
+    _set_active(channel, False)
 
 
-@channels.command()
+@channels.command(example=EXAMPLE_ID)
 @click.argument("channel", metavar="CHANNEL")
-@with_json
-def enable(channel: str, as_json: bool) -> None:
+def enable(channel: str) -> None:
     """Answer on the path of CHANNEL (its id) again."""
-    _set_active(channel, True, as_json)
+    _set_active(channel, True)
 
 
-def _set_active(channel_id: str, is_active: bool, as_json: bool) -> None:
+def _set_active(channel_id: str, is_active: bool) -> None:
     with open_services() as services:
         changed = services.channels.set_active(channel_id, is_active, operator_context())
-    show(changed, _line(changed), as_json=as_json)
+    show(changed, _line(changed))
 
 
 def _line(channel: ChannelView) -> str:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from ussd_server.cli import open_services, show, with_json
+from ussd_server.cli import open_services
 from ussd_server.cli.clients.moves import export_client, import_client, take_back_client
 from ussd_server.cli.clients.seeds import Row, SeededRow, read_rows, seed_file, sow, text_of
+from ussd_server.cli.commands import group, show
 from ussd_server.cli.names import client_named
 from ussd_server.context import operator_context
 from ussd_server.database.schema import migrate
@@ -26,54 +27,49 @@ Found = TypeVar("Found")
 _reason = click.option("--reason", help="Why, in 1 to 200 characters. The client's owners read it.")
 
 
-@click.group()
+@group()
 def clients() -> None:
     """Companies that call the API."""
 
 
-@clients.command()
+@clients.command(example="acme")
 @click.argument("name")
 @click.option("--id", "client_id", metavar="UUID", help="The client's id, where it has one already.")
-@with_json
-def create(name: str, client_id: str | None, as_json: bool) -> None:
+def create(name: str, client_id: str | None) -> None:
     """Make a client called NAME."""
     with open_services() as services:
         client = services.clients.create(CreateClient(name, client_id), operator_context())
-    show(client, f"Client {client.name} has the id {client.client_id}.", as_json=as_json)
+    show(client, f"Client {client.name} has the id {client.client_id}.")
 
 
 @clients.command(name="list")
-@with_json
-def list_(as_json: bool) -> None:
+def list_() -> None:
     """Show every client."""
     with open_services() as services:
         found = services.clients.list(operator_context())
-    show(found, "\n".join(map(_line, found)) or "There are no clients.", as_json=as_json)
+    show(found, "\n".join(map(_line, found)) or "There are no clients.")
 
 
-@clients.command()
+@clients.command(example="acme")
 @click.argument("client", metavar="CLIENT")
 @_reason
-@with_json
-def disable(client: str, reason: str | None, as_json: bool) -> None:
+def disable(client: str, reason: str | None) -> None:
     """Refuse everything of CLIENT (name or id) from now on, and end its logins."""
-    _set_active(client, False, reason, as_json)
+    _set_active(client, False, reason)
 
 
-@clients.command()
+@clients.command(example="acme")
 @click.argument("client", metavar="CLIENT")
 @_reason
-@with_json
-def enable(client: str, reason: str | None, as_json: bool) -> None:
+def enable(client: str, reason: str | None) -> None:
     """Let CLIENT (name or id) call again."""
-    _set_active(client, True, reason, as_json)
+    _set_active(client, True, reason)
 
 
-@clients.command()
+@clients.command(example="acme --count")
 @click.argument("client", metavar="CLIENT")
 @click.option("--count/--ignore", "is_counted", required=True, help="Count them from now on, or stop.")
-@with_json
-def readers(client: str, is_counted: bool, as_json: bool) -> None:
+def readers(client: str, is_counted: bool) -> None:
     """Count people of CLIENT (name or id) who read the secret of a key as people behind the key.
 
     They then approve no payout that the key made, nor with the key what they made. Rotate keys that were read before.
@@ -81,13 +77,12 @@ def readers(client: str, is_counted: bool, as_json: bool) -> None:
     with open_services() as services:
         client_id = client_named(services, client).client_id
         changed = services.clients.count_readers(client_id, is_counted, operator_context())
-    show(changed, f"{_line(changed)}  {'counts' if is_counted else 'ignores'} readers", as_json=as_json)
+    show(changed, f"{_line(changed)}  {'counts' if is_counted else 'ignores'} readers")
 
 
-@clients.command()
+@clients.command(example="clients.csv")
 @seed_file
-@with_json
-def seed(file: Path, as_json: bool) -> None:
+def seed(file: Path) -> None:
     """Make the clients and owners that FILE lists, a JSON array of objects or a CSV file.
 
     \b
@@ -102,7 +97,7 @@ def seed(file: Path, as_json: bool) -> None:
     rows = read_rows(file, ["name"], ["id", "email", "role", "password"])
     with open_services(read_settings()) as services:
         migrate()
-        sow(rows, lambda row: _plant(services, row), as_json=as_json)
+        sow(rows, lambda row: _plant(services, row))
 
 
 clients.add_command(export_client)
@@ -146,11 +141,11 @@ def _find(look: Callable[[], Found]) -> Found | None:
         return None
 
 
-def _set_active(client: str, is_active: bool, reason: str | None, as_json: bool) -> None:
+def _set_active(client: str, is_active: bool, reason: str | None) -> None:
     with open_services() as services:
         client_id = client_named(services, client).client_id
         changed = services.clients.set_active(client_id, is_active, operator_context(), reason)
-    show(changed, _line(changed), as_json=as_json)
+    show(changed, _line(changed))
 
 
 def _line(client: ClientView) -> str:

@@ -6,7 +6,8 @@ import sys
 
 import click
 
-from ussd_server.cli import open_services, show, with_json
+from ussd_server.cli import open_services
+from ussd_server.cli.commands import group, show
 from ussd_server.cli.names import among, client_named, client_option
 from ussd_server.context import operator_context
 from ussd_server.services.clients.messages import ClientView
@@ -25,18 +26,17 @@ def confirm_taking(code: CodeView, menu_id: str, *, yes: bool) -> None:
     click.confirm(question, abort=True, err=True)
 
 
-@click.group()
+@group()
 def codes() -> None:
     """Service codes and whose they are."""
 
 
-@codes.command()
+@codes.command(example="'*384*123#' --client acme --menu shop")
 @click.argument("code")
 @client_option
 @click.option("--menu", metavar="MENU", help="Which of the client's menus answers it.")
 @yes_option
-@with_json
-def assign(code: str, client: str, menu: str | None, yes: bool, as_json: bool) -> None:
+def assign(code: str, client: str, menu: str | None, yes: bool) -> None:
     """Give CODE, such as '*384*123#', to a client."""
     with open_services() as services:
         owner = client_named(services, client)
@@ -46,18 +46,17 @@ def assign(code: str, client: str, menu: str | None, yes: bool, as_json: bool) -
             context = operator_context(owner.client_id)
             with among("menu", menu, lambda: (each.menu_id for each in services.menus.list(context))):
                 given = services.menus.bind_code(BindCode(code, menu), context)
-    show(given, _line(given, owner), as_json=as_json)
+    show(given, _line(given, owner))
 
 
-@codes.command(name="list")
+@codes.command(name="list", example="--client acme")
 @client_option
-@with_json
-def list_(client: str, as_json: bool) -> None:
+def list_(client: str) -> None:
     """Show a client's codes and the menus that answer them."""
     with open_services() as services:
         owner = client_named(services, client)
         found = services.menus.codes(operator_context(owner.client_id))
-    show(found, "\n".join(_line(each, owner) for each in found) or "The client has no codes.", as_json=as_json)
+    show(found, "\n".join(_line(each, owner) for each in found) or "The client has no codes.")
 
 
 def _line(code: CodeView, owner: ClientView) -> str:

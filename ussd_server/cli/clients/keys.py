@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ussd_server.cli import open_services, show, with_json
+from ussd_server.cli import open_services
 from ussd_server.cli.clients.seeds import Row, SeededRow, read_rows, seed_file, sow, text_of
+from ussd_server.cli.commands import EXAMPLE_ID, group, show
 from ussd_server.cli.names import Moment, Shillings, client_named, client_option, nearest
 from ussd_server.context import RequestContext, operator_context
 from ussd_server.database.schema import migrate
@@ -77,16 +78,15 @@ def _bounds(command: Any) -> Any:
     return command
 
 
-@click.group()
+@group()
 def keys() -> None:
     """API keys of clients."""
 
 
-@keys.command()
+@keys.command(example="--client acme --scopes 'transactions:* balance:read'")
 @client_option
 @_bounds
-@with_json
-def create(client: str, as_json: bool, **bounds: Any) -> None:
+def create(client: str, **bounds: Any) -> None:
     """Make a key and show its secret."""
     with open_services() as services:
         owner = client_named(services, client)
@@ -94,10 +94,10 @@ def create(client: str, as_json: bool, **bounds: Any) -> None:
         key = services.api_keys.create(request, operator_context(owner.client_id))
         (row,) = (each for each in _records(services, owner.client_id) if each.id == key.id)
     text = f"{_line(row)}\nx-api-key: {key.apikey}\nx-api-secret: {key.apisecret}"
-    show(asdict(key), text, as_json=as_json)
+    show(asdict(key), text)
 
 
-@keys.command()
+@keys.command(example=f"{EXAMPLE_ID} --scopes 'transactions:read' --daily-limit 2000000")
 @click.argument("key")
 @_bounds
 @click.option(
@@ -106,8 +106,7 @@ def create(client: str, as_json: bool, **bounds: Any) -> None:
     type=click.Choice(["name", "scopes", "expires-at", "allow", "daily-limit"]),
     help="End a bound; repeat it for more. Without scopes a key may do everything.",
 )
-@with_json
-def change(key: str, clear: tuple[str, ...], as_json: bool, **bounds: Any) -> None:
+def change(key: str, clear: tuple[str, ...], **bounds: Any) -> None:
     """Change KEY (its id or apikey) without a new secret, for every call from now on."""
     with open_services() as services:
         found = services.key_reader.find_any(key, operator_context())
@@ -115,14 +114,13 @@ def change(key: str, clear: tuple[str, ...], as_json: bool, **bounds: Any) -> No
         cleared = {_CLEARED.get(each, each.replace("-", "_")): None for each in clear}
         services.key_records.change(UpdateApiKey(found.id, **cleared | _given(bounds, services.clock.now())), context)
         changed = services.key_reader.find_any(found.id, operator_context())
-    show(_facts(changed), _line(changed), as_json=as_json)
+    show(_facts(changed), _line(changed))
 
 
-@keys.command(name="list")
+@keys.command(name="list", example="--client acme")
 @client_option
 @click.option("--show-secrets", is_flag=True, help="Print the secrets too.")
-@with_json
-def list_(client: str, show_secrets: bool, as_json: bool) -> None:
+def list_(client: str, show_secrets: bool) -> None:
     """Show the keys of a client."""
     with open_services() as services:
         owner = client_named(services, client)
@@ -131,42 +129,38 @@ def list_(client: str, show_secrets: bool, as_json: bool) -> None:
     secrets = {key.id: key.apisecret for key in listed}
     lines = [f"{_line(key)}  {secrets[key.id]}" if show_secrets else _line(key) for key in records]
     facts = [_facts(key) | ({"apisecret": secrets[key.id]} if show_secrets else {}) for key in records]
-    show(facts, "\n".join(lines) or "There are no keys.", as_json=as_json)
+    show(facts, "\n".join(lines) or "There are no keys.")
 
 
-@keys.command()
+@keys.command(example=EXAMPLE_ID)
 @click.argument("key")
-@with_json
-def disable(key: str, as_json: bool) -> None:
+def disable(key: str) -> None:
     """Refuse KEY (its id or apikey) from now on."""
-    _set_active(key, False, as_json)
+    _set_active(key, False)
 
 
-@keys.command()
+@keys.command(example=EXAMPLE_ID)
 @click.argument("key")
-@with_json
-def enable(key: str, as_json: bool) -> None:
+def enable(key: str) -> None:
     """Accept KEY (its id or apikey) again."""
-    _set_active(key, True, as_json)
+    _set_active(key, True)
 
 
-@keys.command()
+@keys.command(example=EXAMPLE_ID)
 @click.argument("key")
-@with_json
-def explain(key: str, as_json: bool) -> None:
+def explain(key: str) -> None:
     """Say what would happen to a call with KEY (its id or apikey) now, and why. Counts no call."""
     with open_services() as services:
         found = services.key_explanations.explain(key, operator_context())
     facts = asdict(found)
-    show({"verdict": facts.pop("answer"), **facts}, f"{found.answer}: {found.sentence}", as_json=as_json)
+    show({"verdict": facts.pop("answer"), **facts}, f"{found.answer}: {found.sentence}")
 
 
-@keys.command()
+@keys.command(example=f"{EXAMPLE_ID} --since 2026-11-20")
 @click.argument("key")
 @click.option("--limit", type=click.IntRange(1, 100), default=50, help="The most requests. Default: 50.")
 @click.option("--since", type=Moment(or_time=True), help="UTC; only requests from then on.")
-@with_json
-def requests(key: str, limit: int, since: datetime | None, as_json: bool) -> None:
+def requests(key: str, limit: int, since: datetime | None) -> None:
     """Show what KEY (its id or apikey) called: refused calls and calls that changed something, newest first."""
     with open_services() as services:
         key_id, context = _key(services, key)
@@ -177,20 +171,19 @@ def requests(key: str, limit: int, since: datetime | None, as_json: bool) -> Non
         f"{each.took_ms} ms  {each.request_id}"
         for each in found
     ]
-    show(found, "\n".join(lines) or "No request of this key was refused or changed something.", as_json=as_json)
+    show(found, "\n".join(lines) or "No request of this key was refused or changed something.")
 
 
-@keys.command()
+@keys.command(example=f"{EXAMPLE_ID} --days 7")
 @click.argument("key")
 @click.option("--days", type=click.IntRange(1, 90), default=30, help="The last days, with today. Default: 30.")
-@with_json
-def usage(key: str, days: int, as_json: bool) -> None:
+def usage(key: str, days: int) -> None:
     """Show how often KEY (its id or apikey) called what, by day in Kampala."""
     with open_services() as services:
         key_id, context = _key(services, key)
         found = services.request_log.usage(GetKeyUsage(key_id, days), context).items
     lines = [f"{each.date}  {each.count:>8}  {each.status} {each.code}  {each.endpoint}" for each in found]
-    show(found, "\n".join(lines) or "The key was not used.", as_json=as_json)
+    show(found, "\n".join(lines) or "The key was not used.")
 
 
 def _key(services: Services, key: str) -> tuple[str, RequestContext]:
@@ -202,10 +195,9 @@ def _key(services: Services, key: str) -> tuple[str, RequestContext]:
     return found, operator_context(services.search.owner_of("key", found, operator_context()))
 
 
-@keys.command()
+@keys.command(example="keys.csv")
 @seed_file
-@with_json
-def seed(file: Path, as_json: bool) -> None:
+def seed(file: Path) -> None:
     """Take over the keys that FILE lists, a JSON array of objects or a CSV file.
 
     \b
@@ -221,7 +213,7 @@ def seed(file: Path, as_json: bool) -> None:
     rows = read_rows(file, ["client", "apikey", "apisecret"], ["scopes", "expires_at"])
     with open_services(read_settings()) as services:
         migrate()
-        sow(rows, lambda row: _plant(services, row), as_json=as_json)
+        sow(rows, lambda row: _plant(services, row))
 
 
 def _plant(services: Services, row: Row) -> SeededRow:
@@ -251,11 +243,11 @@ def _moment(text: str) -> datetime | None:
     return moment
 
 
-def _set_active(key: str, is_active: bool, as_json: bool) -> None:
+def _set_active(key: str, is_active: bool) -> None:
     with open_services() as services:
         services.api_keys.set_active(key, is_active, operator_context())
         row = services.key_reader.find_any(key, operator_context())
-    show(_facts(row), _line(row), as_json=as_json)
+    show(_facts(row), _line(row))
 
 
 def _given(bounds: Mapping[str, Any], now: datetime) -> dict[str, Any]:

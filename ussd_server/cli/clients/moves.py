@@ -8,7 +8,8 @@ from pathlib import Path
 
 import click
 
-from ussd_server.cli import open_services, show, with_json
+from ussd_server.cli import open_services
+from ussd_server.cli.commands import command, show
 from ussd_server.cli.names import KnownFile, client_named
 from ussd_server.context import operator_context
 from ussd_server.services.clients.moves import MovedClient, moved_client
@@ -17,11 +18,10 @@ from ussd_server.values import written_amount
 _LONGEST_LINE_BYTES = 64 * 1024 * 1024
 
 
-@click.command(name="export")
+@command(name="export", example="acme acme.jsonl")
 @click.argument("client", metavar="CLIENT")
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
-@with_json
-def export_client(client: str, file: Path, as_json: bool) -> None:
+def export_client(client: str, file: Path) -> None:
     """Write the disabled CLIENT (name or id) into the new FILE, and never enable it here again.
 
     The file has its keys, people, menus, balances and history. Its secrets are encrypted under the master keys, which
@@ -39,13 +39,12 @@ def export_client(client: str, file: Path, as_json: bool) -> None:
             target.flush()
             os.fsync(target.fileno())
         moved = moved_client(client_id)
-    show(moved, f"{file} has {_sentence(moved)}", as_json=as_json)
+    show(moved, f"{file} has {_sentence(moved)}")
 
 
-@click.command(name="import")
+@command(name="import", example="acme.jsonl")
 @click.argument("file", type=KnownFile())
-@with_json
-def import_client(file: Path, as_json: bool) -> None:
+def import_client(file: Path) -> None:
     """Take the client in FILE, which `clients export` wrote in another installation. It stays disabled.
 
     Either everything is there afterwards as it was exported, or nothing. Other clients wait while it is inserted. Then
@@ -54,21 +53,20 @@ def import_client(file: Path, as_json: bool) -> None:
     with open_services() as services, file.open("rb") as source:
         lines = iter(partial(source.readline, _LONGEST_LINE_BYTES), b"")
         moved = services.client_moves.take(lines, operator_context())
-    show(moved, f"This installation has {_sentence(moved)}", as_json=as_json)
+    show(moved, f"This installation has {_sentence(moved)}")
 
 
-@click.command(name="take-back")
+@command(name="take-back", example="acme --reason 'The import failed' --by Ann --and Ben")
 @click.argument("client", metavar="CLIENT")
 @click.option("--reason", required=True, help="Why, in 1 to 200 characters. The client's owners read it.")
 @click.option("--by", required=True, help="Your name.")
 @click.option("--and", "second", required=True, help="The name of a second operator.")
-@with_json
-def take_back_client(client: str, reason: str, by: str, second: str, as_json: bool) -> None:
+def take_back_client(client: str, reason: str, by: str, second: str) -> None:
     """Let the exported CLIENT (name or id) be enabled here again. Only if it is in no other installation."""
     with open_services() as services:
         found = client_named(services, client)
         services.client_moves.take_back(found.client_id, by, second, reason, operator_context())
-    show(found, f"{found.name} can be enabled here again.", as_json=as_json)
+    show(found, f"{found.name} can be enabled here again.")
 
 
 def _sentence(moved: MovedClient) -> str:

@@ -6,7 +6,8 @@ import json
 
 import click
 
-from ussd_server.cli import open_services, show, with_json
+from ussd_server.cli import open_services
+from ussd_server.cli.commands import group, show
 from ussd_server.cli.names import client_named, client_option
 from ussd_server.context import operator_context
 from ussd_server.services.subscribers.messages import ErasePersonalData, GetHistory
@@ -15,17 +16,16 @@ from ussd_server.values import iso_milliseconds
 _number = click.argument("number", metavar="NUMBER")
 
 
-@click.group()
+@group()
 def subscribers() -> None:
     """Show, export and erase what is known about a phone number."""
 
 
-@subscribers.command(name="show")
+@subscribers.command(name="show", example="+256772123456 --client acme")
 @_number
 @client_option
 @click.option("--limit", type=click.IntRange(1, 100), default=50, help="The most entries. Default: 50.")
-@with_json
-def show_(number: str, client: str, limit: int, as_json: bool) -> None:
+def show_(number: str, client: str, limit: int) -> None:
     """Show what happened between CLIENT and NUMBER, newest first."""
     with open_services() as services:
         context = operator_context(client_named(services, client).client_id)
@@ -35,10 +35,10 @@ def show_(number: str, client: str, limit: int, as_json: bool) -> None:
         f"{each.title}. {each.sentence}"
         for each in history.items
     ]
-    show(history, "\n".join(lines) or "Nothing is known about this number.", as_json=as_json)
+    show(history, "\n".join(lines) or "Nothing is known about this number.")
 
 
-@subscribers.command()
+@subscribers.command(has_json=False, example="+256772123456 > subscriber.json")
 @_number
 def export(number: str) -> None:
     """Print all that is held about NUMBER as JSON, for the person whose number it is. Secrets are left out."""
@@ -48,17 +48,16 @@ def export(number: str) -> None:
     click.echo(json.dumps(document, indent=2, ensure_ascii=False, default=str))
 
 
-@subscribers.command()
+@subscribers.command(example="+256772123456 --reason 'Asked on 2026-11-20' --by Ann --and Ben")
 @_number
 @click.option("--reason", required=True, help="Why, such as the request of the subscriber with its date.")
 @click.option("--by", required=True, help="Your name.")
 @click.option("--and", "second", required=True, help="The name of a second person.")
-@with_json
-def erase(number: str, reason: str, by: str, second: str, as_json: bool) -> None:
+def erase(number: str, reason: str, by: str, second: str) -> None:
     """Remove sessions, names, the language and logged bodies of NUMBER; records of payments are kept."""
     with open_services() as services:
         request = ErasePersonalData(number, by, second, reason)
         erased = services.personal_data.erase(request, operator_context())
     counts = [f"{count} rows of {name} removed" for name, count in erased.removed.items()]
     counts += [f"{count} rows of {name} kept" for name, count in erased.kept.items()]
-    show(erased, f"{', '.join(counts)}. {erased.why_kept}", as_json=as_json)
+    show(erased, f"{', '.join(counts)}. {erased.why_kept}")

@@ -6,7 +6,8 @@ from datetime import datetime
 
 import click
 
-from ussd_server.cli import open_services, show, with_json
+from ussd_server.cli import open_services
+from ussd_server.cli.commands import group, show, wants_json
 from ussd_server.cli.names import Shillings, client_named, client_option, period_options
 from ussd_server.context import operator_context
 from ussd_server.services.accounts.messages import GetStatement, StatementLine
@@ -15,18 +16,17 @@ from ussd_server.values import shillings, written_amount
 from ussd_server.wire import writer
 
 
-@click.group()
+@group()
 def accounts() -> None:
     """Show and credit the accounts of clients."""
 
 
-@accounts.command()
+@accounts.command(example="--client acme --amount 500000 --reference slip-17")
 @client_option
 @click.option("--amount", "amount_cents", required=True, type=Shillings(), help="Shillings, such as 50000 or 99.50.")
 @click.option("--reference", required=True, help="Your own name for the deposit; the same one again changes nothing.")
 @click.option("--description", help="What the client reads beside it.")
-@with_json
-def credit(client: str, amount_cents: int, reference: str, description: str | None, as_json: bool) -> None:
+def credit(client: str, amount_cents: int, reference: str, description: str | None) -> None:
     """Credit a client's main account with what it has paid you."""
     with open_services() as services:
         context = operator_context()
@@ -35,18 +35,15 @@ def credit(client: str, amount_cents: int, reference: str, description: str | No
     made = created.transaction
     verb = "had been credited before" if created.replayed else "is credited"
     sentence = f"{written_amount(made.amount_cents)} {verb}, transaction {made.transaction_id}."
-    show({"transaction": made, "replayed": created.replayed}, sentence, as_json=as_json)
+    show({"transaction": made, "replayed": created.replayed}, sentence)
 
 
-@accounts.command()
+@accounts.command(example="acme --from 2026-11-01 --to 2026-12-01 --csv")
 @click.argument("client")
 @click.option("--account", default=MAIN_ACCOUNT, help="A subscriber's phone number. Default: main.")
 @period_options
 @click.option("--csv", "as_csv", is_flag=True, help="Print a CSV file.")
-@with_json
-def statement(
-    client: str, account: str, from_at: datetime | None, to_at: datetime | None, as_csv: bool, as_json: bool
-) -> None:
+def statement(client: str, account: str, from_at: datetime | None, to_at: datetime | None, as_csv: bool) -> None:
     """Show what moved in an account of CLIENT (name or id), with the balances before and after."""
     period = GetStatement(account, from_at, to_at)
     with open_services() as services:
@@ -56,11 +53,11 @@ def statement(
                 click.echo(part, nl=False)
             return
         found = services.statements.stream(period, context)
-        if as_json:
+        if wants_json():
             lines = list(map(writer(StatementLine), found.lines))
             balances = (found.opening_balance_cents, found.closing_balance_cents)
             opening, closing = map(shillings, balances)
-            show({"opening_balance": opening, "closing_balance": closing, "items": lines}, "", as_json=True)
+            show({"opening_balance": opening, "closing_balance": closing, "items": lines}, "")
             return
         click.echo(f"Opening balance {written_amount(found.opening_balance_cents)}")
         for line in found.lines:
@@ -72,10 +69,9 @@ def statement(
         click.echo(f"Closing balance {written_amount(found.closing_balance_cents)}")
 
 
-@accounts.command(name="list")
+@accounts.command(name="list", example="--client acme")
 @client_option
-@with_json
-def list_(client: str, as_json: bool) -> None:
+def list_(client: str) -> None:
     """Show every account that is kept for a client; they add up to zero."""
     with open_services() as services:
         client_id = client_named(services, client).client_id
@@ -85,4 +81,4 @@ def list_(client: str, as_json: bool) -> None:
         + (f"  of which reserved {written_amount(each.reserved_cents)}" if each.reserved_cents else "")
         for each in kept
     ]
-    show(kept, "\n".join(lines) or "The client has no account yet.", as_json=as_json)
+    show(kept, "\n".join(lines) or "The client has no account yet.")

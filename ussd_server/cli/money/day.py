@@ -6,7 +6,8 @@ from datetime import datetime
 
 import click
 
-from ussd_server.cli import open_services, show, with_json
+from ussd_server.cli import open_services
+from ussd_server.cli.commands import group, show
 from ussd_server.cli.names import KnownName, Moment
 from ussd_server.cli.progress import progress
 from ussd_server.context import operator_context
@@ -15,7 +16,7 @@ from ussd_server.services.reconciliation.messages import BridgeStep, CloseDay, D
 from ussd_server.values import iso_milliseconds, written_amount
 
 
-@click.group()
+@group()
 def day() -> None:
     """Close the days of providers.
 
@@ -25,13 +26,12 @@ def day() -> None:
     """
 
 
-@day.command()
+@day.command(example="2026-11-20 mtn --by Ann")
 @click.argument("date", type=Moment())
 @click.argument("provider", type=KnownName(PROVIDER_NAMES))
 @click.option("--by", required=True, help="Your name.")
 @click.option("--empty", "is_empty", is_flag=True, help="The provider's statement of this day has no lines.")
-@with_json
-def close(date: datetime, provider: str, by: str, is_empty: bool, as_json: bool) -> None:
+def close(date: datetime, provider: str, by: str, is_empty: bool) -> None:
     """Close DATE in Kampala for PROVIDER: keep both sums and what explains their difference.
 
     The statement of this day alone must have been compared, and the reviews of its differences must have ended. A day
@@ -42,18 +42,17 @@ def close(date: datetime, provider: str, by: str, is_empty: bool, as_json: bool)
     sums = (closed.ours_cents, closed.theirs_cents, closed.difference_cents)
     ours, theirs, difference = map(written_amount, sums)
     lines = [f"{closed.date} of {provider} is closed: ours {ours}, theirs {theirs}, difference {difference}."]
-    show(closed, "\n".join([*lines, *map(_line, closed.bridge)]), as_json=as_json)
+    show(closed, "\n".join([*lines, *map(_line, closed.bridge)]))
 
 
-@day.command(name="list")
+@day.command(name="list", example="--open")
 @click.option("--open", "is_open", is_flag=True, help="Only days that are not closed.")
-@with_json
-def list_(is_open: bool, as_json: bool) -> None:
+def list_(is_open: bool) -> None:
     """Show the past 31 days of each provider, and which are closed."""
     with open_services() as services:
         found = services.days.list(operator_context())
     shown = [each for each in found if not (is_open and each.closed)]
-    show(shown, "\n".join(map(_state, shown)) or "Every day is closed.", as_json=as_json)
+    show(shown, "\n".join(map(_state, shown)) or "Every day is closed.")
 
 
 def _line(step: BridgeStep) -> str:

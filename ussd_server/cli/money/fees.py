@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from ussd_server.cli import open_services, show, with_json
+from ussd_server.cli import open_services
+from ussd_server.cli.commands import group, show
 from ussd_server.cli.names import KnownName, Shillings, client_named, client_option
 from ussd_server.context import operator_context
 from ussd_server.services.accounts.fees import list_fees, set_fee
@@ -15,35 +16,33 @@ from ussd_server.values import written_amount
 _TYPES = ["collection", "disbursement", "transfer", "refund"]
 
 
-@click.group()
+@group()
 def fees() -> None:
     """What clients pay for their transactions."""
 
 
-@fees.command(name="set")
+@fees.command(name="set", example="--client acme --type collection --fixed 200 --share-basis-points 150")
 @client_option
 @click.option("--type", "kind", required=True, type=KnownName(_TYPES))
 @click.option("--fixed", "fixed_cents", default=0, type=Shillings(least_cents=0), help="Shillings for any amount.")
 @click.option(
     "--share-basis-points", default=0, type=click.IntRange(0, 10_000), help="150 is 1.5 percent of the amount."
 )
-@with_json
-def set_(client: str, kind: str, fixed_cents: int, share_basis_points: int, as_json: bool) -> None:
+def set_(client: str, kind: str, fixed_cents: int, share_basis_points: int) -> None:
     """Agree a fee for the transactions that are created from now on; zeros end it."""
     with open_services() as services:
         client_id = client_named(services, client).client_id
         terms = FeeTerms(client_id, TransactionType(kind), fixed_cents, share_basis_points)
         agreed = set_fee(terms, operator_context(), services.clock.now())
-    show(agreed, _line(agreed), as_json=as_json)
+    show(agreed, _line(agreed))
 
 
 @fees.command(name="list")
-@with_json
-def list_(as_json: bool) -> None:
+def list_() -> None:
     """Show what was agreed."""
     with open_services():
         agreed = list_fees(operator_context())
-    show(agreed, "\n".join(map(_line, agreed)) or "No fees were agreed.", as_json=as_json)
+    show(agreed, "\n".join(map(_line, agreed)) or "No fees were agreed.")
 
 
 def _line(fee: FeeTerms) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from ussd_server.cli import open_services, show, with_json
+from ussd_server.cli import open_services
+from ussd_server.cli.commands import group, show
 from ussd_server.cli.names import KnownName
 from ussd_server.context import operator_context
 from ussd_server.providers.names import PROVIDER_NAMES
@@ -15,41 +16,38 @@ from ussd_server.wire import writer
 _write = writer(OperatorProviderState)
 
 
-@click.group(invoke_without_command=True)
-@with_json
+@group(invoke_without_command=True, has_json=True)
 @click.pass_context
-def providers(context: click.Context, as_json: bool) -> None:
+def providers(context: click.Context) -> None:
     """Show the providers: state, float, limits, success and last error of the last 15 minutes."""
     if context.invoked_subcommand is not None:
         return
     with open_services() as services:
         states = services.provider_states.list(operator_context())
     found = {"items": [_write(state) for state in states]}
-    show(found, "\n".join(map(_lines, states)) or "No provider is set up.", as_json=as_json)
+    show(found, "\n".join(map(_lines, states)) or "No provider is set up.")
 
 
-@providers.command()
+@providers.command(example="mtn --reason 'MTN is under maintenance until 14:00'")
 @click.argument("name", type=KnownName(PROVIDER_NAMES))
 @click.option("--reason", required=True, help="Why; clients read it.")
-@with_json
-def off(name: str, reason: str, as_json: bool) -> None:
+def off(name: str, reason: str) -> None:
     """Refuse new payments at provider NAME. Payments that exist already are still asked about."""
-    _switch(SwitchProvider(name, True, reason), as_json)
+    _switch(SwitchProvider(name, True, reason))
 
 
-@providers.command()
+@providers.command(example="mtn --reason 'MTN is back'")
 @click.argument("name", type=KnownName(PROVIDER_NAMES))
 @click.option("--reason", required=True, help="Why.")
-@with_json
-def on(name: str, reason: str, as_json: bool) -> None:
+def on(name: str, reason: str) -> None:
     """Take new payments at provider NAME again."""
-    _switch(SwitchProvider(name, False, reason), as_json)
+    _switch(SwitchProvider(name, False, reason))
 
 
-def _switch(request: SwitchProvider, as_json: bool) -> None:
+def _switch(request: SwitchProvider) -> None:
     with open_services() as services:
         state = services.provider_states.switch(request, operator_context())
-    show(_write(state), _lines(state), as_json=as_json)
+    show(_write(state), _lines(state))
 
 
 def _lines(state: OperatorProviderState) -> str:

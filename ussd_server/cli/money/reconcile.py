@@ -13,7 +13,8 @@ from typing import Any, TextIO
 
 import click
 
-from ussd_server.cli import open_services, show, with_json
+from ussd_server.cli import open_services
+from ussd_server.cli.commands import EXAMPLE_ID, Group, show, wants_json
 from ussd_server.cli.names import KnownFile, KnownName
 from ussd_server.cli.progress import progress
 from ussd_server.context import operator_context
@@ -35,6 +36,7 @@ from ussd_server.status import ServiceError
 from ussd_server.values import shillings, written_amount
 from ussd_server.wire import keys_of, writer
 
+_EXAMPLE = "mtn statement.csv --csv result.csv"
 _HAS_DIFFERENCES = 1
 _PAGE = 100
 _MOST_SHOWN = 50
@@ -47,7 +49,7 @@ class _RefusedError(click.ClickException):
     exit_code = 2
 
 
-class _Reconcile(click.Group):
+class _Reconcile(Group):
     """`review` is a group of commands; anything else is the provider of a statement."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -58,6 +60,7 @@ class _Reconcile(click.Group):
 
 @click.group(
     cls=_Reconcile,
+    example=_EXAMPLE,
     options_metavar="",
     subcommand_metavar="PROVIDER FILE [--dry-run] [--yes] [--all] [--json] [--csv OUT] | undo ... | review ...",
 )
@@ -78,14 +81,13 @@ def reconcile() -> None:
     """
 
 
-@reconcile.command(hidden=True)
+@reconcile.command(hidden=True, example=_EXAMPLE)
 @click.argument("provider", type=KnownName(PROVIDER_NAMES))
 @click.argument("file", type=KnownFile())
 @click.option("--csv", "csv_path", type=click.Path(dir_okay=False, path_type=Path), help="Write every line's result.")
 @click.option("--dry-run", "is_dry_run", is_flag=True, help="Compare, and store nothing.")
 @click.option("--yes", "is_confirmed", is_flag=True, help="Store a statement that looks like the wrong file.")
 @click.option("--all", "shows_all", is_flag=True, help="Show every difference, not only the first 50.")
-@with_json
 @click.pass_context
 def statement(
     ctx: click.Context,
@@ -95,7 +97,6 @@ def statement(
     is_dry_run: bool,
     is_confirmed: bool,
     shows_all: bool,
-    as_json: bool,
 ) -> None:
     """Compare a statement, and exit with 1 when there are differences."""
     if csv_path is not None and csv_path.exists() and csv_path.samefile(file):
@@ -115,7 +116,7 @@ def statement(
             raise _RefusedError(f"{file.name}: {refusal}") from None
         if result.doubt and not result.is_stored and not is_dry_run:
             raise _RefusedError(f"{result.doubt} Nothing was stored; --dry-run shows them, --yes stores them.")
-    if as_json:
+    if wants_json():
         _print_json(result)
     else:
         _print_sentences(result, None if shows_all else _MOST_SHOWN)
@@ -123,12 +124,11 @@ def statement(
         ctx.exit(_HAS_DIFFERENCES)
 
 
-@reconcile.command()
+@reconcile.command(example=f"{EXAMPLE_ID} --by Ann --and Ben")
 @click.argument("statement_id", metavar="STATEMENT_ID")
 @click.option("--by", required=True, help="Your name.")
 @click.option("--and", "second", required=True, help="The name of a second person.")
-@with_json
-def undo(statement_id: str, by: str, second: str, as_json: bool) -> None:
+def undo(statement_id: str, by: str, second: str) -> None:
     """Remove an import and its differences, unless the review of one has ended.
 
     The same file can be imported again afterwards.
@@ -139,7 +139,7 @@ def undo(statement_id: str, by: str, second: str, as_json: bool) -> None:
         while statements.clean():
             continue
     document = {"statement_id": undone.statement_id, "file_name": undone.file_name, "removed": True}
-    show(document, f"The import of {undone.file_name} is removed.", as_json=as_json)
+    show(document, f"The import of {undone.file_name} is removed.")
 
 
 @reconcile.group()
@@ -150,8 +150,7 @@ def review() -> None:
 @review.command(name="list")
 @click.option("--statement", "statement_id", help="The differences of one statement, ended ones too.")
 @click.option("--all", "shows_all", is_flag=True, help="Show every difference, not only the first 50.")
-@with_json
-def list_(statement_id: str | None, shows_all: bool, as_json: bool) -> None:
+def list_(statement_id: str | None, shows_all: bool) -> None:
     """Show the differences whose review is open, newest first."""
     with open_services() as services:
         found: list[DifferenceView] = []
@@ -160,45 +159,42 @@ def list_(statement_id: str | None, shows_all: bool, as_json: bool) -> None:
             page = services.differences.list(ListDifferences(statement_id, cursor, _PAGE), operator_context())
             found += page.items
             cursor = page.next_cursor
-            if cursor is None or (len(found) > _MOST_SHOWN and not shows_all and not as_json):
+            if cursor is None or (len(found) > _MOST_SHOWN and not shows_all and not wants_json()):
                 break
     shown = found if shows_all else found[:_MOST_SHOWN]
     sentence = "\n".join(map(_sentence_of_review, shown)) or "No difference waits for a review."
     if len(found) > len(shown):
         sentence += "\nThere are more; --all shows them."
-    show({"items": [_plain_difference(each) for each in found]}, sentence, as_json=as_json)
+    show({"items": [_plain_difference(each) for each in found]}, sentence)
 
 
-@review.command()
+@review.command(example=f"{EXAMPLE_ID} --reason 'Known' --by Ann")
 @click.argument("difference_id", metavar="ID")
 @click.option("--reason", required=True, help="What explains the difference.")
 @click.option("--by", default="operator", help="Your name.")
-@with_json
-def end(difference_id: str, reason: str, by: str, as_json: bool) -> None:
+def end(difference_id: str, reason: str, by: str) -> None:
     """End the review of a difference that is explained. No money moves."""
     with open_services() as services:
         ended = services.differences.end(EndDifference(difference_id, reason, by), operator_context())
-    show(_plain_difference(ended), _sentence_of_review(ended), as_json=as_json)
+    show(_plain_difference(ended), _sentence_of_review(ended))
 
 
-@review.command()
+@review.command(example=EXAMPLE_ID)
 @click.argument("difference_id", metavar="ID")
 @click.option("--by", default="operator", help="Your name.")
-@with_json
-def hold(difference_id: str, by: str, as_json: bool) -> None:
+def hold(difference_id: str, by: str) -> None:
     """Hold a credit of a statement that is not ours, until two operators assign it or mark it for return."""
     with open_services() as services:
         held = services.held_payments.hold(HoldDifference(difference_id, by), operator_context())
-    show(held, f"Incoming payment {held.incoming_id} is {held.status}.", as_json=as_json)
+    show(held, f"Incoming payment {held.incoming_id} is {held.status}.")
 
 
-@review.command()
+@review.command(example=f"{EXAMPLE_ID} --reason 'Line 12' --by Ann --and Ben")
 @click.argument("difference_id", metavar="ID")
 @click.option("--reason", required=True, help="How you know; the client reads it.")
 @click.option("--by", required=True, help="Your name.")
 @click.option("--and", "second", required=True, help="The name of a second person.")
-@with_json
-def conclude(difference_id: str, reason: str, by: str, second: str, as_json: bool) -> None:
+def conclude(difference_id: str, reason: str, by: str, second: str) -> None:
     """Set a payment to succeeded, as the provider's statement says, and move its money.
 
     For a payment that has no outcome, or failed, here; two people must agree.
@@ -207,7 +203,7 @@ def conclude(difference_id: str, reason: str, by: str, second: str, as_json: boo
         ended = services.differences.conclude(
             ConcludeFromStatement(difference_id, reason, by, second), operator_context()
         )
-    show(_plain_difference(ended), _sentence_of_review(ended), as_json=as_json)
+    show(_plain_difference(ended), _sentence_of_review(ended))
 
 
 @contextmanager

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ussd_server.cli import open_services, show, with_json
+from ussd_server.cli import open_services
+from ussd_server.cli.commands import command, show
 from ussd_server.cli.names import KnownFile, Moment, client_named
 from ussd_server.cli.progress import progress
 from ussd_server.context import operator_context
@@ -31,7 +32,7 @@ _CLAIMED = ("provider", "provider_id", "client", "reference")
 _BOUNDS = FileBounds(most_bytes=10 * 1024 * 1024, most_unpacked_bytes=100 * 1024 * 1024, most_elements=1_000_000)
 
 
-@click.command()
+@command(example="--since 2026-11-20T14:00:00Z --statement mtn=statement.csv --csv lost.csv")
 @click.option("--since", required=True, type=Moment(or_time=True), help="The moment that the restored database has.")
 @click.option(
     "--statement",
@@ -47,7 +48,6 @@ _BOUNDS = FileBounds(most_bytes=10 * 1024 * 1024, most_unpacked_bytes=100 * 1024
 )
 @click.option("--by", help="Your name, with --book.")
 @click.option("--and", "second", help="The name of a second person, with --book.")
-@with_json
 def recover(
     since: datetime,
     statements: tuple[str, ...],
@@ -55,7 +55,6 @@ def recover(
     claims_file: Path | None,
     by: str | None,
     second: str | None,
-    as_json: bool,
 ) -> None:
     """List the payments that providers have and we do not, after a restore of the database; book them by two.
 
@@ -77,9 +76,7 @@ def recover(
             booked = services.recovery.book(BookLost(lost, claims, by or "", second or ""), operator_context())
             new = [each for each in booked if not each.replayed]
             total = written_amount(sum(each.amount_cents for each in new))
-            show(
-                booked, f"{len(new)} booked, {total}; {len(booked) - len(new)} had been booked before.", as_json=as_json
-            )
+            show(booked, f"{len(new)} booked, {total}; {len(booked) - len(new)} had been booked before.")
             return
     if csv_path is not None:
         csv_path.write_bytes(b"".join(csv_parts(_COLUMNS, map(_cells, lost))))
@@ -88,7 +85,7 @@ def recover(
         f"{each.phone_number or 'no number':<13}  {each.provider_id}  {each.reference}"
         for each in lost
     ]
-    show(lost, "\n".join(lines) or "No payment was lost.", as_json=as_json)
+    show(lost, "\n".join(lines) or "No payment was lost.")
 
 
 def _statement(given: str) -> tuple[str, Path]:

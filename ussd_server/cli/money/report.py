@@ -6,7 +6,8 @@ from datetime import datetime
 
 import click
 
-from ussd_server.cli import open_services, show, with_json
+from ussd_server.cli import open_services
+from ussd_server.cli.commands import group, show
 from ussd_server.cli.names import Moment, client_id_of
 from ussd_server.context import operator_context
 from ussd_server.services.reports.messages import DailyReport, GetDailyReport
@@ -14,17 +15,16 @@ from ussd_server.values import written_amount
 from ussd_server.wire import writer
 
 
-@click.group()
+@group()
 def report() -> None:
     """Reports of payments."""
 
 
-@report.command()
+@report.command(example="--date 2026-11-20 --client acme --csv")
 @click.option("--date", "day", type=Moment(), help="The day in Kampala. Default: today.")
 @click.option("--client", help="Name or id of a client. Default: all clients together.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print a CSV file.")
-@with_json
-def daily(day: datetime | None, client: str | None, as_csv: bool, as_json: bool) -> None:
+def daily(day: datetime | None, client: str | None, as_csv: bool) -> None:
     """Show what became final on a day, by type, provider and status."""
     with open_services() as services:
         client_id = client_id_of(services, client)
@@ -34,7 +34,7 @@ def daily(day: datetime | None, client: str | None, as_csv: bool, as_json: bool)
                 click.echo(part, nl=False)
             return
         found = services.daily_reports.get(request, context)
-    show(writer(DailyReport)(found), _sentences(found), as_json=as_json)
+    show(writer(DailyReport)(found), _sentences(found))
 
 
 def _sentences(found: DailyReport) -> str:

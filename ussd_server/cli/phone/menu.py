@@ -13,8 +13,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ussd_server.cli import open_services, show, with_json
+from ussd_server.cli import open_services
 from ussd_server.cli.clients.codes import confirm_taking, yes_option
+from ussd_server.cli.commands import group, show, wants_json
 from ussd_server.cli.names import KnownFile, among, client_named, client_option
 from ussd_server.cli.phone.handset import draw
 from ussd_server.context import operator_context
@@ -34,31 +35,29 @@ from ussd_server.wire import writer
 _FILE = KnownFile()
 
 
-@click.group()
+@group()
 def menu() -> None:
     """Menu documents in YAML or JSON files."""
 
 
-@menu.command()
+@menu.command(example="shop.yaml")
 @click.argument("file", type=_FILE)
-@with_json
-def check(file: Path, as_json: bool) -> None:
+def check(file: Path) -> None:
     """Check the menu in FILE; exit code 1 when it has errors, which block publishing."""
     raw, places = _load_with_places(file)
     report = check_document(raw, allow_plain_http=True, places=lambda: places)
     document, _ = read(raw)
-    if as_json:
+    if wants_json():
         found = CheckReport(document.id, report.passes, report.errors, report.warnings)
-        show(writer(CheckReport)(found), "", as_json=True)
+        show(writer(CheckReport)(found), "")
     else:
         _print_report(report, document)
     sys.exit(0 if report.passes else 1)
 
 
-@menu.command()
+@menu.command(example="shop.yaml")
 @click.argument("file", type=_FILE)
-@with_json
-def script(file: Path, as_json: bool) -> None:
+def script(file: Path) -> None:
     """Run the scripts in FILE against its menu; exit code 1 when one fails."""
     document, problems = read(load(file))
     if problems:
@@ -66,23 +65,21 @@ def script(file: Path, as_json: bool) -> None:
     results = [_play(document, raw, number) for number, raw in enumerate(document.scripts, start=1)]
     lines = [f"{'failed' if result['problems'] else 'passed'}  {result['name']}" for result in results]
     lines += [f"        {problem}" for result in results for problem in result["problems"]]
-    show({"scripts": results}, "\n".join(lines) or "The menu has no scripts.", as_json=as_json)
+    show({"scripts": results}, "\n".join(lines) or "The menu has no scripts.")
     sys.exit(1 if any(result["problems"] for result in results) else 0)
 
 
-@menu.command(name="graph")
+@menu.command(name="graph", example="shop.yaml > shop.svg")
 @click.argument("file", type=_FILE)
-@with_json
-def show_graph(file: Path, as_json: bool) -> None:
+def show_graph(file: Path) -> None:
     """Draw the menu in FILE as SVG; with --json, print its nodes and edges."""
     document, _ = read(load(file))
-    show(writer(Graph)(graph(document)), draw_diagram(document), as_json=as_json)
+    show(writer(Graph)(graph(document)), draw_diagram(document))
 
 
-@menu.command(name="list")
+@menu.command(name="list", example="--client acme")
 @click.option("--client", metavar="CLIENT", help="Only the menus of this client (name or id).")
-@with_json
-def list_menus(client: str | None, as_json: bool) -> None:
+def list_menus(client: str | None) -> None:
     """List the menus of all clients, with their published versions and codes."""
     with open_services() as services:
         operator = operator_context()
@@ -94,15 +91,14 @@ def list_menus(client: str | None, as_json: bool) -> None:
             for each in services.menus.list(operator_context(owner.client_id))
         ]
     lines = [_summary(each) for each in found]
-    show(found, "\n".join(lines) or "There are no menus.", as_json=as_json)
+    show(found, "\n".join(lines) or "There are no menus.")
 
 
-@menu.command(name="show")
+@menu.command(name="show", example="shop --client acme > shop.yaml")
 @click.argument("menu_id", metavar="MENU")
 @client_option
 @click.option("--draft", is_flag=True, help="Show the draft instead of the published version.")
-@with_json
-def show_menu(menu_id: str, client: str, draft: bool, as_json: bool) -> None:
+def show_menu(menu_id: str, client: str, draft: bool) -> None:
     """Print the published document of MENU as YAML; its draft, when it was never published."""
     with open_services() as services:
         owner = client_named(services, client)
@@ -110,16 +106,15 @@ def show_menu(menu_id: str, client: str, draft: bool, as_json: bool) -> None:
         with among("menu", menu_id, lambda: (each.menu_id for each in services.menus.list(context))):
             found = services.menus.get(menu_id, context)
     document = found.draft if draft or found.published is None else found.published
-    show({"client": owner.name, **asdict(found)}, write_yaml(document).rstrip("\n"), as_json=as_json)
+    show({"client": owner.name, **asdict(found)}, write_yaml(document).rstrip("\n"))
 
 
-@menu.command()
+@menu.command(example="shop.yaml --client acme --code '*384*123#'")
 @click.argument("file", type=_FILE)
 @client_option
 @click.option("--code", metavar="CODE", help="Assign this code to the client, and bind it to the menu.")
 @yes_option
-@with_json
-def publish(file: Path, client: str, code: str | None, yes: bool, as_json: bool) -> None:
+def publish(file: Path, client: str, code: str | None, yes: bool) -> None:
     """Publish the menu in FILE for a client."""
     raw = load(file)
     menu_id = str(raw.get("id") or file.stem)
@@ -132,15 +127,14 @@ def publish(file: Path, client: str, code: str | None, yes: bool, as_json: bool)
         version = services.menus.publish(menu_id, context)
         if code:
             services.menus.bind_code(BindCode(code, menu_id), context)
-    show(version, f"Version {version.version} of {version.menu_id} is in force.", as_json=as_json)
+    show(version, f"Version {version.version} of {version.menu_id} is in force.")
 
 
-@menu.command()
+@menu.command(example="shop --client acme")
 @click.argument("menu_id", metavar="MENU")
 @client_option
 @click.option("--version", type=click.IntRange(1), help="A published version. Default: the one before.")
-@with_json
-def rollback(menu_id: str, client: str, version: int | None, as_json: bool) -> None:
+def rollback(menu_id: str, client: str, version: int | None) -> None:
     """Put an earlier version of MENU in force again, for new sessions. The draft stays."""
     with open_services() as services:
         context = operator_context(client_named(services, client).client_id)
@@ -151,19 +145,18 @@ def rollback(menu_id: str, client: str, version: int | None, as_json: bool) -> N
         if wanted is None:
             raise click.ClickException(f"{menu_id} has no version before the one in force.")
         rolled = services.menus.roll_back(RollBack(menu_id, wanted), context)
-    show(rolled, f"Version {rolled.version} of {menu_id} is in force.", as_json=as_json)
+    show(rolled, f"Version {rolled.version} of {menu_id} is in force.")
 
 
-@menu.command()
+@menu.command(example="--client acme")
 @client_option
-@with_json
-def secret(client: str, as_json: bool) -> None:
+def secret(client: str) -> None:
     """Show the secret that signs the calls of `http` and `handover` nodes (Standard Webhooks)."""
     with open_services() as services:
         owner = client_named(services, client)
         key = services.menus.call_secrets(operator_context(owner.client_id))[0]
     written = f"whsec_{base64.b64encode(key).decode()}"
-    show({"client_id": owner.client_id, "secret": written}, written, as_json=as_json)
+    show({"client_id": owner.client_id, "secret": written}, written)
 
 
 def load(file: Path) -> dict[str, Any]:

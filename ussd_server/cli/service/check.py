@@ -8,7 +8,8 @@ from datetime import datetime
 
 import click
 
-from ussd_server.cli import open_services, show, with_json
+from ussd_server.cli import open_services
+from ussd_server.cli.commands import command, show, wants_json
 from ussd_server.cli.progress import progress
 from ussd_server.services.operations.book_check.check import MarkError, Violation, check_ranges
 from ussd_server.services.operations.book_check.examinations import keep_check, recent_since
@@ -18,15 +19,14 @@ _MOST_IN_JSON = 1000
 _MOST_ROWS = 1_000_000
 
 
-@click.command
+@command()
 @click.option("--from", "mark", metavar="MARK", help="Continue from the mark that an earlier check printed.")
 @click.option("--batch", default=10_000, show_default=True, type=click.IntRange(1, _MOST_ROWS), help="Rows in a range.")
 @click.option(
     "--ranges", type=click.IntRange(min=1), help="Stop after so many ranges and print the mark to continue from."
 )
 @click.option("--full", is_flag=True, help="Check everything, however old.")
-@with_json
-def check(mark: str | None, batch: int, ranges: int | None, full: bool, as_json: bool) -> None:
+def check(mark: str | None, batch: int, ranges: int | None, full: bool) -> None:
     """Check balances, holds, statuses, histories, events, names and the schema.
 
     May run while the service does. Prints a sentence for every violation, and exits with 1 if there is one. An
@@ -46,7 +46,7 @@ def check(mark: str | None, batch: int, ranges: int | None, full: bool, as_json:
                 show_rows(rows.total())
                 found += checked.violations[: _MOST_IN_JSON - len(found)]
                 number += len(checked.violations)
-                if not as_json:
+                if not wants_json():
                     for violation in checked.violations:
                         click.echo(str(violation))
                 mark = checked.mark
@@ -69,7 +69,7 @@ def check(mark: str | None, batch: int, ranges: int | None, full: bool, as_json:
         "mark": mark,
         "since": since,
     }
-    show(result, _summary(rows, number, mark, since), as_json=as_json)
+    show(result, _summary(rows, number, mark, since))
     if number:
         raise SystemExit(1)
 

@@ -6,11 +6,12 @@ import click
 from click.shell_completion import get_completion_class
 
 from ussd_server.cli import COMPLETE_VARIABLE
+from ussd_server.cli.commands import command
 
 _PROGRAM = "ussd-server"
 
 
-@click.command()
+@command(has_json=False, example="bash > ~/.local/share/bash-completion/completions/ussd-server")
 @click.argument("shell", type=click.Choice(("bash", "zsh", "fish")))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 from peewee import PeeweeException
 
-from ussd_server.cli import show, with_json
+from ussd_server.cli.commands import command, show
 from ussd_server.cli.service.doctor_checks import check_installation
 from ussd_server.database.connections import UnsupportedDatabaseError
 from ussd_server.database.schema import missing_migrations
@@ -24,10 +24,9 @@ from ussd_server.settings import Settings, SettingsError, read_settings
 _CONNECTIONS = 2
 
 
-@click.command
-@with_json
+@command()
 @click.pass_context
-def doctor(context: click.Context, as_json: bool) -> None:
+def doctor(context: click.Context) -> None:
     """Check settings, files, database, clock, Redis and providers; exit code 1 when something is wrong.
 
     Also shows the settings of the service that runs with this data folder, without secrets, and where they differ from
@@ -55,7 +54,7 @@ def doctor(context: click.Context, as_json: bool) -> None:
             for each in running
         ],
     }
-    show(found, "\n".join([*map(_lines, findings), *_settings_lines(running)]), as_json=as_json)
+    show(found, "\n".join([*map(_lines, findings), *_settings_lines(running)]))
     context.exit(0 if healthy else 1)
 
 

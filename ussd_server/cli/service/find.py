@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import click
 
-from ussd_server.cli import open_services, show, with_json
+from ussd_server.cli import open_services
+from ussd_server.cli.commands import command, show
 from ussd_server.context import operator_context
 from ussd_server.services.search.messages import Search, SearchHit
 
 
-@click.command()
+@command(example="+256772123456")
 @click.argument("text")
-@with_json
-def find(text: str, as_json: bool) -> None:
+def find(text: str) -> None:
     """Find TEXT over all clients: a phone number, reference, receipt or id, also of a request.
 
     Whole values only, 3 to 64 characters; at most 50 results.
@@ -21,7 +21,7 @@ def find(text: str, as_json: bool) -> None:
         raise click.UsageError("TEXT must be 3 to 64 characters long.")
     with open_services() as services:
         found = services.search.find(Search(text), operator_context())
-    show(found, "\n".join(map(_lines, found.items)) or "Nothing was found.", as_json=as_json)
+    show(found, "\n".join(map(_lines, found.items)) or "Nothing was found.")
 
 
 def _lines(hit: SearchHit) -> str:

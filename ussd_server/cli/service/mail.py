@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import click
 
-from ussd_server.cli import open_services, show, with_json
+from ussd_server.cli import open_services
+from ussd_server.cli.commands import group, show
 from ussd_server.services.mail.messages import TROUBLES
 
 
-@click.group()
+@group()
 def mail() -> None:
     """Mails to people of clients and to operators."""
 
 
-@mail.command()
+@mail.command(example="ops@example.org")
 @click.argument("address")
-@with_json
-def test(address: str, as_json: bool) -> None:
+def test(address: str) -> None:
     """Send a test mail to ADDRESS at once, and say what the mail server replied."""
     with open_services() as services:
         if not services.mails.is_on:
@@ -25,4 +25,4 @@ def test(address: str, as_json: bool) -> None:
     if result.trouble is not None:
         code = f" ({result.code})" if result.code else ""
         raise click.ClickException(f"Not sent: {TROUBLES[result.trouble]}{code}.")
-    show({"sent": True, "recipient": address}, f"The mail server accepted the mail to {address}.", as_json=as_json)
+    show({"sent": True, "recipient": address}, f"The mail server accepted the mail to {address}.")

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import click
 
-from ussd_server.cli import open_services, show, with_json
+from ussd_server.cli import open_services
+from ussd_server.cli.commands import group, show
 from ussd_server.cli.progress import progress
 from ussd_server.services.operations.months import export_month, verify_month
 
 
-@click.group()
+@group()
 def months() -> None:
     """Export the payments of a month, and verify such an archive.
 
@@ -22,11 +23,10 @@ def months() -> None:
     """
 
 
-@months.command()
+@months.command(example="2026-10 archive")
 @click.argument("month")
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
-@with_json
-def export(month: str, folder: Path, as_json: bool) -> None:
+def export(month: str, folder: Path) -> None:
     """Write the payments of MONTH (UTC) to a folder of its name in FOLDER: four CSV files and SHA256SUMS.
 
     The files have transactions, status histories, transfers and events, as they are now. They are for programs: a
@@ -35,19 +35,18 @@ def export(month: str, folder: Path, as_json: bool) -> None:
     with open_services() as services, progress("rows") as show_rows:
         rows = export_month(month, folder, services.clock.now(), show_rows)
     place = folder / month
-    show({"folder": str(place), "rows": rows}, f"Wrote {place}: {_counts(rows)}.", as_json=as_json)
+    show({"folder": str(place), "rows": rows}, f"Wrote {place}: {_counts(rows)}.")
 
 
-@months.command()
+@months.command(example="archive/2026-10")
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False, exists=True))
-@with_json
-def verify(folder: Path, as_json: bool) -> None:
+def verify(folder: Path) -> None:
     """Verify the archive of a month in FOLDER: each file's checksum, and that its rows are of the month.
 
     Needs no database. `sha256sum -c SHA256SUMS` compares the checksums too.
     """
     rows = verify_month(folder.resolve())
-    show({"folder": str(folder), "rows": rows}, f"{folder} is as it was exported: {_counts(rows)}.", as_json=as_json)
+    show({"folder": str(folder), "rows": rows}, f"{folder} is as it was exported: {_counts(rows)}.")
 
 
 def _counts(rows: Mapping[str, int]) -> str:
