@@ -62,6 +62,10 @@ def test_every_help_has_an_example_and_no_short_help_is_cut(path: tuple[str, ...
     assert words[1 : 1 + len(path)] == list(path)
 
 
+def test_the_help_for_a_statement_has_an_example_that_can_be_typed() -> None:
+    assert run("reconcile", "mtn", "--help").stdout.endswith(" mtn statement.csv --csv result.csv\n")
+
+
 def test_the_version_is_that_of_the_installed_package() -> None:
     assert run("--version").stdout == f"ussd-server {version('ussd-server')}\n"
 
