@@ -200,3 +200,12 @@ def open_services(settings: Settings | None = None) -> Iterator[Services]:
     finally:
         services.close()
         close_connections()
+
+
+def services(settings: Settings | None = None) -> Services:
+    """Return the services, which the first call in a command opens as `open_services` does, and its end closes."""
+    context = click.get_current_context()
+    if context.obj is None:
+        context.obj = context.with_resource(open_services(settings))
+    opened: Services = context.obj
+    return opened

@@ -10,17 +10,15 @@ from decimal import Decimal
 from difflib import get_close_matches
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
-from ussd_server.context import operator_context
+from ussd_server.cli import services
+from ussd_server.context import RequestContext, operator_context
 from ussd_server.services.clients.messages import ClientView
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import KAMPALA, cents_of, moment_of
-
-if TYPE_CHECKING:
-    from ussd_server.bootstrap import Services
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -109,14 +107,14 @@ def period_options(command: Command) -> Command:
     return click.option("--from", "from_at", callback=_read_moment, help=first)(command)
 
 
-def client_named(services: Services, name_or_id: str) -> ClientView:
+def client_named(name_or_id: str) -> ClientView:
     """Return the client of this name, in any case, or of this id. Raises ClickException and says what there is."""
     try:
-        return services.clients.find(name_or_id, operator_context())
+        return services().clients.find(name_or_id, operator_context())
     except ServiceError as refusal:
         if refusal.code is not Code.NOT_FOUND:
             raise
-    known = services.clients.list(operator_context())
+    known = services().clients.list(operator_context())
     alike = [client for client in known if client.name.casefold() == name_or_id.strip().casefold()]
     if len(alike) == 1:
         return alike[0]
@@ -129,9 +127,14 @@ def client_named(services: Services, name_or_id: str) -> ClientView:
     raise click.ClickException(_unknown("client", name_or_id, (client.name for client in known)))
 
 
-def client_id_of(services: Services, name_or_id: str | None) -> str | None:
+def client_id_of(name_or_id: str | None) -> str | None:
     """Return the id of the client that `client_named` finds; None without a name."""
-    return client_named(services, name_or_id).client_id if name_or_id else None
+    return client_named(name_or_id).client_id if name_or_id else None
+
+
+def context_of(name_or_id: str | None) -> RequestContext:
+    """Return the context of the client that `client_named` finds; of all clients without a name."""
+    return operator_context(client_id_of(name_or_id))
 
 
 @contextmanager

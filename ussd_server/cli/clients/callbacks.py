@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ussd_server.cli import open_services
+from ussd_server.cli import services
 from ussd_server.cli.commands import command, show
 from ussd_server.context import operator_context
 
@@ -22,11 +22,10 @@ def callbacks(shows_secrets: bool) -> None:
     With --show-secrets also the path at which it checks and reports payments that payers make by themselves, and the
     Standard Webhooks secret with which it signs its reports.
     """
-    with open_services() as services:
-        base_url = services.settings.public_url or ""
-        known = [*services.callbacks.paths(operator_context()), *services.sms_reports.paths(operator_context())]
-        paths = {each.provider: each.path for each in known}
-        incoming = services.notices.paths(operator_context()) if shows_secrets else []
+    base_url = services().settings.public_url or ""
+    known = [*services().callbacks.paths(operator_context()), *services().sms_reports.paths(operator_context())]
+    paths = {each.provider: each.path for each in known}
+    incoming = services().notices.paths(operator_context()) if shows_secrets else []
     listed: dict[str, dict[str, str | None]] = {
         provider: {"provider": provider, "path": path, "url": f"{base_url}{path}" if base_url else None}
         for provider, path in paths.items()

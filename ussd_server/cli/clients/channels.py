@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ussd_server.cli import open_services
+from ussd_server.cli import services
 from ussd_server.cli.commands import EXAMPLE_ID, group, show
 from ussd_server.cli.names import KnownName, client_id_of
 from ussd_server.context import operator_context
@@ -43,18 +43,16 @@ def create(
     keep_letters: bool,
 ) -> None:
     """Make a channel and print its gateway path, which is a credential."""
-    with open_services() as services:
-        client_id = client_id_of(services, client)
-        request = CreateChannel(adapter, client_id, name, codes, cumulative, not keep_letters, septets, ucs2)
-        channel = services.channels.create(request, operator_context())
+    client_id = client_id_of(client)
+    request = CreateChannel(adapter, client_id, name, codes, cumulative, not keep_letters, septets, ucs2)
+    channel = services().channels.create(request, operator_context())
     show(channel, channel.gateway_path)
 
 
 @channels.command(name="list")
 def list_() -> None:
     """Show every channel with its gateway path."""
-    with open_services() as services:
-        found = services.channels.list(operator_context())
+    found = services().channels.list(operator_context())
     show(found, "\n".join(map(_line, found)) or "There are no channels.")
 
 
@@ -73,8 +71,7 @@ def enable(channel: str) -> None:
 
 
 def _set_active(channel_id: str, is_active: bool) -> None:
-    with open_services() as services:
-        changed = services.channels.set_active(channel_id, is_active, operator_context())
+    changed = services().channels.set_active(channel_id, is_active, operator_context())
     show(changed, _line(changed))
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import click
 
-from ussd_server.cli import open_services
+from ussd_server.cli import services
 from ussd_server.cli.clients.moves import export_client, import_client, take_back_client
 from ussd_server.cli.clients.seeds import Row, SeededRow, read_rows, seed_file, sow, text_of
 from ussd_server.cli.commands import group, show
@@ -19,9 +19,6 @@ from ussd_server.security.passwords import new_password
 from ussd_server.services.clients.messages import ClientView, CreateClient, CreateUser
 from ussd_server.settings import read_settings
 from ussd_server.status import Code, ServiceError
-
-if TYPE_CHECKING:
-    from ussd_server.bootstrap import Services
 
 Found = TypeVar("Found")
 _reason = click.option("--reason", help="Why, in 1 to 200 characters. The client's owners read it.")
@@ -37,16 +34,14 @@ def clients() -> None:
 @click.option("--id", "client_id", metavar="UUID", help="The client's id, where it has one already.")
 def create(name: str, client_id: str | None) -> None:
     """Make a client called NAME."""
-    with open_services() as services:
-        client = services.clients.create(CreateClient(name, client_id), operator_context())
+    client = services().clients.create(CreateClient(name, client_id), operator_context())
     show(client, f"Client {client.name} has the id {client.client_id}.")
 
 
 @clients.command(name="list")
 def list_() -> None:
     """Show every client."""
-    with open_services() as services:
-        found = services.clients.list(operator_context())
+    found = services().clients.list(operator_context())
     show(found, "\n".join(map(_line, found)) or "There are no clients.")
 
 
@@ -74,9 +69,8 @@ def readers(client: str, is_counted: bool) -> None:
 
     They then approve no payout that the key made, nor with the key what they made. Rotate keys that were read before.
     """
-    with open_services() as services:
-        client_id = client_named(services, client).client_id
-        changed = services.clients.count_readers(client_id, is_counted, operator_context())
+    client_id = client_named(client).client_id
+    changed = services().clients.count_readers(client_id, is_counted, operator_context())
     show(changed, f"{_line(changed)}  {'counts' if is_counted else 'ignores'} readers")
 
 
@@ -95,9 +89,9 @@ def seed(file: Path) -> None:
     A second run changes nothing. Whatever contradicts what is there is refused, and the exit code is 1.
     """
     rows = read_rows(file, ["name"], ["id", "email", "role", "password"])
-    with open_services(read_settings()) as services:
-        migrate()
-        sow(rows, lambda row: _plant(services, row))
+    services(read_settings())  # which may be a new one
+    migrate()
+    sow(rows, _plant)
 
 
 clients.add_command(export_client)
@@ -105,12 +99,12 @@ clients.add_command(import_client)
 clients.add_command(take_back_client)
 
 
-def _plant(services: Services, row: Row) -> SeededRow:
+def _plant(row: Row) -> SeededRow:
     context = operator_context()
     name, client_id = text_of(row, "name"), text_of(row, "id") or None
-    client = _find(lambda: services.clients.find(name, context))
+    client = _find(lambda: services().clients.find(name, context))
     if client is None:
-        client, outcome = services.clients.create(CreateClient(name, client_id), context), "created"
+        client, outcome = services().clients.create(CreateClient(name, client_id), context), "created"
     elif client_id in (None, client.client_id):
         outcome = "unchanged"
     else:
@@ -120,14 +114,14 @@ def _plant(services: Services, row: Row) -> SeededRow:
         return SeededRow(outcome, made)
     email, role, password = text_of(row, "email").lower(), text_of(row, "role", "owner"), text_of(row, "password")
     made["email"] = email
-    user = _find(lambda: services.clients.find_user(email, context))
+    user = _find(lambda: services().clients.find_user(email, context))
     if user is None:
         chosen = password or new_password()
-        services.clients.create_user(CreateUser(client.client_id, email, role, chosen), context)
+        services().clients.create_user(CreateUser(client.client_id, email, role, chosen), context)
         return SeededRow("created", made if password else {**made, "password": chosen})
     if (user.client_id, user.role) != (client.client_id, role):
         raise ValueError(f"email: {email} belongs to another client or has another role.")
-    if password and not services.clients.has_password(email, password, context):
+    if password and not services().clients.has_password(email, password, context):
         raise ValueError(f"password: {email} has another one; `ussd-server users password` changes it.")
     return SeededRow(outcome, made)
 
@@ -142,9 +136,8 @@ def _find(look: Callable[[], Found]) -> Found | None:
 
 
 def _set_active(client: str, is_active: bool, reason: str | None) -> None:
-    with open_services() as services:
-        client_id = client_named(services, client).client_id
-        changed = services.clients.set_active(client_id, is_active, operator_context(), reason)
+    client_id = client_named(client).client_id
+    changed = services().clients.set_active(client_id, is_active, operator_context(), reason)
     show(changed, _line(changed))
 
 

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from ussd_server.cli import open_services
+from ussd_server.cli import services
 from ussd_server.cli.commands import group, show
 from ussd_server.cli.names import among, client_named, client_option
 from ussd_server.context import operator_context
@@ -38,14 +38,13 @@ def codes() -> None:
 @yes_option
 def assign(code: str, client: str, menu: str | None, yes: bool) -> None:
     """Give CODE, such as '*384*123#', to a client."""
-    with open_services() as services:
-        owner = client_named(services, client)
-        given = services.channels.assign_code(AssignCode(code, owner.client_id), operator_context())
-        if menu:
-            confirm_taking(given, menu, yes=yes)
-            context = operator_context(owner.client_id)
-            with among("menu", menu, lambda: (each.menu_id for each in services.menus.list(context))):
-                given = services.menus.bind_code(BindCode(code, menu), context)
+    owner = client_named(client)
+    given = services().channels.assign_code(AssignCode(code, owner.client_id), operator_context())
+    if menu:
+        confirm_taking(given, menu, yes=yes)
+        context = operator_context(owner.client_id)
+        with among("menu", menu, lambda: (each.menu_id for each in services().menus.list(context))):
+            given = services().menus.bind_code(BindCode(code, menu), context)
     show(given, _line(given, owner))
 
 
@@ -53,9 +52,8 @@ def assign(code: str, client: str, menu: str | None, yes: bool) -> None:
 @client_option
 def list_(client: str) -> None:
     """Show a client's codes and the menus that answer them."""
-    with open_services() as services:
-        owner = client_named(services, client)
-        found = services.menus.codes(operator_context(owner.client_id))
+    owner = client_named(client)
+    found = services().menus.codes(operator_context(owner.client_id))
     show(found, "\n".join(_line(each, owner) for each in found) or "The client has no codes.")
 
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from ussd_server.cli import open_services
+from ussd_server.cli import services
 from ussd_server.cli.clients.seeds import Row, SeededRow, read_rows, seed_file, sow, text_of
 from ussd_server.cli.commands import EXAMPLE_ID, group, show
 from ussd_server.cli.names import Moment, Shillings, client_named, client_option, nearest
@@ -30,9 +30,6 @@ from ussd_server.services.request_log.messages import GetKeyUsage, ListRequests
 from ussd_server.services.search.messages import Search
 from ussd_server.settings import read_settings
 from ussd_server.values import iso_milliseconds, moment_of, shillings
-
-if TYPE_CHECKING:
-    from ussd_server.bootstrap import Services
 
 _CLEARED = {"allow": "allowed_addresses", "daily-limit": "daily_limit_cents"}
 
@@ -88,11 +85,10 @@ def keys() -> None:
 @_bounds
 def create(client: str, **bounds: Any) -> None:
     """Make a key and show its secret."""
-    with open_services() as services:
-        owner = client_named(services, client)
-        request = CreateApiKey(**_given(bounds, services.clock.now()))
-        key = services.api_keys.create(request, operator_context(owner.client_id))
-        (row,) = (each for each in _records(services, owner.client_id) if each.id == key.id)
+    owner = client_named(client)
+    request = CreateApiKey(**_given(bounds, services().clock.now()))
+    key = services().api_keys.create(request, operator_context(owner.client_id))
+    (row,) = (each for each in _records(owner.client_id) if each.id == key.id)
     text = f"{_line(row)}\nx-api-key: {key.apikey}\nx-api-secret: {key.apisecret}"
     show(asdict(key), text)
 
@@ -108,12 +104,11 @@ def create(client: str, **bounds: Any) -> None:
 )
 def change(key: str, clear: tuple[str, ...], **bounds: Any) -> None:
     """Change KEY (its id or apikey) without a new secret, for every call from now on."""
-    with open_services() as services:
-        found = services.key_reader.find_any(key, operator_context())
-        context = operator_context(found.client_id)
-        cleared = {_CLEARED.get(each, each.replace("-", "_")): None for each in clear}
-        services.key_records.change(UpdateApiKey(found.id, **cleared | _given(bounds, services.clock.now())), context)
-        changed = services.key_reader.find_any(found.id, operator_context())
+    found = services().key_reader.find_any(key, operator_context())
+    context = operator_context(found.client_id)
+    cleared = {_CLEARED.get(each, each.replace("-", "_")): None for each in clear}
+    services().key_records.change(UpdateApiKey(found.id, **cleared | _given(bounds, services().clock.now())), context)
+    changed = services().key_reader.find_any(found.id, operator_context())
     show(_facts(changed), _line(changed))
 
 
@@ -122,10 +117,9 @@ def change(key: str, clear: tuple[str, ...], **bounds: Any) -> None:
 @click.option("--show-secrets", is_flag=True, help="Print the secrets too.")
 def list_(client: str, show_secrets: bool) -> None:
     """Show the keys of a client."""
-    with open_services() as services:
-        owner = client_named(services, client)
-        records = _records(services, owner.client_id)
-        listed = services.api_keys.list(operator_context(owner.client_id)) if show_secrets else ()
+    owner = client_named(client)
+    records = _records(owner.client_id)
+    listed = services().api_keys.list(operator_context(owner.client_id)) if show_secrets else ()
     secrets = {key.id: key.apisecret for key in listed}
     lines = [f"{_line(key)}  {secrets[key.id]}" if show_secrets else _line(key) for key in records]
     facts = [_facts(key) | ({"apisecret": secrets[key.id]} if show_secrets else {}) for key in records]
@@ -150,8 +144,7 @@ def enable(key: str) -> None:
 @click.argument("key")
 def explain(key: str) -> None:
     """Say what would happen to a call with KEY (its id or apikey) now, and why. Counts no call."""
-    with open_services() as services:
-        found = services.key_explanations.explain(key, operator_context())
+    found = services().key_explanations.explain(key, operator_context())
     facts = asdict(found)
     show({"verdict": facts.pop("answer"), **facts}, f"{found.answer}: {found.sentence}")
 
@@ -162,10 +155,9 @@ def explain(key: str) -> None:
 @click.option("--since", type=Moment(or_time=True), help="UTC; only requests from then on.")
 def requests(key: str, limit: int, since: datetime | None) -> None:
     """Show what KEY (its id or apikey) called: refused calls and calls that changed something, newest first."""
-    with open_services() as services:
-        key_id, context = _key(services, key)
-        wanted = ListRequests(key_id=key_id, from_at=since and since.replace(tzinfo=UTC), limit=limit)
-        found = services.request_log.list(wanted, context).items
+    key_id, context = _key(key)
+    wanted = ListRequests(key_id=key_id, from_at=since and since.replace(tzinfo=UTC), limit=limit)
+    found = services().request_log.list(wanted, context).items
     lines = [
         f"{iso_milliseconds(each.at)}  {each.status} {each.code}  {each.method} {each.path}  {each.address}  "
         f"{each.took_ms} ms  {each.request_id}"
@@ -179,20 +171,19 @@ def requests(key: str, limit: int, since: datetime | None) -> None:
 @click.option("--days", type=click.IntRange(1, 90), default=30, help="The last days, with today. Default: 30.")
 def usage(key: str, days: int) -> None:
     """Show how often KEY (its id or apikey) called what, by day in Kampala."""
-    with open_services() as services:
-        key_id, context = _key(services, key)
-        found = services.request_log.usage(GetKeyUsage(key_id, days), context).items
+    key_id, context = _key(key)
+    found = services().request_log.usage(GetKeyUsage(key_id, days), context).items
     lines = [f"{each.date}  {each.count:>8}  {each.status} {each.code}  {each.endpoint}" for each in found]
     show(found, "\n".join(lines) or "The key was not used.")
 
 
-def _key(services: Services, key: str) -> tuple[str, RequestContext]:
+def _key(key: str) -> tuple[str, RequestContext]:
     """The id of a key and the context of its client. Raises ClickException for an unknown one."""
-    hits = services.search.find(Search(key), operator_context()).items
+    hits = services().search.find(Search(key), operator_context()).items
     found = next((hit.id for hit in hits if hit.kind == "key"), None)
     if found is None:
         raise click.ClickException(f"There is no key {key!r}.")
-    return found, operator_context(services.search.owner_of("key", found, operator_context()))
+    return found, operator_context(services().search.owner_of("key", found, operator_context()))
 
 
 @keys.command(example="keys.csv")
@@ -211,13 +202,13 @@ def seed(file: Path) -> None:
     has another secret here is refused, and the exit code is 1.
     """
     rows = read_rows(file, ["client", "apikey", "apisecret"], ["scopes", "expires_at"])
-    with open_services(read_settings()) as services:
-        migrate()
-        sow(rows, lambda row: _plant(services, row))
+    services(read_settings())  # which may be a new one
+    migrate()
+    sow(rows, _plant)
 
 
-def _plant(services: Services, row: Row) -> SeededRow:
-    client = services.clients.find(text_of(row, "client"), operator_context())
+def _plant(row: Row) -> SeededRow:
+    client = services().clients.find(text_of(row, "client"), operator_context())
     scopes = row.get("scopes")
     if isinstance(scopes, str):
         scopes = scopes.split()
@@ -230,7 +221,7 @@ def _plant(services: Services, row: Row) -> SeededRow:
         scopes=None if scopes is None else tuple(scopes),
         expires_at=_moment(text_of(row, "expires_at")),
     )
-    key = services.api_key_imports.import_key(request, operator_context())
+    key = services().api_key_imports.import_key(request, operator_context())
     return SeededRow(key.outcome, {"client": client.name, "apikey": key.apikey, "id": key.api_key_id})
 
 
@@ -244,9 +235,8 @@ def _moment(text: str) -> datetime | None:
 
 
 def _set_active(key: str, is_active: bool) -> None:
-    with open_services() as services:
-        services.api_keys.set_active(key, is_active, operator_context())
-        row = services.key_reader.find_any(key, operator_context())
+    services().api_keys.set_active(key, is_active, operator_context())
+    row = services().key_reader.find_any(key, operator_context())
     show(_facts(row), _line(row))
 
 
@@ -263,9 +253,9 @@ def _given(bounds: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     return given
 
 
-def _records(services: Services, client_id: str) -> list[ApiKeySummary]:
+def _records(client_id: str) -> list[ApiKeySummary]:
     """The keys of a client, oldest first."""
-    return list(reversed(services.key_reader.list(operator_context(client_id))))
+    return list(reversed(services().key_reader.list(operator_context(client_id))))
 
 
 def _facts(key: ApiKeySummary) -> dict[str, Any]:

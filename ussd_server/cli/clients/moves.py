@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from ussd_server.cli import open_services
+from ussd_server.cli import services
 from ussd_server.cli.commands import command, show
 from ussd_server.cli.names import KnownFile, client_named
 from ussd_server.context import operator_context
@@ -27,18 +27,17 @@ def export_client(client: str, file: Path) -> None:
     The file has its keys, people, menus, balances and history. Its secrets are encrypted under the master keys, which
     the other installation needs too. Nothing may be under way. Exported again, it is the same.
     """
-    with open_services() as services:
-        client_id = client_named(services, client).client_id
-        lines = services.client_moves.export(client_id, operator_context())
-        try:
-            descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:
-            raise click.ClickException(f"{file} exists.") from None
-        with os.fdopen(descriptor, "wb") as target:
-            target.writelines(lines)
-            target.flush()
-            os.fsync(target.fileno())
-        moved = moved_client(client_id)
+    client_id = client_named(client).client_id
+    lines = services().client_moves.export(client_id, operator_context())
+    try:
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise click.ClickException(f"{file} exists.") from None
+    with os.fdopen(descriptor, "wb") as target:
+        target.writelines(lines)
+        target.flush()
+        os.fsync(target.fileno())
+    moved = moved_client(client_id)
     show(moved, f"{file} has {_sentence(moved)}")
 
 
@@ -50,9 +49,9 @@ def import_client(file: Path) -> None:
     Either everything is there afterwards as it was exported, or nothing. Other clients wait while it is inserted. Then
     run `ussd-server check`, lead its calls here, and enable it.
     """
-    with open_services() as services, file.open("rb") as source:
+    with file.open("rb") as source:
         lines = iter(partial(source.readline, _LONGEST_LINE_BYTES), b"")
-        moved = services.client_moves.take(lines, operator_context())
+        moved = services().client_moves.take(lines, operator_context())
     show(moved, f"This installation has {_sentence(moved)}")
 
 
@@ -63,9 +62,8 @@ def import_client(file: Path) -> None:
 @click.option("--and", "second", required=True, help="The name of a second operator.")
 def take_back_client(client: str, reason: str, by: str, second: str) -> None:
     """Let the exported CLIENT (name or id) be enabled here again. Only if it is in no other installation."""
-    with open_services() as services:
-        found = client_named(services, client)
-        services.client_moves.take_back(found.client_id, by, second, reason, operator_context())
+    found = client_named(client)
+    services().client_moves.take_back(found.client_id, by, second, reason, operator_context())
     show(found, f"{found.name} can be enabled here again.")
 
 

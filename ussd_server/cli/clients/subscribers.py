@@ -6,9 +6,9 @@ import json
 
 import click
 
-from ussd_server.cli import open_services
+from ussd_server.cli import services
 from ussd_server.cli.commands import group, show
-from ussd_server.cli.names import client_named, client_option
+from ussd_server.cli.names import client_option, context_of
 from ussd_server.context import operator_context
 from ussd_server.services.subscribers.messages import ErasePersonalData, GetHistory
 from ussd_server.values import iso_milliseconds
@@ -27,9 +27,8 @@ def subscribers() -> None:
 @click.option("--limit", type=click.IntRange(1, 100), default=50, help="The most entries. Default: 50.")
 def show_(number: str, client: str, limit: int) -> None:
     """Show what happened between CLIENT and NUMBER, newest first."""
-    with open_services() as services:
-        context = operator_context(client_named(services, client).client_id)
-        history = services.subscriber_history.get(GetHistory(number, limit), context)
+    context = context_of(client)
+    history = services().subscriber_history.get(GetHistory(number, limit), context)
     lines = [
         f"{iso_milliseconds(each.at)}  {'POSSIBLE DOUBLE  ' if each.possible_double else ''}"
         f"{each.title}. {each.sentence}"
@@ -42,8 +41,7 @@ def show_(number: str, client: str, limit: int) -> None:
 @_number
 def export(number: str) -> None:
     """Print all that is held about NUMBER as JSON, for the person whose number it is. Secrets are left out."""
-    with open_services() as services:
-        data = services.personal_data.export(number, operator_context())
+    data = services().personal_data.export(number, operator_context())
     document = {"phone_number": data.phone_number, **data.held}
     click.echo(json.dumps(document, indent=2, ensure_ascii=False, default=str))
 
@@ -55,9 +53,8 @@ def export(number: str) -> None:
 @click.option("--and", "second", required=True, help="The name of a second person.")
 def erase(number: str, reason: str, by: str, second: str) -> None:
     """Remove sessions, names, the language and logged bodies of NUMBER; records of payments are kept."""
-    with open_services() as services:
-        request = ErasePersonalData(number, by, second, reason)
-        erased = services.personal_data.erase(request, operator_context())
+    request = ErasePersonalData(number, by, second, reason)
+    erased = services().personal_data.erase(request, operator_context())
     counts = [f"{count} rows of {name} removed" for name, count in erased.removed.items()]
     counts += [f"{count} rows of {name} kept" for name, count in erased.kept.items()]
     show(erased, f"{', '.join(counts)}. {erased.why_kept}")

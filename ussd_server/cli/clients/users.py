@@ -5,20 +5,16 @@ from __future__ import annotations
 import sys
 from contextlib import AbstractContextManager
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 import click
 
-from ussd_server.cli import open_services
+from ussd_server.cli import services
 from ussd_server.cli.commands import group, show
 from ussd_server.cli.names import KnownName, among, client_id_of, client_named, client_option
 from ussd_server.context import operator_context
 from ussd_server.security.passwords import new_password
 from ussd_server.services.clients.auth import PERMISSIONS
 from ussd_server.services.clients.messages import CreateUser, UserView
-
-if TYPE_CHECKING:
-    from ussd_server.bootstrap import Services
 
 _password_stdin = click.option(
     "--password-stdin",
@@ -40,9 +36,8 @@ def users() -> None:
 def create(client: str, email: str, role: str, password_stdin: bool) -> None:
     """Make a person."""
     password = _read_password(password_stdin)
-    with open_services() as services:
-        request = CreateUser(client_named(services, client).client_id, email, role, password)
-        user = services.clients.create_user(request, operator_context())
+    request = CreateUser(client_named(client).client_id, email, role, password)
+    user = services().clients.create_user(request, operator_context())
     _show_with_password(user, password, password_stdin)
 
 
@@ -50,9 +45,8 @@ def create(client: str, email: str, role: str, password_stdin: bool) -> None:
 @click.option("--client", help="Name or id of the client; without it, all people.")
 def list_(client: str | None) -> None:
     """Show people."""
-    with open_services() as services:
-        client_id = client_id_of(services, client)
-        found = services.clients.list_users(client_id, operator_context())
+    client_id = client_id_of(client)
+    found = services().clients.list_users(client_id, operator_context())
     show(found, "\n".join(map(_line, found)) or "There are no users.")
 
 
@@ -76,8 +70,8 @@ def enable(email: str) -> None:
 def password(email: str, password_stdin: bool) -> None:
     """Give this person another password and end all their logins."""
     chosen = _read_password(password_stdin)
-    with open_services() as services, _among_users(services, email):
-        user = services.clients.change_password(email, chosen, operator_context())
+    with _among_users(email):
+        user = services().clients.change_password(email, chosen, operator_context())
     _show_with_password(user, chosen, password_stdin)
 
 
@@ -85,9 +79,9 @@ def password(email: str, password_stdin: bool) -> None:
 @click.argument("email")
 def remove_factor(email: str) -> None:
     """Remove this person's second factor, which they lost, and end all their logins."""
-    with open_services() as services, _among_users(services, email):
-        services.second_factors.remove_by_operator(email, operator_context())
-        user = services.clients.find_user(email, operator_context())
+    with _among_users(email):
+        services().second_factors.remove_by_operator(email, operator_context())
+        user = services().clients.find_user(email, operator_context())
     show(user, f"{_line(user)}\nThe second factor is removed.")
 
 
@@ -102,13 +96,13 @@ def _show_with_password(user: UserView, password: str, is_known: bool) -> None:
 
 
 def _set_active(email: str, is_active: bool) -> None:
-    with open_services() as services, _among_users(services, email):
-        user = services.clients.set_user_active(email, is_active, operator_context())
+    with _among_users(email):
+        user = services().clients.set_user_active(email, is_active, operator_context())
     show(user, _line(user))
 
 
-def _among_users(services: Services, email: str) -> AbstractContextManager[None]:
-    people = services.clients
+def _among_users(email: str) -> AbstractContextManager[None]:
+    people = services().clients
     return among("user", email, lambda: (user.email for user in people.list_users(None, operator_context())))
 
 

@@ -6,10 +6,9 @@ from datetime import datetime
 
 import click
 
-from ussd_server.cli import open_services
+from ussd_server.cli import services
 from ussd_server.cli.commands import group, show
-from ussd_server.cli.names import client_named, client_option, period_options
-from ussd_server.context import operator_context
+from ussd_server.cli.names import client_option, context_of, period_options
 from ussd_server.services.webhooks.messages import RedeliverEvents, WebhookView
 
 
@@ -22,8 +21,7 @@ def webhooks() -> None:
 @client_option
 def list_(client: str) -> None:
     """Show the webhooks of a client, and since when deliveries to them fail."""
-    with open_services() as services:
-        found = services.webhooks.list(operator_context(client_named(services, client).client_id)).items
+    found = services().webhooks.list(context_of(client)).items
     show(found, "\n".join(map(_line, found)) or "The client has no webhooks.")
 
 
@@ -45,14 +43,13 @@ def redeliver(
     """
     if (event_id is None) == (from_at is None or to_at is None) or (event_id and event_type):
         raise click.UsageError("Give the id of an event, or a period with --from and --to.")
-    with open_services() as services:
-        context = operator_context(client_named(services, client).client_id)
-        if event_id is not None:
-            sent = services.events.redeliver(event_id, context)
-        else:
-            assert from_at is not None
-            assert to_at is not None
-            sent = services.events.redeliver_range(RedeliverEvents(from_at, to_at, event_type), context)
+    context = context_of(client)
+    if event_id is not None:
+        sent = services().events.redeliver(event_id, context)
+    else:
+        assert from_at is not None
+        assert to_at is not None
+        sent = services().events.redeliver_range(RedeliverEvents(from_at, to_at, event_type), context)
     show(sent, f"{sent.events} events are sent again.")
 
 

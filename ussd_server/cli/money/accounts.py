@@ -6,9 +6,9 @@ from datetime import datetime
 
 import click
 
-from ussd_server.cli import open_services
+from ussd_server.cli import services
 from ussd_server.cli.commands import group, show, wants_json
-from ussd_server.cli.names import Shillings, client_named, client_option, period_options
+from ussd_server.cli.names import Shillings, client_named, client_option, context_of, period_options
 from ussd_server.context import operator_context
 from ussd_server.services.accounts.messages import GetStatement, StatementLine
 from ussd_server.services.transactions.messages import MAIN_ACCOUNT, CreateDeposit
@@ -28,10 +28,9 @@ def accounts() -> None:
 @click.option("--description", help="What the client reads beside it.")
 def credit(client: str, amount_cents: int, reference: str, description: str | None) -> None:
     """Credit a client's main account with what it has paid you."""
-    with open_services() as services:
-        context = operator_context()
-        client_id = client_named(services, client).client_id
-        created = services.deposits.create(CreateDeposit(client_id, amount_cents, reference, description), context)
+    context = operator_context()
+    client_id = client_named(client).client_id
+    created = services().deposits.create(CreateDeposit(client_id, amount_cents, reference, description), context)
     made = created.transaction
     verb = "had been credited before" if created.replayed else "is credited"
     sentence = f"{written_amount(made.amount_cents)} {verb}, transaction {made.transaction_id}."
@@ -46,36 +45,33 @@ def credit(client: str, amount_cents: int, reference: str, description: str | No
 def statement(client: str, account: str, from_at: datetime | None, to_at: datetime | None, as_csv: bool) -> None:
     """Show what moved in an account of CLIENT (name or id), with the balances before and after."""
     period = GetStatement(account, from_at, to_at)
-    with open_services() as services:
-        context = operator_context(client_named(services, client).client_id)
-        if as_csv:
-            for part in services.statements.csv(period, context).parts:
-                click.echo(part, nl=False)
-            return
-        found = services.statements.stream(period, context)
-        if wants_json():
-            lines = list(map(writer(StatementLine), found.lines))
-            balances = (found.opening_balance_cents, found.closing_balance_cents)
-            opening, closing = map(shillings, balances)
-            show({"opening_balance": opening, "closing_balance": closing, "items": lines}, "")
-            return
-        click.echo(f"Opening balance {written_amount(found.opening_balance_cents)}")
-        for line in found.lines:
-            cents = line.credit_cents if line.debit_cents is None else -line.debit_cents
-            click.echo(
-                f"{line.at}  {line.kind:<12}  {written_amount(cents or 0):>20}  "
-                f"{written_amount(line.balance_cents):>20}  {line.reference}"
-            )
-        click.echo(f"Closing balance {written_amount(found.closing_balance_cents)}")
+    context = context_of(client)
+    if as_csv:
+        for part in services().statements.csv(period, context).parts:
+            click.echo(part, nl=False)
+        return
+    found = services().statements.stream(period, context)
+    if wants_json():
+        lines = list(map(writer(StatementLine), found.lines))
+        balances = (found.opening_balance_cents, found.closing_balance_cents)
+        opening, closing = map(shillings, balances)
+        show({"opening_balance": opening, "closing_balance": closing, "items": lines}, "")
+        return
+    click.echo(f"Opening balance {written_amount(found.opening_balance_cents)}")
+    for line in found.lines:
+        cents = line.credit_cents if line.debit_cents is None else -line.debit_cents
+        click.echo(
+            f"{line.at}  {line.kind:<12}  {written_amount(cents or 0):>20}  "
+            f"{written_amount(line.balance_cents):>20}  {line.reference}"
+        )
+    click.echo(f"Closing balance {written_amount(found.closing_balance_cents)}")
 
 
 @accounts.command(name="list", example="--client acme")
 @client_option
 def list_(client: str) -> None:
     """Show every account that is kept for a client; they add up to zero."""
-    with open_services() as services:
-        client_id = client_named(services, client).client_id
-        kept = services.balances.list(operator_context(client_id))
+    kept = services().balances.list(context_of(client))
     lines = [
         f"{each.account:<20}  {written_amount(each.current_cents):>20}"
         + (f"  of which reserved {written_amount(each.reserved_cents)}" if each.reserved_cents else "")

@@ -6,7 +6,7 @@ from datetime import datetime
 
 import click
 
-from ussd_server.cli import open_services
+from ussd_server.cli import services
 from ussd_server.cli.commands import group, show
 from ussd_server.cli.names import KnownName, Moment
 from ussd_server.cli.progress import progress
@@ -37,8 +37,8 @@ def close(date: datetime, provider: str, by: str, is_empty: bool) -> None:
     The statement of this day alone must have been compared, and the reviews of its differences must have ended. A day
     without payments is closed with --empty. What changes later counts on the day on which it comes, marked.
     """
-    with open_services() as services, progress():
-        closed = services.days.close(CloseDay(date.date(), provider, by, is_empty), operator_context())
+    with progress():
+        closed = services().days.close(CloseDay(date.date(), provider, by, is_empty), operator_context())
     sums = (closed.ours_cents, closed.theirs_cents, closed.difference_cents)
     ours, theirs, difference = map(written_amount, sums)
     lines = [f"{closed.date} of {provider} is closed: ours {ours}, theirs {theirs}, difference {difference}."]
@@ -49,8 +49,7 @@ def close(date: datetime, provider: str, by: str, is_empty: bool) -> None:
 @click.option("--open", "is_open", is_flag=True, help="Only days that are not closed.")
 def list_(is_open: bool) -> None:
     """Show the past 31 days of each provider, and which are closed."""
-    with open_services() as services:
-        found = services.days.list(operator_context())
+    found = services().days.list(operator_context())
     shown = [each for each in found if not (is_open and each.closed)]
     show(shown, "\n".join(map(_state, shown)) or "Every day is closed.")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ussd_server.cli import open_services
+from ussd_server.cli import services
 from ussd_server.cli.commands import group, show
 from ussd_server.cli.names import KnownName, Shillings, client_named, client_option
 from ussd_server.context import operator_context
@@ -30,18 +30,17 @@ def fees() -> None:
 )
 def set_(client: str, kind: str, fixed_cents: int, share_basis_points: int) -> None:
     """Agree a fee for the transactions that are created from now on; zeros end it."""
-    with open_services() as services:
-        client_id = client_named(services, client).client_id
-        terms = FeeTerms(client_id, TransactionType(kind), fixed_cents, share_basis_points)
-        agreed = set_fee(terms, operator_context(), services.clock.now())
+    client_id = client_named(client).client_id
+    terms = FeeTerms(client_id, TransactionType(kind), fixed_cents, share_basis_points)
+    agreed = set_fee(terms, operator_context(), services().clock.now())
     show(agreed, _line(agreed))
 
 
 @fees.command(name="list")
 def list_() -> None:
     """Show what was agreed."""
-    with open_services():
-        agreed = list_fees(operator_context())
+    services()  # opens the database
+    agreed = list_fees(operator_context())
     show(agreed, "\n".join(map(_line, agreed)) or "No fees were agreed.")
 
 

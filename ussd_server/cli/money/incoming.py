@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ussd_server.cli import open_services
+from ussd_server.cli import services
 from ussd_server.cli.commands import EXAMPLE_ID, group, show
 from ussd_server.cli.names import client_named
 from ussd_server.context import operator_context
@@ -31,12 +31,11 @@ def incoming() -> None:
 @click.option("--all", "shows_all", is_flag=True, help="Show every payment, not only the newest 100.")
 def list_(shows_all: bool) -> None:
     """Show held payments, newest first, each with up to three codes that the payer may have meant."""
-    with open_services() as services:
-        page = services.held_payments.list(ListIncoming(_PAGE), operator_context())
-        found = list(page.items)
-        while page.next_cursor and shows_all:
-            page = services.held_payments.list(ListIncoming(_PAGE, page.next_cursor), operator_context())
-            found += page.items
+    page = services().held_payments.list(ListIncoming(_PAGE), operator_context())
+    found = list(page.items)
+    while page.next_cursor and shows_all:
+        page = services().held_payments.list(ListIncoming(_PAGE, page.next_cursor), operator_context())
+        found += page.items
     lines = [_line(each) for each in found]
     if page.next_cursor:
         lines.append("There are more; --all shows them.")
@@ -50,8 +49,7 @@ def list_(shows_all: bool) -> None:
 @_second
 def assign(incoming_id: str, code: str, by: str, second: str) -> None:
     """Book a held payment under CODE, whatever amount and time the code says. Two people must agree."""
-    with open_services() as services:
-        booked = services.held_payments.assign(AssignIncoming(incoming_id, code, by, second), operator_context())
+    booked = services().held_payments.assign(AssignIncoming(incoming_id, code, by, second), operator_context())
     show(booked, f"{written_amount(booked.amount_cents)} is booked as {booked.transaction_id}.")
 
 
@@ -62,9 +60,8 @@ def assign(incoming_id: str, code: str, by: str, second: str) -> None:
 @_second
 def return_(incoming_id: str, reason: str, by: str, second: str) -> None:
     """Mark a held payment for return. Give it back at the provider; this service sends nothing."""
-    with open_services() as services:
-        request = ReturnIncoming(incoming_id, reason, by, second)
-        marked = services.held_payments.mark_returned(request, operator_context())
+    request = ReturnIncoming(incoming_id, reason, by, second)
+    marked = services().held_payments.mark_returned(request, operator_context())
     show(marked, f"{written_amount(marked.amount_cents)} is marked for return.")
 
 
@@ -88,7 +85,6 @@ def payment_codes() -> None:
 @click.argument("letters", metavar="LETTERS")
 def prefix(client: str, letters: str) -> None:
     """Give CLIENT (name or id) the 2 to 6 LETTERS with which its payment codes begin; none begins another's."""
-    with open_services() as services:
-        request = SetPrefix(client_named(services, client).client_id, letters)
-        given = services.payment_codes.set_prefix(request, operator_context())
+    request = SetPrefix(client_named(client).client_id, letters)
+    given = services().payment_codes.set_prefix(request, operator_context())
     show(given, f"The payment codes of {given.client} begin with {given.prefix}.")

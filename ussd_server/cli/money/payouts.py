@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from ussd_server.cli import open_services
+from ussd_server.cli import services
 from ussd_server.cli.commands import EXAMPLE_ID, group, show
-from ussd_server.cli.names import KnownFile, Moment, client_named, client_option
-from ussd_server.context import RequestContext, operator_context
+from ussd_server.cli.names import KnownFile, Moment, client_option, context_of
 from ussd_server.services.payouts.messages import (
     LARGEST_FILE_BYTES,
     ApprovePayout,
@@ -21,9 +19,6 @@ from ussd_server.services.payouts.messages import (
     PayoutStatus,
 )
 from ussd_server.values import written_amount
-
-if TYPE_CHECKING:
-    from ussd_server.bootstrap import Services
 
 
 @group()
@@ -53,11 +48,10 @@ def create(
     """
     if file.stat().st_size > LARGEST_FILE_BYTES:
         raise click.ClickException(f"{file} has more than {LARGEST_FILE_BYTES:,} bytes.")
-    with open_services() as services:
-        at = send_at and send_at.replace(tzinfo=UTC)
-        request = CreatePayout(reference, description, file=file.read_bytes(), send_at=at)
-        made = services.payouts.create_by_operator(request, by, _context(services, client)).payout
-        rows = services.payouts.invalid_rows(made.payout_id, _context(services, client))
+    at = send_at and send_at.replace(tzinfo=UTC)
+    request = CreatePayout(reference, description, file=file.read_bytes(), send_at=at)
+    made = services().payouts.create_by_operator(request, by, context_of(client)).payout
+    rows = services().payouts.invalid_rows(made.payout_id, context_of(client))
     problems = [f"  Row {row.line}: {' '.join(row.problems)}" for row in rows]
     show(made, "\n".join([_details(made), *problems]))
 
@@ -67,9 +61,8 @@ def create(
 @click.option("--status", type=click.Choice([status.value for status in PayoutStatus]), help="Only of this status.")
 def list_(client: str, status: str | None) -> None:
     """List the newest payouts of a client, at most 50."""
-    with open_services() as services:
-        request = ListPayouts(status=PayoutStatus(status) if status else None)
-        page = services.payouts.list(request, _context(services, client))
+    request = ListPayouts(status=PayoutStatus(status) if status else None)
+    page = services().payouts.list(request, context_of(client))
     show(page.items, "\n".join(map(_line, page.items)) or "The client has no such payouts.")
 
 
@@ -78,8 +71,7 @@ def list_(client: str, status: str | None) -> None:
 @client_option
 def show_(payout_id: str, client: str) -> None:
     """Show one payout, with the number and the sum of its rows in each state."""
-    with open_services() as services:
-        view = services.payouts.get(payout_id, _context(services, client))
+    view = services().payouts.get(payout_id, context_of(client))
     show(view, _details(view))
 
 
@@ -93,9 +85,8 @@ def approve(payout_id: str, client: str, by: str, second: str) -> None:
 
     With a date more than a day ahead the money is reserved when it is due.
     """
-    with open_services() as services:
-        request = ApprovePayout(payout_id)
-        view = services.payouts.approve_by_operators(request, by, second, _context(services, client))
+    request = ApprovePayout(payout_id)
+    view = services().payouts.approve_by_operators(request, by, second, context_of(client))
     show(view, _details(view))
 
 
@@ -104,13 +95,8 @@ def approve(payout_id: str, client: str, by: str, second: str) -> None:
 @client_option
 def cancel(payout_id: str, client: str) -> None:
     """Cancel every row that was not sent, and release its money. Rows that were sent go on."""
-    with open_services() as services:
-        view = services.payouts.cancel(payout_id, _context(services, client))
+    view = services().payouts.cancel(payout_id, context_of(client))
     show(view, _details(view))
-
-
-def _context(services: Services, client: str) -> RequestContext:
-    return operator_context(client_named(services, client).client_id)
 
 
 def _line(view: PayoutStates) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ussd_server.cli import open_services
+from ussd_server.cli import services
 from ussd_server.cli.commands import group, show
 from ussd_server.cli.names import KnownName
 from ussd_server.context import operator_context
@@ -22,8 +22,7 @@ def providers(context: click.Context) -> None:
     """Show the providers: state, float, limits, success and last error of the last 15 minutes."""
     if context.invoked_subcommand is not None:
         return
-    with open_services() as services:
-        states = services.provider_states.list(operator_context())
+    states = services().provider_states.list(operator_context())
     found = {"items": [_write(state) for state in states]}
     show(found, "\n".join(map(_lines, states)) or "No provider is set up.")
 
@@ -45,8 +44,7 @@ def on(name: str, reason: str) -> None:
 
 
 def _switch(request: SwitchProvider) -> None:
-    with open_services() as services:
-        state = services.provider_states.switch(request, operator_context())
+    state = services().provider_states.switch(request, operator_context())
     show(_write(state), _lines(state))
 
 

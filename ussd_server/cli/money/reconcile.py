@@ -13,7 +13,7 @@ from typing import Any, TextIO
 
 import click
 
-from ussd_server.cli import open_services
+from ussd_server.cli import services
 from ussd_server.cli.commands import EXAMPLE_ID, Group, show, wants_json
 from ussd_server.cli.names import KnownFile, KnownName
 from ussd_server.cli.progress import progress
@@ -101,17 +101,13 @@ def statement(
     """Compare a statement, and exit with 1 when there are differences."""
     if csv_path is not None and csv_path.exists() and csv_path.samefile(file):
         raise click.UsageError("The results would replace the statement; name another file for --csv.")
-    with (
-        open_services() as services,
-        file.open("rb") as source,
-        _csv_writer(csv_path) as write,
-        progress("lines") as show_lines,
-    ):
+    statements = services().provider_statements
+    with file.open("rb") as source, _csv_writer(csv_path) as write, progress("lines") as show_lines:
         request = ReconcileStatement(
             provider, file.name, source, write, show_lines, is_dry_run=is_dry_run, is_confirmed=is_confirmed
         )
         try:
-            result = services.provider_statements.reconcile(request, operator_context())
+            result = statements.reconcile(request, operator_context())
         except ServiceError as refusal:
             raise _RefusedError(f"{file.name}: {refusal}") from None
         if result.doubt and not result.is_stored and not is_dry_run:
@@ -133,8 +129,8 @@ def undo(statement_id: str, by: str, second: str) -> None:
 
     The same file can be imported again afterwards.
     """
-    with open_services() as services, progress():
-        statements = services.provider_statements
+    statements = services().provider_statements
+    with progress():
         undone = statements.undo(UndoImport(statement_id, by, second), operator_context())
         while statements.clean():
             continue
@@ -152,15 +148,14 @@ def review() -> None:
 @click.option("--all", "shows_all", is_flag=True, help="Show every difference, not only the first 50.")
 def list_(statement_id: str | None, shows_all: bool) -> None:
     """Show the differences whose review is open, newest first."""
-    with open_services() as services:
-        found: list[DifferenceView] = []
-        cursor = None
-        while True:
-            page = services.differences.list(ListDifferences(statement_id, cursor, _PAGE), operator_context())
-            found += page.items
-            cursor = page.next_cursor
-            if cursor is None or (len(found) > _MOST_SHOWN and not shows_all and not wants_json()):
-                break
+    found: list[DifferenceView] = []
+    cursor = None
+    while True:
+        page = services().differences.list(ListDifferences(statement_id, cursor, _PAGE), operator_context())
+        found += page.items
+        cursor = page.next_cursor
+        if cursor is None or (len(found) > _MOST_SHOWN and not shows_all and not wants_json()):
+            break
     shown = found if shows_all else found[:_MOST_SHOWN]
     sentence = "\n".join(map(_sentence_of_review, shown)) or "No difference waits for a review."
     if len(found) > len(shown):
@@ -174,8 +169,7 @@ def list_(statement_id: str | None, shows_all: bool) -> None:
 @click.option("--by", default="operator", help="Your name.")
 def end(difference_id: str, reason: str, by: str) -> None:
     """End the review of a difference that is explained. No money moves."""
-    with open_services() as services:
-        ended = services.differences.end(EndDifference(difference_id, reason, by), operator_context())
+    ended = services().differences.end(EndDifference(difference_id, reason, by), operator_context())
     show(_plain_difference(ended), _sentence_of_review(ended))
 
 
@@ -184,8 +178,7 @@ def end(difference_id: str, reason: str, by: str) -> None:
 @click.option("--by", default="operator", help="Your name.")
 def hold(difference_id: str, by: str) -> None:
     """Hold a credit of a statement that is not ours, until two operators assign it or mark it for return."""
-    with open_services() as services:
-        held = services.held_payments.hold(HoldDifference(difference_id, by), operator_context())
+    held = services().held_payments.hold(HoldDifference(difference_id, by), operator_context())
     show(held, f"Incoming payment {held.incoming_id} is {held.status}.")
 
 
@@ -199,10 +192,9 @@ def conclude(difference_id: str, reason: str, by: str, second: str) -> None:
 
     For a payment that has no outcome, or failed, here; two people must agree.
     """
-    with open_services() as services:
-        ended = services.differences.conclude(
-            ConcludeFromStatement(difference_id, reason, by, second), operator_context()
-        )
+    ended = services().differences.conclude(
+        ConcludeFromStatement(difference_id, reason, by, second), operator_context()
+    )
     show(_plain_difference(ended), _sentence_of_review(ended))
 
 

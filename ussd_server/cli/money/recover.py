@@ -5,11 +5,10 @@ from __future__ import annotations
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from ussd_server.cli import open_services
+from ussd_server.cli import services
 from ussd_server.cli.commands import command, show
 from ussd_server.cli.names import KnownFile, Moment, client_named
 from ussd_server.cli.progress import progress
@@ -20,9 +19,6 @@ from ussd_server.spreadsheets.headings import find_columns
 from ussd_server.spreadsheets.reader import read_rows
 from ussd_server.spreadsheets.rows import FileBounds, SpreadsheetError
 from ussd_server.values import iso_milliseconds, written_amount
-
-if TYPE_CHECKING:
-    from ussd_server.bootstrap import Services
 
 _COLUMNS = (
     "provider", "provider_id", "provider_reference", "at", "type", "amount", "currency", "phone_number", "client",
@@ -67,13 +63,14 @@ def recover(
     """
     if claims_file is not None and not (by and second):
         raise click.UsageError("--book needs --by and --and.")
-    with open_services() as services, progress(), ExitStack() as files:
+    recovery = services().recovery
+    with progress(), ExitStack() as files:
         opened = [(provider, files.enter_context(path.open("rb"))) for provider, path in map(_statement, statements)]
         request = FindLost(since.replace(tzinfo=UTC), opened)
-        lost = services.recovery.find(request, operator_context())
+        lost = recovery.find(request, operator_context())
         if claims_file is not None:
-            claims = _claims(services, claims_file)
-            booked = services.recovery.book(BookLost(lost, claims, by or "", second or ""), operator_context())
+            claims = _claims(claims_file)
+            booked = recovery.book(BookLost(lost, claims, by or "", second or ""), operator_context())
             new = [each for each in booked if not each.replayed]
             total = written_amount(sum(each.amount_cents for each in new))
             show(booked, f"{len(new)} booked, {total}; {len(booked) - len(new)} had been booked before.")
@@ -96,7 +93,7 @@ def _statement(given: str) -> tuple[str, Path]:
     return provider, path
 
 
-def _claims(services: Services, path: Path) -> list[Claim]:
+def _claims(path: Path) -> list[Claim]:
     try:
         with path.open("rb") as file:
             rows = read_rows(file, _BOUNDS)
@@ -105,7 +102,7 @@ def _claims(services: Services, path: Path) -> list[Claim]:
     except SpreadsheetError as error:
         raise click.ClickException(f"{path.name}: {error}") from None
     return [
-        Claim(provider, provider_id, client_named(services, client).client_id, reference)
+        Claim(provider, provider_id, client_named(client).client_id, reference)
         for provider, provider_id, client, reference in named
         if client and reference
     ]

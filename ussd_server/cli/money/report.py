@@ -6,10 +6,9 @@ from datetime import datetime
 
 import click
 
-from ussd_server.cli import open_services
+from ussd_server.cli import services
 from ussd_server.cli.commands import group, show
-from ussd_server.cli.names import Moment, client_id_of
-from ussd_server.context import operator_context
+from ussd_server.cli.names import Moment, context_of
 from ussd_server.services.reports.messages import DailyReport, GetDailyReport
 from ussd_server.values import written_amount
 from ussd_server.wire import writer
@@ -26,14 +25,12 @@ def report() -> None:
 @click.option("--csv", "as_csv", is_flag=True, help="Print a CSV file.")
 def daily(day: datetime | None, client: str | None, as_csv: bool) -> None:
     """Show what became final on a day, by type, provider and status."""
-    with open_services() as services:
-        client_id = client_id_of(services, client)
-        request, context = GetDailyReport(day.date() if day else None), operator_context(client_id)
-        if as_csv:
-            for part in services.daily_reports.csv(request, context):
-                click.echo(part, nl=False)
-            return
-        found = services.daily_reports.get(request, context)
+    request, context = GetDailyReport(day.date() if day else None), context_of(client)
+    if as_csv:
+        for part in services().daily_reports.csv(request, context):
+            click.echo(part, nl=False)
+        return
+    found = services().daily_reports.get(request, context)
     show(writer(DailyReport)(found), _sentences(found))
 
 

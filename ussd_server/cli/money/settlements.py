@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from ussd_server.cli import open_services
+from ussd_server.cli import services
 from ussd_server.cli.commands import group, show
-from ussd_server.cli.names import KnownFile, Moment, Shillings, client_named
+from ussd_server.cli.names import KnownFile, Moment, Shillings, client_named, context_of
 from ussd_server.context import operator_context
 from ussd_server.services.bank.messages import (
     BankAccountView,
@@ -39,9 +39,8 @@ def settlements() -> None:
 @click.option("--minimum", "minimum_cents", type=Shillings(0), help="The least settlement. Default: any sum.")
 def set_(client: str, keep_cents: int | None, minimum_cents: int | None) -> None:
     """Agree with CLIENT (name or id) what stays here and the least settlement; both are replaced."""
-    with open_services() as services:
-        terms = SetSettlementTerms(client_named(services, client).client_id, keep_cents, minimum_cents)
-        account = services.bank_accounts.set_terms(terms, operator_context())
+    terms = SetSettlementTerms(client_named(client).client_id, keep_cents, minimum_cents)
+    account = services().bank_accounts.set_terms(terms, operator_context())
     show(account, _line(account))
 
 
@@ -50,17 +49,15 @@ def set_(client: str, keep_cents: int | None, minimum_cents: int | None) -> None
 @click.option("--by", required=True, help="Your name.")
 def confirm(client: str, by: str) -> None:
     """Confirm the bank account that an owner of CLIENT (name or id) has stated. Compare it with a document first."""
-    with open_services() as services:
-        request = ConfirmBankAccount(client_named(services, client).client_id, by)
-        account = services.bank_accounts.confirm(request, operator_context())
+    request = ConfirmBankAccount(client_named(client).client_id, by)
+    account = services().bank_accounts.confirm(request, operator_context())
     show(account, _line(account))
 
 
 @settlements.command()
 def accounts() -> None:
     """Show the bank account of every client, and whether it is confirmed."""
-    with open_services() as services:
-        found = services.bank_accounts.list(operator_context())
+    found = services().bank_accounts.list(operator_context())
     show(found, "\n".join(map(_line, found)) or "There is no client yet.")
 
 
@@ -70,10 +67,9 @@ def accounts() -> None:
 def propose(date: datetime | None, csv_path: Path | None) -> None:
     """Show what each client is due: what is available, less what stays here, if it is at least the minimum."""
     request = ProposeSettlements(date and date.date())
-    with open_services() as services:
-        due = services.bank_settlements.propose(request, operator_context())
-        if csv_path is not None:
-            csv_path.write_bytes(b"".join(services.bank_settlements.file(request, operator_context())))
+    due = services().bank_settlements.propose(request, operator_context())
+    if csv_path is not None:
+        csv_path.write_bytes(b"".join(services().bank_settlements.file(request, operator_context())))
     lines = [
         f"{written_amount(each.amount_cents):>20}  {each.client}: {each.bank}, {each.number}, {each.name}"
         for each in due
@@ -87,9 +83,9 @@ def propose(date: datetime | None, csv_path: Path | None) -> None:
 @click.option("--and", "second", required=True, help="The name of a second person.")
 def record(file: Path, by: str, second: str) -> None:
     """Record the lines of FILE that have a bank reference, all or none; the same file again changes nothing."""
-    with open_services() as services, file.open("rb") as source:
+    with file.open("rb") as source:
         request = RecordSettlements(source, file.name, by, second)
-        recorded = services.bank_settlements.record(request, operator_context())
+        recorded = services().bank_settlements.record(request, operator_context())
     new = [each for each in recorded if not each.replayed]
     total = written_amount(sum(each.amount_cents for each in new))
     show(recorded, f"{len(new)} recorded, {total}; {len(recorded) - len(new)} had been recorded before.")
@@ -99,9 +95,7 @@ def record(file: Path, by: str, second: str) -> None:
 @click.argument("client", metavar="[CLIENT]", required=False)
 def list_(client: str | None) -> None:
     """Show the newest settlements, of all clients or of CLIENT (name or id)."""
-    with open_services() as services:
-        client_id = client_named(services, client).client_id if client else None
-        found = services.bank_settlements.list(operator_context(client_id))
+    found = services().bank_settlements.list(context_of(client))
     lines = [
         f"{iso_milliseconds(each.created_at)}  {written_amount(each.amount_cents):>20}  "
         f"{each.client}  {each.bank_reference}"

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import click
 
-from ussd_server.cli import open_services
+from ussd_server.cli import services
 from ussd_server.cli.commands import EXAMPLE_ID, group, show
 from ussd_server.cli.names import Shillings, client_id_of
 from ussd_server.context import operator_context
@@ -25,9 +25,8 @@ def transactions() -> None:
 @click.option("--client", help="Name or id of the client, where several have the reference.")
 def show_(id_or_reference: str, client: str | None) -> None:
     """Show one transaction: where its money is, and its status history."""
-    with open_services() as services:
-        client_id = client_id_of(services, client)
-        item = services.reviews.show(id_or_reference, operator_context(), client_id)
+    client_id = client_id_of(client)
+    item = services().reviews.show(id_or_reference, operator_context(), client_id)
     show(item, _details(item))
 
 
@@ -59,8 +58,7 @@ def refund(
     if reference is not None and number is not None:
         raise click.UsageError("Give the refund a --reference or a --number, not both.")
     wanted = OperatorRefund(transaction_id, reason, by, second, amount_cents, reference, number)
-    with open_services() as services:
-        created = services.refunds.create_by_operators(wanted, operator_context())
+    created = services().refunds.create_by_operators(wanted, operator_context())
     made = created.transaction
     verb = "had been accepted before" if created.replayed else "is accepted"
     sentence = f"The refund of {written_amount(made.amount_cents)} {verb}, transaction {made.transaction_id}."
@@ -86,13 +84,12 @@ def review(settle: str | None, outcome: str | None, close: str | None, reason: s
         raise click.UsageError("Settle one transaction or close one, not both.")
     if bool(settle) != bool(outcome):
         raise click.UsageError("--settle ID and --as succeeded|failed go together.")
-    with open_services() as services:
-        if (transaction_id := settle or close) is None:
-            waiting = services.reviews.list(operator_context())
-            show(waiting, "\n".join(map(_line, waiting)) or "No transaction needs a review.")
-            return
-        has_succeeded = None if outcome is None else outcome == "succeeded"
-        item = services.reviews.end(EndReview(transaction_id, reason, by, second, has_succeeded), operator_context())
+    if (transaction_id := settle or close) is None:
+        waiting = services().reviews.list(operator_context())
+        show(waiting, "\n".join(map(_line, waiting)) or "No transaction needs a review.")
+        return
+    has_succeeded = None if outcome is None else outcome == "succeeded"
+    item = services().reviews.end(EndReview(transaction_id, reason, by, second, has_succeeded), operator_context())
     show(item, _details(item))
 
 

@@ -13,10 +13,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ussd_server.cli import open_services
+from ussd_server.cli import services
 from ussd_server.cli.clients.codes import confirm_taking, yes_option
 from ussd_server.cli.commands import group, show, wants_json
-from ussd_server.cli.names import KnownFile, among, client_named, client_option
+from ussd_server.cli.names import KnownFile, among, client_named, client_option, context_of
 from ussd_server.cli.phone.handset import draw
 from ussd_server.context import operator_context
 from ussd_server.menus.checks.check import check as check_document
@@ -81,15 +81,14 @@ def show_graph(file: Path) -> None:
 @click.option("--client", metavar="CLIENT", help="Only the menus of this client (name or id).")
 def list_menus(client: str | None) -> None:
     """List the menus of all clients, with their published versions and codes."""
-    with open_services() as services:
-        operator = operator_context()
-        clients = services.clients
-        owners = clients.list(operator) if client is None else (client_named(services, client),)
-        found = [
-            {"client": owner.name, **asdict(each)}
-            for owner in owners
-            for each in services.menus.list(operator_context(owner.client_id))
-        ]
+    operator = operator_context()
+    clients = services().clients
+    owners = clients.list(operator) if client is None else (client_named(client),)
+    found = [
+        {"client": owner.name, **asdict(each)}
+        for owner in owners
+        for each in services().menus.list(operator_context(owner.client_id))
+    ]
     lines = [_summary(each) for each in found]
     show(found, "\n".join(lines) or "There are no menus.")
 
@@ -100,11 +99,10 @@ def list_menus(client: str | None) -> None:
 @click.option("--draft", is_flag=True, help="Show the draft instead of the published version.")
 def show_menu(menu_id: str, client: str, draft: bool) -> None:
     """Print the published document of MENU as YAML; its draft, when it was never published."""
-    with open_services() as services:
-        owner = client_named(services, client)
-        context = operator_context(owner.client_id)
-        with among("menu", menu_id, lambda: (each.menu_id for each in services.menus.list(context))):
-            found = services.menus.get(menu_id, context)
+    owner = client_named(client)
+    context = operator_context(owner.client_id)
+    with among("menu", menu_id, lambda: (each.menu_id for each in services().menus.list(context))):
+        found = services().menus.get(menu_id, context)
     document = found.draft if draft or found.published is None else found.published
     show({"client": owner.name, **asdict(found)}, write_yaml(document).rstrip("\n"))
 
@@ -118,15 +116,14 @@ def publish(file: Path, client: str, code: str | None, yes: bool) -> None:
     """Publish the menu in FILE for a client."""
     raw = load(file)
     menu_id = str(raw.get("id") or file.stem)
-    with open_services() as services:
-        context = operator_context(client_named(services, client).client_id)
-        if code:
-            given = services.channels.assign_code(AssignCode(code, context.client_id), context)
-            confirm_taking(given, menu_id, yes=yes)
-        services.menus.save_draft(SaveDraft(menu_id, raw), context)
-        version = services.menus.publish(menu_id, context)
-        if code:
-            services.menus.bind_code(BindCode(code, menu_id), context)
+    context = context_of(client)
+    if code:
+        given = services().channels.assign_code(AssignCode(code, context.client_id), context)
+        confirm_taking(given, menu_id, yes=yes)
+    services().menus.save_draft(SaveDraft(menu_id, raw), context)
+    version = services().menus.publish(menu_id, context)
+    if code:
+        services().menus.bind_code(BindCode(code, menu_id), context)
     show(version, f"Version {version.version} of {version.menu_id} is in force.")
 
 
@@ -136,15 +133,14 @@ def publish(file: Path, client: str, code: str | None, yes: bool) -> None:
 @click.option("--version", type=click.IntRange(1), help="A published version. Default: the one before.")
 def rollback(menu_id: str, client: str, version: int | None) -> None:
     """Put an earlier version of MENU in force again, for new sessions. The draft stays."""
-    with open_services() as services:
-        context = operator_context(client_named(services, client).client_id)
-        with among("menu", menu_id, lambda: (each.menu_id for each in services.menus.list(context))):
-            versions = services.menus.versions(menu_id, context)
-        current = next((each.version for each in versions if each.in_force), 0)
-        wanted = version or max((each.version for each in versions if each.version < current), default=None)
-        if wanted is None:
-            raise click.ClickException(f"{menu_id} has no version before the one in force.")
-        rolled = services.menus.roll_back(RollBack(menu_id, wanted), context)
+    context = context_of(client)
+    with among("menu", menu_id, lambda: (each.menu_id for each in services().menus.list(context))):
+        versions = services().menus.versions(menu_id, context)
+    current = next((each.version for each in versions if each.in_force), 0)
+    wanted = version or max((each.version for each in versions if each.version < current), default=None)
+    if wanted is None:
+        raise click.ClickException(f"{menu_id} has no version before the one in force.")
+    rolled = services().menus.roll_back(RollBack(menu_id, wanted), context)
     show(rolled, f"Version {rolled.version} of {menu_id} is in force.")
 
 
@@ -152,9 +148,8 @@ def rollback(menu_id: str, client: str, version: int | None) -> None:
 @client_option
 def secret(client: str) -> None:
     """Show the secret that signs the calls of `http` and `handover` nodes (Standard Webhooks)."""
-    with open_services() as services:
-        owner = client_named(services, client)
-        key = services.menus.call_secrets(operator_context(owner.client_id))[0]
+    owner = client_named(client)
+    key = services().menus.call_secrets(operator_context(owner.client_id))[0]
     written = f"whsec_{base64.b64encode(key).decode()}"
     show({"client_id": owner.client_id, "secret": written}, written)
 

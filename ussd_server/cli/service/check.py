@@ -8,7 +8,7 @@ from datetime import datetime
 
 import click
 
-from ussd_server.cli import open_services
+from ussd_server.cli import services
 from ussd_server.cli.commands import command, show, wants_json
 from ussd_server.cli.progress import progress
 from ussd_server.services.operations.book_check.check import MarkError, Violation, check_ranges
@@ -39,9 +39,9 @@ def check(mark: str | None, batch: int, ranges: int | None, full: bool) -> None:
     found: list[Violation] = []
     number, is_whole, since = 0, mark is None, None
     try:
-        with open_services() as services, progress("rows") as show_rows:
-            since = None if full else recent_since(services.clock.now())
-            for checked in check_ranges(mark, batch, services.clock.now(), services.runtime.vault, since):
+        with progress("rows") as show_rows:
+            since = None if full else recent_since(services().clock.now())
+            for checked in check_ranges(mark, batch, services().clock.now(), services().runtime.vault, since):
                 rows[checked.part] += checked.rows
                 show_rows(rows.total())
                 found += checked.violations[: _MOST_IN_JSON - len(found)]
@@ -54,7 +54,7 @@ def check(mark: str | None, batch: int, ranges: int | None, full: bool) -> None:
                 if ranges == 0:
                     break
             checked_rows = BoundedCheck(dict(rows), tuple(map(str, found)), mark)
-            keep_check(checked_rows, services.clock.now(), is_whole=is_whole, since=since)
+            keep_check(checked_rows, services().clock.now(), is_whole=is_whole, since=since)
     except MarkError as refusal:
         raise click.BadParameter(str(refusal), param_hint="--from") from None
     except BaseException:

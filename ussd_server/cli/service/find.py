@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ussd_server.cli import open_services
+from ussd_server.cli import services
 from ussd_server.cli.commands import command, show
 from ussd_server.context import operator_context
 from ussd_server.services.search.messages import Search, SearchHit
@@ -19,8 +19,7 @@ def find(text: str) -> None:
     """
     if not 3 <= len(text) <= 64:
         raise click.UsageError("TEXT must be 3 to 64 characters long.")
-    with open_services() as services:
-        found = services.search.find(Search(text), operator_context())
+    found = services().search.find(Search(text), operator_context())
     show(found, "\n".join(map(_lines, found.items)) or "Nothing was found.")
 
 

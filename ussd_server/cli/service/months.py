@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from ussd_server.cli import open_services
+from ussd_server.cli import services
 from ussd_server.cli.commands import group, show
 from ussd_server.cli.progress import progress
 from ussd_server.services.operations.months import export_month, verify_month
@@ -32,8 +32,8 @@ def export(month: str, folder: Path) -> None:
     The files have transactions, status histories, transfers and events, as they are now. They are for programs: a
     spreadsheet may take a description for a formula.
     """
-    with open_services() as services, progress("rows") as show_rows:
-        rows = export_month(month, folder, services.clock.now(), show_rows)
+    with progress("rows") as show_rows:
+        rows = export_month(month, folder, services().clock.now(), show_rows)
     place = folder / month
     show({"folder": str(place), "rows": rows}, f"Wrote {place}: {_counts(rows)}.")
 

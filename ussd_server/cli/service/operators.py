@@ -8,20 +8,16 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 import click
 import segno
 
-from ussd_server.cli import open_services
+from ussd_server.cli import services
 from ussd_server.cli.commands import group, show
 from ussd_server.cli.names import among
 from ussd_server.context import operator_context
 from ussd_server.security.passwords import new_password
 from ussd_server.services.operators.messages import CreateOperator, OperatorView, SecondFactor
-
-if TYPE_CHECKING:
-    from ussd_server.bootstrap import Services
 
 
 @group()
@@ -39,17 +35,15 @@ def operators() -> None:
 def create(email: str, password_stdin: bool) -> None:
     """Make an operator, with a second factor for an authenticator and ten recovery codes."""
     password = sys.stdin.readline().rstrip("\r\n") if password_stdin else new_password()
-    with open_services() as services:
-        factor = services.operators.create(CreateOperator(email, password), operator_context())
-        address = f"{services.settings.public_url or ''}/console/operator/sign-in"
+    factor = services().operators.create(CreateOperator(email, password), operator_context())
+    address = f"{services().settings.public_url or ''}/console/operator/sign-in"
     _show_factor(factor, None if password_stdin else password, {"sign_in": address})
 
 
 @operators.command(name="list")
 def list_() -> None:
     """Show operators."""
-    with open_services() as services:
-        found = services.operators.list(operator_context())
+    found = services().operators.list(operator_context())
     show(found, "\n".join(map(_line, found)) or "There are no operators.")
 
 
@@ -71,19 +65,19 @@ def enable(email: str) -> None:
 @click.argument("email")
 def reset_factor(email: str) -> None:
     """Give this operator a new second factor and recovery codes, and end all their logins."""
-    with open_services() as services, _among_operators(services, email):
-        factor = services.operators.reset_factor(email, operator_context())
+    with _among_operators(email):
+        factor = services().operators.reset_factor(email, operator_context())
     _show_factor(factor, None)
 
 
 def _set_active(email: str, is_active: bool) -> None:
-    with open_services() as services, _among_operators(services, email):
-        operator = services.operators.set_active(email, is_active, operator_context())
+    with _among_operators(email):
+        operator = services().operators.set_active(email, is_active, operator_context())
     show(operator, _line(operator))
 
 
-def _among_operators(services: Services, email: str) -> AbstractContextManager[None]:
-    accounts = services.operators
+def _among_operators(email: str) -> AbstractContextManager[None]:
+    accounts = services().operators
     return among("operator", email, lambda: (each.email for each in accounts.list(operator_context())))
 
 

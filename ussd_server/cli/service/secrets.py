@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ussd_server.cli import open_services
+from ussd_server.cli import services
 from ussd_server.cli.commands import group, show
 from ussd_server.cli.progress import progress
 from ussd_server.context import operator_context
@@ -44,33 +44,32 @@ def create(file: Path) -> None:
 @secrets.command()
 def rotate() -> None:
     """Rotate the keys of a service on one machine: `add`, then `rekey`."""
-    with open_services() as services, progress():
-        services.master_keys.add(operator_context())
-        count = services.master_keys.rekey(operator_context())
+    with progress():
+        services().master_keys.add(operator_context())
+        count = services().master_keys.rekey(operator_context())
     _show_rekeyed(count)
 
 
 @secrets.command()
 def add() -> None:
     """Add a new key to every ring. On several machines, copy the file to all of them before `rekey`."""
-    with open_services() as services:
-        services.master_keys.add(operator_context())
+    services().master_keys.add(operator_context())
     show({"added": True}, "Added. Copy the file to every machine, then run `ussd-server secrets rekey`.")
 
 
 @secrets.command()
 def rekey() -> None:
     """Encrypt every secret under the newest keys, while the service runs."""
-    with open_services() as services, progress():
-        count = services.master_keys.rekey(operator_context())
+    with progress():
+        count = services().master_keys.rekey(operator_context())
     _show_rekeyed(count)
 
 
 @secrets.command()
 def retire() -> None:
     """Drop the older keys; users whose tokens they signed must sign in again."""
-    with open_services() as services, progress():
-        services.master_keys.retire(operator_context())
+    with progress():
+        services().master_keys.retire(operator_context())
     show({"retired": True}, "Only the newest keys are left.")
 
 
