@@ -6,12 +6,12 @@ import json
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
 from datetime import datetime
 from functools import partial, update_wrapper
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
@@ -20,7 +20,6 @@ from ussd_server.values import iso_milliseconds, shillings
 EXAMPLE_ID = "019ab3c4-0000-7000-8000-000000000000"
 """The id of an object in examples."""
 
-Entry = TypeVar("Entry")
 _AS_JSON = "ussd_server.cli.as_json"
 
 
@@ -113,9 +112,9 @@ def show(result: Any, sentence: str) -> None:
     click.echo(json.dumps(result, indent=2, ensure_ascii=False, default=_plain) if wants_json() else sentence)
 
 
-def show_all(found: Sequence[Entry], line: Callable[[Entry], str], nothing: str) -> None:
-    """Print a list as JSON with `--json`, else the `line` of each entry, or `nothing` when there is none."""
-    show(found, "\n".join(map(line, found)) or nothing)
+def show_lines(result: Any, lines: Iterable[str], nothing: str) -> None:
+    """Print `result` as JSON with `--json`, else the `lines`, or `nothing` when there are none."""
+    show(result, "\n".join(lines) or nothing)
 
 
 def _keep_as_json(context: click.Context, _parameter: click.Parameter, as_json: bool) -> None:

@@ -25,7 +25,6 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 _MOST_NAMED = 20
 _CENTURY = range(2000, 2100)
 
-client_option = click.option("--client", required=True, metavar="CLIENT", help="Name or id of the client.")
 _BELOW = Decimal(10) ** 13
 # As the service itself writes amounts.
 _GROUPED = re.compile(r"(?:UGX )?[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]{1,2})?")
@@ -85,6 +84,16 @@ class Moment(click.DateTime):
         """Return a time with its offset, such as the API shows it, in UTC; None for anything else."""
         moment = moment_of(typed) if len(self.formats) > 1 else None
         return moment and moment.replace(tzinfo=None)
+
+
+client_option = click.option("--client", required=True, metavar="CLIENT", help="Name or id of the client.")
+file_argument = click.argument("file", type=KnownFile())
+by_option = click.option("--by", required=True, help="Your name.")
+
+
+def two_people(second: str = "The name of a second person.") -> Callable[[Command], Command]:
+    """Make what adds the options `--by` and `--and` to a command, passed as `by` and `second`."""
+    return lambda command: by_option(click.option("--and", "second", required=True, help=second)(command))
 
 
 def _read_moment(_context: click.Context, parameter: click.Parameter, given: str | None) -> datetime | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ussd_server.cli import services
-from ussd_server.cli.commands import command, show
+from ussd_server.cli.commands import command, show_lines
 from ussd_server.context import operator_context
 
 _NONE = (
@@ -37,4 +37,4 @@ def callbacks(shows_secrets: bool) -> None:
         lines += [f"{each.provider:<14}  {base_url}{each.path}", f"{each.provider:<14}  signed with {each.secret}"]
     if not base_url and lines:
         lines.append("Prefix each path with your public address, or set USSD_PUBLIC_URL.")
-    show(list(listed.values()), "\n".join(lines) or _NONE)
+    show_lines(list(listed.values()), lines, _NONE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ussd_server.cli import services
-from ussd_server.cli.commands import EXAMPLE_ID, group, show
+from ussd_server.cli.commands import EXAMPLE_ID, group, show, show_lines
 from ussd_server.cli.names import KnownName, client_id_of
 from ussd_server.context import operator_context
 from ussd_server.gateways import ADAPTERS
@@ -53,18 +53,18 @@ def create(
 def list_() -> None:
     """Show every channel with its gateway path."""
     found = services().channels.list(operator_context())
-    show(found, "\n".join(map(_line, found)) or "There are no channels.")
+    show_lines(found, map(_line, found), "There are no channels.")
 
 
 @channels.command(example=EXAMPLE_ID)
-@click.argument("channel", metavar="CHANNEL")
+@click.argument("channel")
 def disable(channel: str) -> None:
     """Answer on the path of CHANNEL (its id) as if there were none."""
     _set_active(channel, False)
 
 
 @channels.command(example=EXAMPLE_ID)
-@click.argument("channel", metavar="CHANNEL")
+@click.argument("channel")
 def enable(channel: str) -> None:
     """Answer on the path of CHANNEL (its id) again."""
     _set_active(channel, True)

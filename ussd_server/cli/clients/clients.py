@@ -10,9 +10,9 @@ import click
 
 from ussd_server.cli import services
 from ussd_server.cli.clients.moves import export_client, import_client, take_back_client
-from ussd_server.cli.clients.seeds import Row, SeededRow, read_rows, seed_file, sow, text_of
-from ussd_server.cli.commands import group, show
-from ussd_server.cli.names import client_named
+from ussd_server.cli.clients.seeds import Row, SeededRow, read_rows, sow, text_of
+from ussd_server.cli.commands import group, show, show_lines
+from ussd_server.cli.names import client_named, file_argument
 from ussd_server.context import operator_context
 from ussd_server.database.schema import migrate
 from ussd_server.security.passwords import new_password
@@ -42,11 +42,11 @@ def create(name: str, client_id: str | None) -> None:
 def list_() -> None:
     """Show every client."""
     found = services().clients.list(operator_context())
-    show(found, "\n".join(map(_line, found)) or "There are no clients.")
+    show_lines(found, map(_line, found), "There are no clients.")
 
 
 @clients.command(example="acme")
-@click.argument("client", metavar="CLIENT")
+@click.argument("client")
 @_reason
 def disable(client: str, reason: str | None) -> None:
     """Refuse everything of CLIENT (name or id) from now on, and end its logins."""
@@ -54,7 +54,7 @@ def disable(client: str, reason: str | None) -> None:
 
 
 @clients.command(example="acme")
-@click.argument("client", metavar="CLIENT")
+@click.argument("client")
 @_reason
 def enable(client: str, reason: str | None) -> None:
     """Let CLIENT (name or id) call again."""
@@ -62,7 +62,7 @@ def enable(client: str, reason: str | None) -> None:
 
 
 @clients.command(example="acme --count")
-@click.argument("client", metavar="CLIENT")
+@click.argument("client")
 @click.option("--count/--ignore", "is_counted", required=True, help="Count them from now on, or stop.")
 def readers(client: str, is_counted: bool) -> None:
     """Count people of CLIENT (name or id) who read the secret of a key as people behind the key.
@@ -75,7 +75,7 @@ def readers(client: str, is_counted: bool) -> None:
 
 
 @clients.command(example="clients.csv")
-@seed_file
+@file_argument
 def seed(file: Path) -> None:
     """Make the clients and owners that FILE lists, a JSON array of objects or a CSV file.
 

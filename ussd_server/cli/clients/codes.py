@@ -7,7 +7,7 @@ import sys
 import click
 
 from ussd_server.cli import services
-from ussd_server.cli.commands import group, show
+from ussd_server.cli.commands import group, show, show_lines
 from ussd_server.cli.names import among, client_named, client_option
 from ussd_server.context import operator_context
 from ussd_server.services.clients.messages import ClientView
@@ -54,7 +54,7 @@ def list_(client: str) -> None:
     """Show a client's codes and the menus that answer them."""
     owner = client_named(client)
     found = services().menus.codes(operator_context(owner.client_id))
-    show(found, "\n".join(_line(each, owner) for each in found) or "The client has no codes.")
+    show_lines(found, (_line(each, owner) for each in found), "The client has no codes.")
 
 
 def _line(code: CodeView, owner: ClientView) -> str:

@@ -11,9 +11,9 @@ from typing import Any
 import click
 
 from ussd_server.cli import services
-from ussd_server.cli.clients.seeds import Row, SeededRow, read_rows, seed_file, sow, text_of
-from ussd_server.cli.commands import EXAMPLE_ID, group, show
-from ussd_server.cli.names import Moment, Shillings, client_named, client_option, nearest
+from ussd_server.cli.clients.seeds import Row, SeededRow, read_rows, sow, text_of
+from ussd_server.cli.commands import EXAMPLE_ID, group, show, show_lines
+from ussd_server.cli.names import Moment, Shillings, client_named, client_option, file_argument, nearest
 from ussd_server.context import RequestContext, operator_context
 from ussd_server.database.schema import migrate
 from ussd_server.services.clients.keys.messages import (
@@ -123,7 +123,7 @@ def list_(client: str, show_secrets: bool) -> None:
     secrets = {key.id: key.apisecret for key in listed}
     lines = [f"{_line(key)}  {secrets[key.id]}" if show_secrets else _line(key) for key in records]
     facts = [_facts(key) | ({"apisecret": secrets[key.id]} if show_secrets else {}) for key in records]
-    show(facts, "\n".join(lines) or "There are no keys.")
+    show_lines(facts, lines, "There are no keys.")
 
 
 @keys.command(example=EXAMPLE_ID)
@@ -163,7 +163,7 @@ def requests(key: str, limit: int, since: datetime | None) -> None:
         f"{each.took_ms} ms  {each.request_id}"
         for each in found
     ]
-    show(found, "\n".join(lines) or "No request of this key was refused or changed something.")
+    show_lines(found, lines, "No request of this key was refused or changed something.")
 
 
 @keys.command(example=f"{EXAMPLE_ID} --days 7")
@@ -174,7 +174,7 @@ def usage(key: str, days: int) -> None:
     key_id, context = _key(key)
     found = services().request_log.usage(GetKeyUsage(key_id, days), context).items
     lines = [f"{each.date}  {each.count:>8}  {each.status} {each.code}  {each.endpoint}" for each in found]
-    show(found, "\n".join(lines) or "The key was not used.")
+    show_lines(found, lines, "The key was not used.")
 
 
 def _key(key: str) -> tuple[str, RequestContext]:
@@ -187,7 +187,7 @@ def _key(key: str) -> tuple[str, RequestContext]:
 
 
 @keys.command(example="keys.csv")
-@seed_file
+@file_argument
 def seed(file: Path) -> None:
     """Take over the keys that FILE lists, a JSON array of objects or a CSV file.
 

@@ -10,7 +10,7 @@ import click
 
 from ussd_server.cli import services
 from ussd_server.cli.commands import command, show
-from ussd_server.cli.names import KnownFile, client_named
+from ussd_server.cli.names import client_named, file_argument, two_people
 from ussd_server.context import operator_context
 from ussd_server.services.clients.moves import MovedClient, moved_client
 from ussd_server.values import written_amount
@@ -19,7 +19,7 @@ _LONGEST_LINE_BYTES = 64 * 1024 * 1024
 
 
 @command(name="export", example="acme acme.jsonl")
-@click.argument("client", metavar="CLIENT")
+@click.argument("client")
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 def export_client(client: str, file: Path) -> None:
     """Write the disabled CLIENT (name or id) into the new FILE, and never enable it here again.
@@ -42,7 +42,7 @@ def export_client(client: str, file: Path) -> None:
 
 
 @command(name="import", example="acme.jsonl")
-@click.argument("file", type=KnownFile())
+@file_argument
 def import_client(file: Path) -> None:
     """Take the client in FILE, which `clients export` wrote in another installation. It stays disabled.
 
@@ -56,10 +56,9 @@ def import_client(file: Path) -> None:
 
 
 @command(name="take-back", example="acme --reason 'The import failed' --by Ann --and Ben")
-@click.argument("client", metavar="CLIENT")
+@click.argument("client")
 @click.option("--reason", required=True, help="Why, in 1 to 200 characters. The client's owners read it.")
-@click.option("--by", required=True, help="Your name.")
-@click.option("--and", "second", required=True, help="The name of a second operator.")
+@two_people("The name of a second operator.")
 def take_back_client(client: str, reason: str, by: str, second: str) -> None:
     """Let the exported CLIENT (name or id) be enabled here again. Only if it is in no other installation."""
     found = client_named(client)

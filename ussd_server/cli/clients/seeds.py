@@ -13,13 +13,10 @@ from typing import Any
 import click
 
 from ussd_server.cli.commands import show
-from ussd_server.cli.names import KnownFile
 from ussd_server.cli.progress import progress
 from ussd_server.status import ServiceError
 
 Row = Mapping[str, Any]
-
-seed_file = click.argument("file", type=KnownFile())
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ import json
 import click
 
 from ussd_server.cli import services
-from ussd_server.cli.commands import group, show
-from ussd_server.cli.names import client_option, context_of
+from ussd_server.cli.commands import group, show, show_lines
+from ussd_server.cli.names import client_option, context_of, two_people
 from ussd_server.context import operator_context
 from ussd_server.services.subscribers.messages import ErasePersonalData, GetHistory
 from ussd_server.values import iso_milliseconds
@@ -34,7 +34,7 @@ def show_(number: str, client: str, limit: int) -> None:
         f"{each.title}. {each.sentence}"
         for each in history.items
     ]
-    show(history, "\n".join(lines) or "Nothing is known about this number.")
+    show_lines(history, lines, "Nothing is known about this number.")
 
 
 @subscribers.command(has_json=False, example="+256772123456 > subscriber.json")
@@ -49,8 +49,7 @@ def export(number: str) -> None:
 @subscribers.command(example="+256772123456 --reason 'Asked on 2026-11-20' --by Ann --and Ben")
 @_number
 @click.option("--reason", required=True, help="Why, such as the request of the subscriber with its date.")
-@click.option("--by", required=True, help="Your name.")
-@click.option("--and", "second", required=True, help="The name of a second person.")
+@two_people()
 def erase(number: str, reason: str, by: str, second: str) -> None:
     """Remove sessions, names, the language and logged bodies of NUMBER; records of payments are kept."""
     request = ErasePersonalData(number, by, second, reason)

@@ -9,7 +9,7 @@ from dataclasses import asdict
 import click
 
 from ussd_server.cli import services
-from ussd_server.cli.commands import group, show
+from ussd_server.cli.commands import group, show, show_lines
 from ussd_server.cli.names import KnownName, among, client_id_of, client_named, client_option
 from ussd_server.context import operator_context
 from ussd_server.security.passwords import new_password
@@ -47,7 +47,7 @@ def list_(client: str | None) -> None:
     """Show people."""
     client_id = client_id_of(client)
     found = services().clients.list_users(client_id, operator_context())
-    show(found, "\n".join(map(_line, found)) or "There are no users.")
+    show_lines(found, map(_line, found), "There are no users.")
 
 
 @users.command(example="owner@acme.example")

@@ -7,7 +7,7 @@ from datetime import datetime
 import click
 
 from ussd_server.cli import services
-from ussd_server.cli.commands import group, show
+from ussd_server.cli.commands import group, show, show_lines
 from ussd_server.cli.names import client_option, context_of, period_options
 from ussd_server.services.webhooks.messages import RedeliverEvents, WebhookView
 
@@ -22,7 +22,7 @@ def webhooks() -> None:
 def list_(client: str) -> None:
     """Show the webhooks of a client, and since when deliveries to them fail."""
     found = services().webhooks.list(context_of(client)).items
-    show(found, "\n".join(map(_line, found)) or "The client has no webhooks.")
+    show_lines(found, map(_line, found), "The client has no webhooks.")
 
 
 @webhooks.command(example="--client acme --from 2026-11-20T08:00:00Z --to 2026-11-20T10:00:00Z")

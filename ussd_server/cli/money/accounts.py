@@ -7,7 +7,7 @@ from datetime import datetime
 import click
 
 from ussd_server.cli import services
-from ussd_server.cli.commands import group, show, wants_json
+from ussd_server.cli.commands import group, show, show_lines, wants_json
 from ussd_server.cli.names import Shillings, client_named, client_option, context_of, period_options
 from ussd_server.context import operator_context
 from ussd_server.services.accounts.messages import GetStatement, StatementLine
@@ -77,4 +77,4 @@ def list_(client: str) -> None:
         + (f"  of which reserved {written_amount(each.reserved_cents)}" if each.reserved_cents else "")
         for each in kept
     ]
-    show(kept, "\n".join(lines) or "The client has no account yet.")
+    show_lines(kept, lines, "The client has no account yet.")

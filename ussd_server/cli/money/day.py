@@ -7,8 +7,8 @@ from datetime import datetime
 import click
 
 from ussd_server.cli import services
-from ussd_server.cli.commands import group, show
-from ussd_server.cli.names import KnownName, Moment
+from ussd_server.cli.commands import group, show, show_lines
+from ussd_server.cli.names import KnownName, Moment, by_option
 from ussd_server.cli.progress import progress
 from ussd_server.context import operator_context
 from ussd_server.providers.names import PROVIDER_NAMES
@@ -29,7 +29,7 @@ def day() -> None:
 @day.command(example="2026-11-20 mtn --by Ann")
 @click.argument("date", type=Moment())
 @click.argument("provider", type=KnownName(PROVIDER_NAMES))
-@click.option("--by", required=True, help="Your name.")
+@by_option
 @click.option("--empty", "is_empty", is_flag=True, help="The provider's statement of this day has no lines.")
 def close(date: datetime, provider: str, by: str, is_empty: bool) -> None:
     """Close DATE in Kampala for PROVIDER: keep both sums and what explains their difference.
@@ -51,7 +51,7 @@ def list_(is_open: bool) -> None:
     """Show the past 31 days of each provider, and which are closed."""
     found = services().days.list(operator_context())
     shown = [each for each in found if not (is_open and each.closed)]
-    show(shown, "\n".join(map(_state, shown)) or "Every day is closed.")
+    show_lines(shown, map(_state, shown), "Every day is closed.")
 
 
 def _line(step: BridgeStep) -> str:

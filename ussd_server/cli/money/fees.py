@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ussd_server.cli import services
-from ussd_server.cli.commands import group, show
+from ussd_server.cli.commands import group, show, show_lines
 from ussd_server.cli.names import KnownName, Shillings, client_named, client_option
 from ussd_server.context import operator_context
 from ussd_server.services.accounts.fees import list_fees, set_fee
@@ -41,7 +41,7 @@ def list_() -> None:
     """Show what was agreed."""
     services()  # opens the database
     agreed = list_fees(operator_context())
-    show(agreed, "\n".join(map(_line, agreed)) or "No fees were agreed.")
+    show_lines(agreed, map(_line, agreed), "No fees were agreed.")
 
 
 def _line(fee: FeeTerms) -> str:

@@ -5,16 +5,14 @@ from __future__ import annotations
 import click
 
 from ussd_server.cli import services
-from ussd_server.cli.commands import EXAMPLE_ID, group, show
-from ussd_server.cli.names import client_named
+from ussd_server.cli.commands import EXAMPLE_ID, group, show, show_lines
+from ussd_server.cli.names import client_named, two_people
 from ussd_server.context import operator_context
 from ussd_server.services.incoming.messages import AssignIncoming, IncomingView, ListIncoming, ReturnIncoming, SetPrefix
 from ussd_server.values import iso_milliseconds, written_amount
 
 _PAGE = 100
 _id = click.argument("incoming_id", metavar="ID")
-_by = click.option("--by", required=True, help="Your name.")
-_second = click.option("--and", "second", required=True, help="The name of a second person.")
 
 
 @group()
@@ -39,14 +37,13 @@ def list_(shows_all: bool) -> None:
     lines = [_line(each) for each in found]
     if page.next_cursor:
         lines.append("There are more; --all shows them.")
-    show(found, "\n".join(lines) or "No payment is held.")
+    show_lines(found, lines, "No payment is held.")
 
 
 @incoming.command(example=f"{EXAMPLE_ID} SCH1042 --by Ann --and Bob")
 @_id
 @click.argument("code")
-@_by
-@_second
+@two_people()
 def assign(incoming_id: str, code: str, by: str, second: str) -> None:
     """Book a held payment under CODE, whatever amount and time the code says. Two people must agree."""
     booked = services().held_payments.assign(AssignIncoming(incoming_id, code, by, second), operator_context())
@@ -56,8 +53,7 @@ def assign(incoming_id: str, code: str, by: str, second: str) -> None:
 @incoming.command(name="return", example=f"{EXAMPLE_ID} --reason 'The payer asked for it' --by Ann --and Bob")
 @_id
 @click.option("--reason", required=True, help="Why it is given back.")
-@_by
-@_second
+@two_people()
 def return_(incoming_id: str, reason: str, by: str, second: str) -> None:
     """Mark a held payment for return. Give it back at the provider; this service sends nothing."""
     request = ReturnIncoming(incoming_id, reason, by, second)
@@ -81,8 +77,8 @@ def payment_codes() -> None:
 
 
 @payment_codes.command(example="acme SCH")
-@click.argument("client", metavar="CLIENT")
-@click.argument("letters", metavar="LETTERS")
+@click.argument("client")
+@click.argument("letters")
 def prefix(client: str, letters: str) -> None:
     """Give CLIENT (name or id) the 2 to 6 LETTERS with which its payment codes begin; none begins another's."""
     request = SetPrefix(client_named(client).client_id, letters)

@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from ussd_server.cli import services
-from ussd_server.cli.commands import EXAMPLE_ID, group, show
-from ussd_server.cli.names import KnownFile, Moment, client_option, context_of
+from ussd_server.cli.commands import EXAMPLE_ID, group, show, show_lines
+from ussd_server.cli.names import Moment, by_option, client_option, context_of, file_argument, two_people
 from ussd_server.services.payouts.messages import (
     LARGEST_FILE_BYTES,
     ApprovePayout,
@@ -27,12 +27,12 @@ def payouts() -> None:
 
 
 @payouts.command(example="salaries.csv --client acme --reference 'Salaries 2026-11' --by Ann")
-@click.argument("file", type=KnownFile())
+@file_argument
 @client_option
 @click.option("--reference", required=True, help="The name of the payout, unique for the client for ever.")
 @click.option("--description", help="What the client reads beside it.")
 @click.option("--send-at", type=Moment(or_time=True), help="UTC; nothing is sent before. Default: once it is approved.")
-@click.option("--by", required=True, help="Your name.")
+@by_option
 def create(
     file: Path,
     client: str,
@@ -63,7 +63,7 @@ def list_(client: str, status: str | None) -> None:
     """List the newest payouts of a client, at most 50."""
     request = ListPayouts(status=PayoutStatus(status) if status else None)
     page = services().payouts.list(request, context_of(client))
-    show(page.items, "\n".join(map(_line, page.items)) or "The client has no such payouts.")
+    show_lines(page.items, map(_line, page.items), "The client has no such payouts.")
 
 
 @payouts.command(name="show", example=f"{EXAMPLE_ID} --client acme")
@@ -78,8 +78,7 @@ def show_(payout_id: str, client: str) -> None:
 @payouts.command(example=f"{EXAMPLE_ID} --client acme --by Ann --and Ben")
 @click.argument("payout_id")
 @client_option
-@click.option("--by", required=True, help="Your name.")
-@click.option("--and", "second", required=True, help="The name of a second operator: two people approve a payout.")
+@two_people("The name of a second operator: two people approve a payout.")
 def approve(payout_id: str, client: str, by: str, second: str) -> None:
     """Reserve the money of every ready row at once, and send the rows. One of the two may have made the payout.
 

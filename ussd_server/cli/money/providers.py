@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ussd_server.cli import services
-from ussd_server.cli.commands import group, show
+from ussd_server.cli.commands import group, show, show_lines
 from ussd_server.cli.names import KnownName
 from ussd_server.context import operator_context
 from ussd_server.providers.names import PROVIDER_NAMES
@@ -24,7 +24,7 @@ def providers(context: click.Context) -> None:
         return
     states = services().provider_states.list(operator_context())
     found = {"items": [_write(state) for state in states]}
-    show(found, "\n".join(map(_lines, states)) or "No provider is set up.")
+    show_lines(found, map(_lines, states), "No provider is set up.")
 
 
 @providers.command(example="mtn --reason 'MTN is under maintenance until 14:00'")

@@ -15,7 +15,7 @@ import click
 
 from ussd_server.cli import services
 from ussd_server.cli.commands import EXAMPLE_ID, Group, show, wants_json
-from ussd_server.cli.names import KnownFile, KnownName
+from ussd_server.cli.names import KnownName, file_argument, two_people
 from ussd_server.cli.progress import progress
 from ussd_server.context import operator_context
 from ussd_server.providers.names import PROVIDER_NAMES
@@ -83,7 +83,7 @@ def reconcile() -> None:
 
 @reconcile.command(hidden=True, example=_EXAMPLE)
 @click.argument("provider", type=KnownName(PROVIDER_NAMES))
-@click.argument("file", type=KnownFile())
+@file_argument
 @click.option("--csv", "csv_path", type=click.Path(dir_okay=False, path_type=Path), help="Write every line's result.")
 @click.option("--dry-run", "is_dry_run", is_flag=True, help="Compare, and store nothing.")
 @click.option("--yes", "is_confirmed", is_flag=True, help="Store a statement that looks like the wrong file.")
@@ -121,9 +121,8 @@ def statement(
 
 
 @reconcile.command(example=f"{EXAMPLE_ID} --by Ann --and Ben")
-@click.argument("statement_id", metavar="STATEMENT_ID")
-@click.option("--by", required=True, help="Your name.")
-@click.option("--and", "second", required=True, help="The name of a second person.")
+@click.argument("statement_id")
+@two_people()
 def undo(statement_id: str, by: str, second: str) -> None:
     """Remove an import and its differences, unless the review of one has ended.
 
@@ -185,8 +184,7 @@ def hold(difference_id: str, by: str) -> None:
 @review.command(example=f"{EXAMPLE_ID} --reason 'Line 12' --by Ann --and Ben")
 @click.argument("difference_id", metavar="ID")
 @click.option("--reason", required=True, help="How you know; the client reads it.")
-@click.option("--by", required=True, help="Your name.")
-@click.option("--and", "second", required=True, help="The name of a second person.")
+@two_people()
 def conclude(difference_id: str, reason: str, by: str, second: str) -> None:
     """Set a payment to succeeded, as the provider's statement says, and move its money.
 

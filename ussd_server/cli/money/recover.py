@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from ussd_server.cli import services
-from ussd_server.cli.commands import command, show
+from ussd_server.cli.commands import command, show, show_lines
 from ussd_server.cli.names import KnownFile, Moment, client_named
 from ussd_server.cli.progress import progress
 from ussd_server.context import operator_context
@@ -82,7 +82,7 @@ def recover(
         f"{each.phone_number or 'no number':<13}  {each.provider_id}  {each.reference}"
         for each in lost
     ]
-    show(lost, "\n".join(lines) or "No payment was lost.")
+    show_lines(lost, lines, "No payment was lost.")
 
 
 def _statement(given: str) -> tuple[str, Path]:

@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from ussd_server.cli import services
-from ussd_server.cli.commands import group, show
-from ussd_server.cli.names import KnownFile, Moment, Shillings, client_named, context_of
+from ussd_server.cli.commands import group, show, show_lines
+from ussd_server.cli.names import Moment, Shillings, by_option, client_named, context_of, file_argument, two_people
 from ussd_server.context import operator_context
 from ussd_server.services.bank.messages import (
     BankAccountView,
@@ -19,8 +19,6 @@ from ussd_server.services.bank.messages import (
     SetSettlementTerms,
 )
 from ussd_server.values import iso_milliseconds, written_amount
-
-_client = click.argument("client", metavar="CLIENT")
 
 
 @group()
@@ -34,7 +32,7 @@ def settlements() -> None:
 
 
 @settlements.command(name="set", example="acme --keep 50000 --minimum 10000")
-@_client
+@click.argument("client")
 @click.option("--keep", "keep_cents", type=Shillings(0), help="Shillings that stay in the main account. Default: none.")
 @click.option("--minimum", "minimum_cents", type=Shillings(0), help="The least settlement. Default: any sum.")
 def set_(client: str, keep_cents: int | None, minimum_cents: int | None) -> None:
@@ -45,8 +43,8 @@ def set_(client: str, keep_cents: int | None, minimum_cents: int | None) -> None
 
 
 @settlements.command(example="acme --by Ann")
-@_client
-@click.option("--by", required=True, help="Your name.")
+@click.argument("client")
+@by_option
 def confirm(client: str, by: str) -> None:
     """Confirm the bank account that an owner of CLIENT (name or id) has stated. Compare it with a document first."""
     request = ConfirmBankAccount(client_named(client).client_id, by)
@@ -58,7 +56,7 @@ def confirm(client: str, by: str) -> None:
 def accounts() -> None:
     """Show the bank account of every client, and whether it is confirmed."""
     found = services().bank_accounts.list(operator_context())
-    show(found, "\n".join(map(_line, found)) or "There is no client yet.")
+    show_lines(found, map(_line, found), "There is no client yet.")
 
 
 @settlements.command(example="--csv due.csv")
@@ -74,13 +72,12 @@ def propose(date: datetime | None, csv_path: Path | None) -> None:
         f"{written_amount(each.amount_cents):>20}  {each.client}: {each.bank}, {each.number}, {each.name}"
         for each in due
     ]
-    show(due, "\n".join(lines) or "No client is due anything.")
+    show_lines(due, lines, "No client is due anything.")
 
 
 @settlements.command(example="due.csv --by Ann --and Ben")
-@click.argument("file", type=KnownFile())
-@click.option("--by", required=True, help="Your name.")
-@click.option("--and", "second", required=True, help="The name of a second person.")
+@file_argument
+@two_people()
 def record(file: Path, by: str, second: str) -> None:
     """Record the lines of FILE that have a bank reference, all or none; the same file again changes nothing."""
     with file.open("rb") as source:
@@ -101,7 +98,7 @@ def list_(client: str | None) -> None:
         f"{each.client}  {each.bank_reference}"
         for each in found
     ]
-    show(found, "\n".join(lines) or "Nothing was settled yet.")
+    show_lines(found, lines, "Nothing was settled yet.")
 
 
 def _line(account: BankAccountView) -> str:

@@ -7,8 +7,8 @@ from dataclasses import asdict
 import click
 
 from ussd_server.cli import services
-from ussd_server.cli.commands import EXAMPLE_ID, group, show
-from ussd_server.cli.names import Shillings, client_id_of
+from ussd_server.cli.commands import EXAMPLE_ID, group, show, show_lines
+from ussd_server.cli.names import Shillings, client_id_of, two_people
 from ussd_server.context import operator_context
 from ussd_server.services.settlement.messages import EndReview, ReviewHistory, ReviewItem
 from ussd_server.services.transactions.messages import OperatorRefund, TransactionChange
@@ -34,8 +34,7 @@ def show_(id_or_reference: str, client: str | None) -> None:
 @click.argument("transaction_id")
 @click.option("--amount", "amount_cents", type=Shillings(), help="Shillings; without it, all that is left.")
 @click.option("--reason", required=True, help="Why; the client reads it.")
-@click.option("--by", required=True, help="Your name.")
-@click.option("--and", "second", required=True, help="The name of a second operator: two people refund a payment.")
+@two_people("The name of a second operator: two people refund a payment.")
 @click.option("--reference", help="Your own name for the refund.")
 @click.option(
     "--number",
@@ -86,7 +85,7 @@ def review(settle: str | None, outcome: str | None, close: str | None, reason: s
         raise click.UsageError("--settle ID and --as succeeded|failed go together.")
     if (transaction_id := settle or close) is None:
         waiting = services().reviews.list(operator_context())
-        show(waiting, "\n".join(map(_line, waiting)) or "No transaction needs a review.")
+        show_lines(waiting, map(_line, waiting), "No transaction needs a review.")
         return
     has_succeeded = None if outcome is None else outcome == "succeeded"
     item = services().reviews.end(EndReview(transaction_id, reason, by, second, has_succeeded), operator_context())

@@ -15,8 +15,8 @@ from rich.text import Text
 
 from ussd_server.cli import services
 from ussd_server.cli.clients.codes import confirm_taking, yes_option
-from ussd_server.cli.commands import group, show, wants_json
-from ussd_server.cli.names import KnownFile, among, client_named, client_option, context_of
+from ussd_server.cli.commands import group, show, show_lines, wants_json
+from ussd_server.cli.names import among, client_named, client_option, context_of, file_argument
 from ussd_server.cli.phone.handset import draw
 from ussd_server.context import operator_context
 from ussd_server.menus.checks.check import check as check_document
@@ -32,8 +32,6 @@ from ussd_server.menus.tools.scripts import play, read_script
 from ussd_server.services.menus.messages import AssignCode, BindCode, CheckReport, RollBack, SaveDraft
 from ussd_server.wire import writer
 
-_FILE = KnownFile()
-
 
 @group()
 def menu() -> None:
@@ -41,7 +39,7 @@ def menu() -> None:
 
 
 @menu.command(example="shop.yaml")
-@click.argument("file", type=_FILE)
+@file_argument
 def check(file: Path) -> None:
     """Check the menu in FILE; exit code 1 when it has errors, which block publishing."""
     raw, places = _load_with_places(file)
@@ -56,7 +54,7 @@ def check(file: Path) -> None:
 
 
 @menu.command(example="shop.yaml")
-@click.argument("file", type=_FILE)
+@file_argument
 def script(file: Path) -> None:
     """Run the scripts in FILE against its menu; exit code 1 when one fails."""
     document, problems = read(load(file))
@@ -65,12 +63,12 @@ def script(file: Path) -> None:
     results = [_play(document, raw, number) for number, raw in enumerate(document.scripts, start=1)]
     lines = [f"{'failed' if result['problems'] else 'passed'}  {result['name']}" for result in results]
     lines += [f"        {problem}" for result in results for problem in result["problems"]]
-    show({"scripts": results}, "\n".join(lines) or "The menu has no scripts.")
+    show_lines({"scripts": results}, lines, "The menu has no scripts.")
     sys.exit(1 if any(result["problems"] for result in results) else 0)
 
 
 @menu.command(name="graph", example="shop.yaml > shop.svg")
-@click.argument("file", type=_FILE)
+@file_argument
 def show_graph(file: Path) -> None:
     """Draw the menu in FILE as SVG; with --json, print its nodes and edges."""
     document, _ = read(load(file))
@@ -90,7 +88,7 @@ def list_menus(client: str | None) -> None:
         for each in services().menus.list(operator_context(owner.client_id))
     ]
     lines = [_summary(each) for each in found]
-    show(found, "\n".join(lines) or "There are no menus.")
+    show_lines(found, lines, "There are no menus.")
 
 
 @menu.command(name="show", example="shop --client acme > shop.yaml")
@@ -108,7 +106,7 @@ def show_menu(menu_id: str, client: str, draft: bool) -> None:
 
 
 @menu.command(example="shop.yaml --client acme --code '*384*123#'")
-@click.argument("file", type=_FILE)
+@file_argument
 @client_option
 @click.option("--code", metavar="CODE", help="Assign this code to the client, and bind it to the menu.")
 @yes_option

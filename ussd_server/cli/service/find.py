@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ussd_server.cli import services
-from ussd_server.cli.commands import command, show
+from ussd_server.cli.commands import command, show_lines
 from ussd_server.context import operator_context
 from ussd_server.services.search.messages import Search, SearchHit
 
@@ -20,7 +20,7 @@ def find(text: str) -> None:
     if not 3 <= len(text) <= 64:
         raise click.UsageError("TEXT must be 3 to 64 characters long.")
     found = services().search.find(Search(text), operator_context())
-    show(found, "\n".join(map(_lines, found.items)) or "Nothing was found.")
+    show_lines(found, map(_lines, found.items), "Nothing was found.")
 
 
 def _lines(hit: SearchHit) -> str:

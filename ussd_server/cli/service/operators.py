@@ -13,7 +13,7 @@ import click
 import segno
 
 from ussd_server.cli import services
-from ussd_server.cli.commands import group, show
+from ussd_server.cli.commands import group, show, show_lines
 from ussd_server.cli.names import among
 from ussd_server.context import operator_context
 from ussd_server.security.passwords import new_password
@@ -44,7 +44,7 @@ def create(email: str, password_stdin: bool) -> None:
 def list_() -> None:
     """Show operators."""
     found = services().operators.list(operator_context())
-    show(found, "\n".join(map(_line, found)) or "There are no operators.")
+    show_lines(found, map(_line, found), "There are no operators.")
 
 
 @operators.command(example="ops@example.org")

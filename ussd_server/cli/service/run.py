@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 
 from ussd_server.cli import open_services
-from ussd_server.cli.commands import command, show, wants_json
+from ussd_server.cli.commands import command, show, show_lines, wants_json
 from ussd_server.cli.progress import progress
 from ussd_server.database.schema import migrate as migrate_database
 from ussd_server.demonstration.client import Demonstration, prepare_demonstration
@@ -132,4 +132,4 @@ def migrate() -> None:
     """Migrate the database to this version."""
     with open_services(read_settings()), progress():
         applied = migrate_database()
-    show({"applied": applied}, "\n".join(applied) or "The database was up to date.")
+    show_lines({"applied": applied}, applied, "The database was up to date.")
