@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ussd_server.cli import main
-from ussd_server.cli.progress import progress
+from ussd_server.cli.commands import progress
 from ussd_server.server.running import announced
 from ussd_server.settings import read_settings
 
@@ -200,7 +200,7 @@ def test_a_command_that_takes_long_shows_its_progress_on_a_terminal_alone(monkey
         drawn.append(text)
         is_drawn.set()
 
-    monkeypatch.setattr("ussd_server.cli.progress.SECONDS_WITHOUT_PROGRESS", 0.0)
+    monkeypatch.setattr("ussd_server.cli.commands.SECONDS_WITHOUT_PROGRESS", 0.0)
     monkeypatch.setattr(click, "echo", write)
     monkeypatch.setattr("sys.stderr", Mock(isatty=lambda: False))
     with progress("rows") as show_rows:

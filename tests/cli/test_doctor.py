@@ -15,7 +15,7 @@ from tests.support.mail_server import MailServer
 from tests.support.real_service.service import environment
 from tests.support.shop import Shop, client_call
 from ussd_server.bootstrap import Services
-from ussd_server.cli.service.doctor_callers import callers
+from ussd_server.cli.service.doctor_database import callers
 from ussd_server.context import operator_context
 from ussd_server.database.unit_of_work import close_connections, database_now, open_database
 from ussd_server.models.clients import Client

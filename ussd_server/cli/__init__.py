@@ -13,47 +13,38 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ussd_server.cli.commands import Group, program
+from ussd_server.cli.commands import Group, command, program
 
 if TYPE_CHECKING:
     from ussd_server.bootstrap import Services
     from ussd_server.settings import Settings
 
-_COMMANDS = {
-    "accounts": "ussd_server.cli.money.accounts",
-    "callbacks": "ussd_server.cli.clients.callbacks",
-    "channels": "ussd_server.cli.clients.channels",
-    "check": "ussd_server.cli.service.check",
-    "clients": "ussd_server.cli.clients.clients",
-    "codes": "ussd_server.cli.clients.codes",
-    "completion": "ussd_server.cli.service.completion",
-    "day": "ussd_server.cli.money.day",
-    "dial": "ussd_server.cli.phone.dial",
-    "doctor": "ussd_server.cli.service.doctor",
-    "fees": "ussd_server.cli.money.fees",
-    "find": "ussd_server.cli.service.find",
-    "incoming": "ussd_server.cli.money.incoming",
-    "keys": "ussd_server.cli.clients.keys",
-    "mail": "ussd_server.cli.service.mail",
-    "menu": "ussd_server.cli.phone.menu",
-    "migrate": "ussd_server.cli.service.run",
-    "months": "ussd_server.cli.service.months",
-    "operators": "ussd_server.cli.service.operators",
-    "reconcile": "ussd_server.cli.money.reconcile",
-    "payment-codes": "ussd_server.cli.money.incoming",
-    "payouts": "ussd_server.cli.money.payouts",
-    "providers": "ussd_server.cli.money.providers",
-    "recover": "ussd_server.cli.money.recover",
-    "report": "ussd_server.cli.money.report",
-    "run": "ussd_server.cli.service.run",
-    "secrets": "ussd_server.cli.service.secrets",
-    "settlements": "ussd_server.cli.money.settlements",
-    "subscribers": "ussd_server.cli.clients.subscribers",
-    "transactions": "ussd_server.cli.money.transactions",
-    "users": "ussd_server.cli.clients.users",
-    "webhooks": "ussd_server.cli.clients.webhooks",
-    "worker": "ussd_server.cli.service.run",
+_MODULES = {
+    "": ("completion",),
+    ".clients.channels": ("channels", "codes"),
+    ".clients.clients": ("clients",),
+    ".clients.keys": ("keys",),
+    ".clients.subscribers": ("find", "subscribers"),
+    ".clients.users": ("users",),
+    ".clients.webhooks": ("webhooks",),
+    ".money.accounts": ("accounts", "fees"),
+    ".money.incoming": ("incoming", "payment-codes"),
+    ".money.payouts": ("payouts",),
+    ".money.providers": ("callbacks", "providers"),
+    ".money.reconcile": ("reconcile",),
+    ".money.recover": ("recover",),
+    ".money.report": ("day", "months", "report"),
+    ".money.settlements": ("settlements",),
+    ".money.transactions": ("transactions",),
+    ".phone.dial": ("dial",),
+    ".phone.menu": ("menu",),
+    ".service.check": ("check",),
+    ".service.doctor": ("doctor", "mail"),
+    ".service.operators": ("operators",),
+    ".service.run": ("migrate", "run", "worker"),
+    ".service.secrets": ("secrets",),
 }
+_COMMANDS = {name: f"{__name__}{module}" for module, names in _MODULES.items() for name in names}
 
 # Of the settings, those with which a command would reach another service or be refused what the service accepts.
 _SETTINGS_OF_COMMANDS = {"USSD_ALLOW_PRIVATE_ADDRESSES", "USSD_DATABASE_URL", "USSD_ENV", "USSD_SECRETS_FILE"}
@@ -209,3 +200,15 @@ def services(settings: Settings | None = None) -> Services:
         context.obj = context.with_resource(open_services(settings))
     opened: Services = context.obj
     return opened
+
+
+@command(has_json=False, example="bash > ~/.local/share/bash-completion/completions/ussd-server")
+@click.argument("shell", type=click.Choice(("bash", "zsh", "fish")))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Print the script by which SHELL completes commands and options."""
+    from click.shell_completion import get_completion_class
+
+    made_for = get_completion_class(shell)
+    assert made_for is not None
+    click.echo(made_for(context.find_root().command, {}, "ussd-server", COMPLETE_VARIABLE).source())

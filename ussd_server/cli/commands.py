@@ -6,11 +6,14 @@ import json
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from datetime import datetime
 from functools import partial, update_wrapper
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import click
@@ -21,6 +24,9 @@ EXAMPLE_ID = "019ab3c4-0000-7000-8000-000000000000"
 """The id of an object in examples."""
 
 _AS_JSON = "ussd_server.cli.as_json"
+SECONDS_WITHOUT_PROGRESS = 2.0
+_SECONDS_OF_PROGRESS = 0.5
+_CLEAR = "\x1b[K"
 
 
 def program() -> str:
@@ -115,6 +121,39 @@ def show(result: Any, sentence: str) -> None:
 def show_lines(result: Any, lines: Iterable[str], nothing: str) -> None:
     """Print `result` as JSON with `--json`, else the `lines`, or `nothing` when there are none."""
     show(result, "\n".join(lines) or nothing)
+
+
+@contextmanager
+def progress(unit: str = "") -> Iterator[Callable[[int], object]]:
+    """Show the seconds and the number of units on standard error, if that is a terminal, after the first two seconds.
+
+    Gives a function that takes the number of units so far.
+    """
+    began, count, has_ended = time.monotonic(), 0, Event()
+
+    def keep(number: int) -> None:
+        nonlocal count
+        count = number
+
+    def draw() -> None:
+        pause = SECONDS_WITHOUT_PROGRESS
+        while not has_ended.wait(pause):
+            units = f"{count:,} {unit}, " if count else ""
+            # What is printed next begins at the beginning of this line.
+            click.echo(f"{_CLEAR}{units}{time.monotonic() - began:.0f} s\r", nl=False, err=True)
+            pause = _SECONDS_OF_PROGRESS
+        click.echo(_CLEAR, nl=False, err=True)
+
+    if not sys.stderr.isatty():
+        yield keep
+        return
+    drawing = Thread(target=draw, daemon=True)
+    drawing.start()
+    try:
+        yield keep
+    finally:
+        has_ended.set()
+        drawing.join()
 
 
 def _keep_as_json(context: click.Context, _parameter: click.Parameter, as_json: bool) -> None:

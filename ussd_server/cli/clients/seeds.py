@@ -12,8 +12,7 @@ from typing import Any
 
 import click
 
-from ussd_server.cli.commands import show
-from ussd_server.cli.progress import progress
+from ussd_server.cli.commands import progress, show
 from ussd_server.status import ServiceError
 
 Row = Mapping[str, Any]

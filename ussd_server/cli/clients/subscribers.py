@@ -1,4 +1,4 @@
-"""`subscribers`: what is known about one phone number."""
+"""`subscribers` and `find`: what is known about one phone number, or about any value."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import json
 import click
 
 from ussd_server.cli import services
-from ussd_server.cli.commands import group, show, show_lines
+from ussd_server.cli.commands import command, group, show, show_lines
 from ussd_server.cli.names import client_option, context_of, two_people
 from ussd_server.context import operator_context
+from ussd_server.services.search.messages import Search, SearchHit
 from ussd_server.services.subscribers.messages import ErasePersonalData, GetHistory
 from ussd_server.values import iso_milliseconds
 
@@ -57,3 +58,23 @@ def erase(number: str, reason: str, by: str, second: str) -> None:
     counts = [f"{count} rows of {name} removed" for name, count in erased.removed.items()]
     counts += [f"{count} rows of {name} kept" for name, count in erased.kept.items()]
     show(erased, f"{', '.join(counts)}. {erased.why_kept}")
+
+
+@command(example="+256772123456")
+@click.argument("text")
+def find(text: str) -> None:
+    """Find TEXT over all clients: a phone number, reference, receipt or id, also of a request.
+
+    Whole values only, 3 to 64 characters; at most 50 results.
+    """
+    if not 3 <= len(text) <= 64:
+        raise click.UsageError("TEXT must be 3 to 64 characters long.")
+    found = services().search.find(Search(text), operator_context())
+    show_lines(found, map(_hit_lines, found.items), "Nothing was found.")
+
+
+def _hit_lines(hit: SearchHit) -> str:
+    return (
+        f"{hit.kind:<11}  {hit.id}  {hit.created_at:%Y-%m-%d %H:%M}  {hit.client or '-'}\n"
+        f"             {hit.title}\n             {hit.sentence}"
+    )

@@ -14,9 +14,8 @@ from typing import Any, TextIO
 import click
 
 from ussd_server.cli import services
-from ussd_server.cli.commands import EXAMPLE_ID, Group, show, wants_json
+from ussd_server.cli.commands import EXAMPLE_ID, Group, progress, show, wants_json
 from ussd_server.cli.names import KnownName, file_argument, two_people
-from ussd_server.cli.progress import progress
 from ussd_server.context import operator_context
 from ussd_server.providers.names import PROVIDER_NAMES
 from ussd_server.services.incoming.messages import HoldDifference

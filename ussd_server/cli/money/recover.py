@@ -9,9 +9,8 @@ from pathlib import Path
 import click
 
 from ussd_server.cli import services
-from ussd_server.cli.commands import command, show, show_lines
+from ussd_server.cli.commands import command, progress, show, show_lines
 from ussd_server.cli.names import KnownFile, Moment, client_named
-from ussd_server.cli.progress import progress
 from ussd_server.context import operator_context
 from ussd_server.services.reconciliation.messages import BookLost, Claim, FindLost, LostPayment
 from ussd_server.spreadsheets.delimited import csv_parts, shillings_cell

@@ -16,8 +16,7 @@ from rich.console import Console
 
 from ussd_server.cli.commands import command, program, show, wants_json
 from ussd_server.cli.names import KnownFile
-from ussd_server.cli.phone.handset import draw
-from ussd_server.cli.phone.menu import load
+from ussd_server.cli.phone.menu import draw_phone, load
 from ussd_server.menus.document.document import DocumentError, parse
 from ussd_server.menus.document.variables import SessionFacts
 from ussd_server.menus.text.gsm7 import measure
@@ -253,7 +252,7 @@ def _talk_on_terminal(conversation: Conversation, phone: str) -> None:
     shown = conversation.dial()
     while True:
         used, limit, unit = _measure(shown.message)
-        console.print(draw(shown.message, f"{phone}  {shown.node}".strip(), budget=limit, used=used, unit=unit))
+        console.print(draw_phone(shown.message, f"{phone}  {shown.node}".strip(), budget=limit, used=used, unit=unit))
         if shown.ends:
             return
         try:

@@ -9,15 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
+from rich.align import Align
+from rich.box import HEAVY
+from rich.console import Console, Group, RenderableType
+from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
 from ussd_server.cli import services
-from ussd_server.cli.clients.codes import confirm_taking, yes_option
+from ussd_server.cli.clients.channels import confirm_taking, yes_option
 from ussd_server.cli.commands import group, show, show_lines, wants_json
 from ussd_server.cli.names import among, client_named, client_option, context_of, file_argument
-from ussd_server.cli.phone.handset import draw
 from ussd_server.context import operator_context
 from ussd_server.menus.checks.check import check as check_document
 from ussd_server.menus.checks.width_proof import fullest_screens
@@ -26,11 +28,13 @@ from ussd_server.menus.document.document import Document, read
 from ussd_server.menus.document.findings import Finding, Report
 from ussd_server.menus.source.texts import read_menu_file
 from ussd_server.menus.source.yaml_text import Places, write_yaml
-from ussd_server.menus.tools.diagram import draw as draw_diagram
+from ussd_server.menus.tools.diagram import draw
 from ussd_server.menus.tools.graph import Graph, graph
 from ussd_server.menus.tools.scripts import play, read_script
 from ussd_server.services.menus.messages import AssignCode, BindCode, CheckReport, RollBack, SaveDraft
 from ussd_server.wire import writer
+
+_SCREEN_COLUMNS = 30
 
 
 @group()
@@ -72,7 +76,7 @@ def script(file: Path) -> None:
 def show_graph(file: Path) -> None:
     """Draw the menu in FILE as SVG; with --json, print its nodes and edges."""
     document, _ = read(load(file))
-    show(writer(Graph)(graph(document)), draw_diagram(document))
+    show(writer(Graph)(graph(document)), draw(document))
 
 
 @menu.command(name="list", example="--client acme")
@@ -190,7 +194,7 @@ def _print_report(report: Report, document: Document) -> None:
         budget = document.budget_for(worst.network or "")
         limit = budget.septets if worst.unit == "septets" else budget.characters
         caption = f"{worst.node}, {worst.language}"
-        phone = draw(worst.screen, caption, budget=limit, used=limit + worst.excess, unit=worst.unit or "septets")
+        phone = draw_phone(worst.screen, caption, budget=limit, used=limit + worst.excess, unit=worst.unit or "septets")
         console.print("\nThe worst screen:", phone)
     elif report.passes:
         console.print(f"{document.id} may be published: every screen fits.")
@@ -198,10 +202,20 @@ def _print_report(report: Report, document: Document) -> None:
         for each in [max(common, key=lambda each: each.share)] if common else []:
             caption = f"{each.screen.node}, {each.screen.language}"
             unit = "septets" if each.size.encoding == "gsm7" else "characters"
-            phone = draw(each.screen.text, caption, budget=each.limit, used=each.size.units, unit=unit)
+            phone = draw_phone(each.screen.text, caption, budget=each.limit, used=each.size.units, unit=unit)
             console.print("The fullest one:", phone)
     console.print(f"{len(report.errors)} errors, {len(report.warnings)} warnings")
 
 
 def _excess(finding: Finding) -> int:
     return finding.excess or 0
+
+
+def draw_phone(screen: str, caption: str, *, budget: int, used: int, unit: str = "septets") -> RenderableType:
+    """Draw a phone that shows `screen`, with `caption` and the used part of the budget, in `unit`, below it."""
+    display = Panel(Text(screen), width=_SCREEN_COLUMNS, box=HEAVY, style="black on green")
+    colour = "red" if used > budget else "dim"
+    measure = Text(f"{used} of {budget} {unit}", style=colour, justify="center")
+    keys = Text("1 2 3\n4 5 6\n7 8 9\n* 0 #", style="bold", justify="center")
+    body = Group(display, Align.center(measure), Align.center(Text(caption, style="dim")), Align.center(keys))
+    return Panel(body, width=_SCREEN_COLUMNS + 4)

@@ -9,8 +9,7 @@ from datetime import datetime
 import click
 
 from ussd_server.cli import services
-from ussd_server.cli.commands import command, show, wants_json
-from ussd_server.cli.progress import progress
+from ussd_server.cli.commands import command, progress, show, wants_json
 from ussd_server.services.operations.book_check.check import MarkError, Violation, check_ranges
 from ussd_server.services.operations.book_check.examinations import keep_check, recent_since
 from ussd_server.services.operations.messages import BoundedCheck

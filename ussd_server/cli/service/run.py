@@ -14,8 +14,7 @@ from pathlib import Path
 import click
 
 from ussd_server.cli import open_services
-from ussd_server.cli.commands import command, show, show_lines, wants_json
-from ussd_server.cli.progress import progress
+from ussd_server.cli.commands import command, progress, show, show_lines, wants_json
 from ussd_server.database.schema import migrate as migrate_database
 from ussd_server.demonstration.client import Demonstration, prepare_demonstration
 from ussd_server.logs import log_fatal_errors, log_start

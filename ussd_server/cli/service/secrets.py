@@ -7,8 +7,7 @@ from pathlib import Path
 import click
 
 from ussd_server.cli import services
-from ussd_server.cli.commands import group, show
-from ussd_server.cli.progress import progress
+from ussd_server.cli.commands import group, progress, show
 from ussd_server.context import operator_context
 from ussd_server.security.key_ring import Keyring
 
