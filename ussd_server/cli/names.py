@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -94,6 +95,20 @@ by_option = click.option("--by", required=True, help="Your name.")
 def two_people(second: str = "The name of a second person.") -> Callable[[Command], Command]:
     """Make what adds the options `--by` and `--and` to a command, passed as `by` and `second`."""
     return lambda command: by_option(click.option("--and", "second", required=True, help=second)(command))
+
+
+password_option = click.option(
+    "--password-stdin",
+    is_flag=True,
+    help="Read the password from standard input; otherwise one is made and shown once.",
+)
+
+
+def password_of(password_stdin: bool) -> str:
+    """Return the line on standard input with the `password_option`, else a new password."""
+    from ussd_server.security.passwords import new_password  # most commands do not need argon2
+
+    return sys.stdin.readline().rstrip("\r\n") if password_stdin else new_password()
 
 
 def _read_moment(_context: click.Context, parameter: click.Parameter, given: str | None) -> datetime | None:

@@ -60,22 +60,14 @@ def list_() -> None:
     show_lines(found, map(_line, found), "There are no channels.")
 
 
-@channels.command(example=EXAMPLE_ID)
+@channels.switch(
+    disable="Answer on the path of CHANNEL (its id) as if there were none.",
+    enable="Answer on the path of CHANNEL (its id) again.",
+    example=EXAMPLE_ID,
+)
 @click.argument("channel")
-def disable(channel: str) -> None:
-    """Answer on the path of CHANNEL (its id) as if there were none."""
-    _set_active(channel, False)
-
-
-@channels.command(example=EXAMPLE_ID)
-@click.argument("channel")
-def enable(channel: str) -> None:
-    """Answer on the path of CHANNEL (its id) again."""
-    _set_active(channel, True)
-
-
-def _set_active(channel_id: str, is_active: bool) -> None:
-    changed = services().channels.set_active(channel_id, is_active, operator_context())
+def set_active(channel: str, is_active: bool) -> None:
+    changed = services().channels.set_active(channel, is_active, operator_context())
     show(changed, _line(changed))
 
 

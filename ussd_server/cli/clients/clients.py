@@ -24,7 +24,6 @@ from ussd_server.status import Code, ServiceError
 from ussd_server.values import written_amount
 
 Found = TypeVar("Found")
-_reason = click.option("--reason", help="Why, in 1 to 200 characters. The client's owners read it.")
 
 
 @group()
@@ -48,20 +47,17 @@ def list_() -> None:
     show_lines(found, map(_line, found), "There are no clients.")
 
 
-@clients.command(example="acme")
+@clients.switch(
+    disable="Refuse everything of CLIENT (name or id) from now on, and end its logins.",
+    enable="Let CLIENT (name or id) call again.",
+    example="acme",
+)
 @click.argument("client")
-@_reason
-def disable(client: str, reason: str | None) -> None:
-    """Refuse everything of CLIENT (name or id) from now on, and end its logins."""
-    _set_active(client, False, reason)
-
-
-@clients.command(example="acme")
-@click.argument("client")
-@_reason
-def enable(client: str, reason: str | None) -> None:
-    """Let CLIENT (name or id) call again."""
-    _set_active(client, True, reason)
+@click.option("--reason", help="Why, in 1 to 200 characters. The client's owners read it.")
+def set_active(client: str, reason: str | None, is_active: bool) -> None:
+    client_id = client_named(client).client_id
+    changed = services().clients.set_active(client_id, is_active, operator_context(), reason)
+    show(changed, _line(changed))
 
 
 @clients.command(example="acme --count")
@@ -131,12 +127,6 @@ def _find(look: Callable[[], Found]) -> Found | None:
         if refusal.code is not Code.NOT_FOUND:
             raise
         return None
-
-
-def _set_active(client: str, is_active: bool, reason: str | None) -> None:
-    client_id = client_named(client).client_id
-    changed = services().clients.set_active(client_id, is_active, operator_context(), reason)
-    show(changed, _line(changed))
 
 
 def _line(client: ClientView) -> str:

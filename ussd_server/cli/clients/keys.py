@@ -126,18 +126,16 @@ def list_(client: str, show_secrets: bool) -> None:
     show_lines(facts, lines, "There are no keys.")
 
 
-@keys.command(example=EXAMPLE_ID)
+@keys.switch(
+    disable="Refuse KEY (its id or apikey) from now on.",
+    enable="Accept KEY (its id or apikey) again.",
+    example=EXAMPLE_ID,
+)
 @click.argument("key")
-def disable(key: str) -> None:
-    """Refuse KEY (its id or apikey) from now on."""
-    _set_active(key, False)
-
-
-@keys.command(example=EXAMPLE_ID)
-@click.argument("key")
-def enable(key: str) -> None:
-    """Accept KEY (its id or apikey) again."""
-    _set_active(key, True)
+def set_active(key: str, is_active: bool) -> None:
+    services().api_keys.set_active(key, is_active, operator_context())
+    row = services().key_reader.find_any(key, operator_context())
+    show(_facts(row), _line(row))
 
 
 @keys.command(example=EXAMPLE_ID)
@@ -232,12 +230,6 @@ def _moment(text: str) -> datetime | None:
     if moment is None:
         raise ValueError("expires_at: Must be an ISO 8601 time with its offset, such as 2027-01-31T00:00:00Z.")
     return moment
-
-
-def _set_active(key: str, is_active: bool) -> None:
-    services().api_keys.set_active(key, is_active, operator_context())
-    row = services().key_reader.find_any(key, operator_context())
-    show(_facts(row), _line(row))
 
 
 def _given(bounds: Mapping[str, Any], now: datetime) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 
@@ -10,17 +9,18 @@ import click
 
 from ussd_server.cli import services
 from ussd_server.cli.commands import group, show, show_lines
-from ussd_server.cli.names import KnownName, among, client_id_of, client_named, client_option
+from ussd_server.cli.names import (
+    KnownName,
+    among,
+    client_id_of,
+    client_named,
+    client_option,
+    password_of,
+    password_option,
+)
 from ussd_server.context import operator_context
-from ussd_server.security.passwords import new_password
 from ussd_server.services.clients.auth import PERMISSIONS
 from ussd_server.services.clients.messages import CreateUser, UserView
-
-_password_stdin = click.option(
-    "--password-stdin",
-    is_flag=True,
-    help="Read the password from standard input; otherwise one is made and shown once.",
-)
 
 
 @group()
@@ -32,10 +32,10 @@ def users() -> None:
 @client_option
 @click.option("--email", required=True)
 @click.option("--role", required=True, type=KnownName(PERMISSIONS))
-@_password_stdin
+@password_option
 def create(client: str, email: str, role: str, password_stdin: bool) -> None:
     """Make a person."""
-    password = _read_password(password_stdin)
+    password = password_of(password_stdin)
     request = CreateUser(client_named(client).client_id, email, role, password)
     user = services().clients.create_user(request, operator_context())
     _show_with_password(user, password, password_stdin)
@@ -50,26 +50,24 @@ def list_(client: str | None) -> None:
     show_lines(found, map(_line, found), "There are no users.")
 
 
+@users.switch(
+    disable="Refuse this person and end all their logins.",
+    enable="Let this person sign in again.",
+    example="owner@acme.example",
+)
+@click.argument("email")
+def set_active(email: str, is_active: bool) -> None:
+    with _among_users(email):
+        user = services().clients.set_user_active(email, is_active, operator_context())
+    show(user, _line(user))
+
+
 @users.command(example="owner@acme.example")
 @click.argument("email")
-def disable(email: str) -> None:
-    """Refuse this person and end all their logins."""
-    _set_active(email, False)
-
-
-@users.command(example="owner@acme.example")
-@click.argument("email")
-def enable(email: str) -> None:
-    """Let this person sign in again."""
-    _set_active(email, True)
-
-
-@users.command(example="owner@acme.example")
-@click.argument("email")
-@_password_stdin
+@password_option
 def password(email: str, password_stdin: bool) -> None:
     """Give this person another password and end all their logins."""
-    chosen = _read_password(password_stdin)
+    chosen = password_of(password_stdin)
     with _among_users(email):
         user = services().clients.change_password(email, chosen, operator_context())
     _show_with_password(user, chosen, password_stdin)
@@ -85,20 +83,10 @@ def remove_factor(email: str) -> None:
     show(user, f"{_line(user)}\nThe second factor is removed.")
 
 
-def _read_password(from_stdin: bool) -> str:
-    return sys.stdin.readline().rstrip("\r\n") if from_stdin else new_password()
-
-
 def _show_with_password(user: UserView, password: str, is_known: bool) -> None:
     """Print a person, with the password only where the command has made it."""
     result = asdict(user) if is_known else {**asdict(user), "password": password}
     show(result, _line(user) if is_known else f"{_line(user)}\nPassword: {password}")
-
-
-def _set_active(email: str, is_active: bool) -> None:
-    with _among_users(email):
-        user = services().clients.set_user_active(email, is_active, operator_context())
-    show(user, _line(user))
 
 
 def _among_users(email: str) -> AbstractContextManager[None]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict
@@ -14,9 +13,8 @@ import segno
 
 from ussd_server.cli import services
 from ussd_server.cli.commands import group, show, show_lines
-from ussd_server.cli.names import among
+from ussd_server.cli.names import among, password_of, password_option
 from ussd_server.context import operator_context
-from ussd_server.security.passwords import new_password
 from ussd_server.services.operators.messages import CreateOperator, OperatorView, SecondFactor
 
 
@@ -27,14 +25,10 @@ def operators() -> None:
 
 @operators.command(example="--email ops@example.org")
 @click.option("--email", required=True)
-@click.option(
-    "--password-stdin",
-    is_flag=True,
-    help="Read the password from standard input; otherwise one is made and shown once.",
-)
+@password_option
 def create(email: str, password_stdin: bool) -> None:
     """Make an operator, with a second factor for an authenticator and ten recovery codes."""
-    password = sys.stdin.readline().rstrip("\r\n") if password_stdin else new_password()
+    password = password_of(password_stdin)
     factor = services().operators.create(CreateOperator(email, password), operator_context())
     address = f"{services().settings.public_url or ''}/console/operator/sign-in"
     _show_factor(factor, None if password_stdin else password, {"sign_in": address})
@@ -47,18 +41,16 @@ def list_() -> None:
     show_lines(found, map(_line, found), "There are no operators.")
 
 
-@operators.command(example="ops@example.org")
+@operators.switch(
+    disable="Refuse this operator and end all their logins.",
+    enable="Let this operator sign in again.",
+    example="ops@example.org",
+)
 @click.argument("email")
-def disable(email: str) -> None:
-    """Refuse this operator and end all their logins."""
-    _set_active(email, False)
-
-
-@operators.command(example="ops@example.org")
-@click.argument("email")
-def enable(email: str) -> None:
-    """Let this operator sign in again."""
-    _set_active(email, True)
+def set_active(email: str, is_active: bool) -> None:
+    with _among_operators(email):
+        operator = services().operators.set_active(email, is_active, operator_context())
+    show(operator, _line(operator))
 
 
 @operators.command(example="ops@example.org")
@@ -68,12 +60,6 @@ def reset_factor(email: str) -> None:
     with _among_operators(email):
         factor = services().operators.reset_factor(email, operator_context())
     _show_factor(factor, None)
-
-
-def _set_active(email: str, is_active: bool) -> None:
-    with _among_operators(email):
-        operator = services().operators.set_active(email, is_active, operator_context())
-    show(operator, _line(operator))
 
 
 def _among_operators(email: str) -> AbstractContextManager[None]:
