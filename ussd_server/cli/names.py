@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from difflib import get_close_matches
 from http import HTTPStatus
@@ -61,30 +61,27 @@ class KnownFile(click.Path):
 
 
 class Moment(click.DateTime):
-    """A day of this century, as the API takes it; with `or_time` any day, or a time in UTC."""
+    """A day of this century, as the API takes it; with `or_time` any day, or a time, both in UTC."""
 
     def __init__(self, *, or_time: bool = False) -> None:
         super().__init__(["%Y-%m-%d", *(["%Y-%m-%dT%H:%M:%SZ"] if or_time else [])])
+        self._takes_time = or_time
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
         """Return what the help shows for a value."""
-        return "TIME" if len(self.formats) > 1 else "DATE"
+        return "TIME" if self._takes_time else "DATE"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
         """Return the moment. Raises BadParameter with an example."""
         try:
-            moment: datetime = self._with_offset(str(value)) or super().convert(value, param, ctx)
-            if len(self.formats) == 1 and moment.year not in _CENTURY:
+            # The API shows a time with its offset.
+            moment = (self._takes_time and moment_of(str(value))) or super().convert(value, param, ctx)
+            if not self._takes_time and moment.year not in _CENTURY:
                 raise click.BadParameter("not of this century")
         except click.BadParameter:
-            time = " or a time such as 2026-11-30T14:00:00Z" if len(self.formats) > 1 else ""
+            time = " or a time such as 2026-11-30T14:00:00Z" if self._takes_time else ""
             raise click.BadParameter(f"{value!r} must be a day such as 2026-11-30{time}.", ctx, param) from None
-        return moment
-
-    def _with_offset(self, typed: str) -> datetime | None:
-        """Return a time with its offset, such as the API shows it, in UTC; None for anything else."""
-        moment = moment_of(typed) if len(self.formats) > 1 else None
-        return moment and moment.replace(tzinfo=None)
+        return moment.replace(tzinfo=UTC)
 
 
 client_option = click.option("--client", required=True, metavar="CLIENT", help="Name or id of the client.")

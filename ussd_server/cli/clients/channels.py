@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from contextlib import AbstractContextManager
 
 import click
 
 from ussd_server.cli import services
 from ussd_server.cli.commands import EXAMPLE_ID, group, show, show_lines
 from ussd_server.cli.names import KnownName, among, client_id_of, client_named, client_option
-from ussd_server.context import operator_context
+from ussd_server.context import RequestContext, operator_context
 from ussd_server.gateways import ADAPTERS
 from ussd_server.services.clients.messages import ClientView
 from ussd_server.services.menus.messages import AssignCode, BindCode, CodeView
@@ -89,6 +90,11 @@ def confirm_taking(code: CodeView, menu_id: str, *, yes: bool) -> None:
     click.confirm(question, abort=True, err=True)
 
 
+def among_menus(menu_id: str, context: RequestContext) -> AbstractContextManager[None]:
+    """Name the client's menus where the block does not find `menu_id`."""
+    return among("menu", menu_id, lambda: (each.menu_id for each in services().menus.list(context)))
+
+
 @group()
 def codes() -> None:
     """Service codes and whose they are."""
@@ -106,7 +112,7 @@ def assign(code: str, client: str, menu: str | None, yes: bool) -> None:
     if menu:
         confirm_taking(given, menu, yes=yes)
         context = operator_context(owner.client_id)
-        with among("menu", menu, lambda: (each.menu_id for each in services().menus.list(context))):
+        with among_menus(menu, context):
             given = services().menus.bind_code(BindCode(code, menu), context)
     show(given, _code_line(given, owner))
 

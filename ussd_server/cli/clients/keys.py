@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -154,7 +154,7 @@ def explain(key: str) -> None:
 def requests(key: str, limit: int, since: datetime | None) -> None:
     """Show what KEY (its id or apikey) called: refused calls and calls that changed something, newest first."""
     key_id, context = _key(key)
-    wanted = ListRequests(key_id=key_id, from_at=since and since.replace(tzinfo=UTC), limit=limit)
+    wanted = ListRequests(key_id=key_id, from_at=since, limit=limit)
     found = services().request_log.list(wanted, context).items
     lines = [
         f"{iso_milliseconds(each.at)}  {each.status} {each.code}  {each.method} {each.path}  {each.address}  "
@@ -235,13 +235,11 @@ def _moment(text: str) -> datetime | None:
 def _given(bounds: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     """The bounds that the options give."""
     given = {name: value for name, value in bounds.items() if value not in (None, ())}
-    if "expires_at" in given:
-        given["expires_at"] = given["expires_at"].replace(tzinfo=UTC)
-        if given["expires_at"] <= now:
-            past = f"{given['expires_at']:%Y-%m-%d %H:%M} is past"
-            raise click.BadParameter(
-                f"must be in the future; {past}, now is {now:%Y-%m-%d %H:%M} UTC.", param_hint="--expires-at"
-            )
+    if "expires_at" in given and given["expires_at"] <= now:
+        past = f"{given['expires_at']:%Y-%m-%d %H:%M} is past"
+        raise click.BadParameter(
+            f"must be in the future; {past}, now is {now:%Y-%m-%d %H:%M} UTC.", param_hint="--expires-at"
+        )
     return given
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 import click
@@ -48,8 +48,7 @@ def create(
     """
     if file.stat().st_size > LARGEST_FILE_BYTES:
         raise click.ClickException(f"{file} has more than {LARGEST_FILE_BYTES:,} bytes.")
-    at = send_at and send_at.replace(tzinfo=UTC)
-    request = CreatePayout(reference, description, file=file.read_bytes(), send_at=at)
+    request = CreatePayout(reference, description, file=file.read_bytes(), send_at=send_at)
     made = services().payouts.create_by_operator(request, by, context_of(client)).payout
     rows = services().payouts.invalid_rows(made.payout_id, context_of(client))
     problems = [f"  Row {row.line}: {' '.join(row.problems)}" for row in rows]

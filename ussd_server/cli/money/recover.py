@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 import click
@@ -65,7 +65,7 @@ def recover(
     recovery = services().recovery
     with progress(), ExitStack() as files:
         opened = [(provider, files.enter_context(path.open("rb"))) for provider, path in map(_statement, statements)]
-        request = FindLost(since.replace(tzinfo=UTC), opened)
+        request = FindLost(since, opened)
         lost = recovery.find(request, operator_context())
         if claims_file is not None:
             claims = _claims(claims_file)

@@ -17,9 +17,9 @@ from rich.table import Table
 from rich.text import Text
 
 from ussd_server.cli import services
-from ussd_server.cli.clients.channels import confirm_taking, yes_option
+from ussd_server.cli.clients.channels import among_menus, confirm_taking, yes_option
 from ussd_server.cli.commands import group, show, show_lines, wants_json
-from ussd_server.cli.names import among, client_named, client_option, context_of, file_argument
+from ussd_server.cli.names import client_named, client_option, context_of, file_argument
 from ussd_server.context import operator_context
 from ussd_server.menus.checks.check import check as check_document
 from ussd_server.menus.checks.width_proof import fullest_screens
@@ -103,7 +103,7 @@ def show_menu(menu_id: str, client: str, draft: bool) -> None:
     """Print the published document of MENU as YAML; its draft, when it was never published."""
     owner = client_named(client)
     context = operator_context(owner.client_id)
-    with among("menu", menu_id, lambda: (each.menu_id for each in services().menus.list(context))):
+    with among_menus(menu_id, context):
         found = services().menus.get(menu_id, context)
     document = found.draft if draft or found.published is None else found.published
     show({"client": owner.name, **asdict(found)}, write_yaml(document).rstrip("\n"))
@@ -136,7 +136,7 @@ def publish(file: Path, client: str, code: str | None, yes: bool) -> None:
 def rollback(menu_id: str, client: str, version: int | None) -> None:
     """Put an earlier version of MENU in force again, for new sessions. The draft stays."""
     context = context_of(client)
-    with among("menu", menu_id, lambda: (each.menu_id for each in services().menus.list(context))):
+    with among_menus(menu_id, context):
         versions = services().menus.versions(menu_id, context)
     current = next((each.version for each in versions if each.in_force), 0)
     wanted = version or max((each.version for each in versions if each.version < current), default=None)
