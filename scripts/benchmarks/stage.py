@@ -15,8 +15,7 @@ import orjson
 
 from benchmarks.applications.web import Web, environment, serve
 from benchmarks.load.generator import Generator, Load, Outcome, start_generator
-from benchmarks.load.requests import Key
-from benchmarks.menu import CHANNELS, CODE, places_menu
+from benchmarks.load.requests import CHANNELS, CODE, Key, places_menu
 from benchmarks.services import opened_services
 from testbed.postgres import create_database, temporary_server
 from testbed.valkey import Server as Valkey
