@@ -15,18 +15,14 @@ from unittest.mock import Mock
 
 import click
 import pytest
-from click.testing import CliRunner, Result
 
+from tests.cli.conftest import run
 from ussd_server.cli import main
 from ussd_server.cli.commands import progress
 from ussd_server.server.running import announced
 from ussd_server.settings import read_settings
 
 MENU = Path(__file__).parents[2] / "ussd_server" / "menus" / "examples"
-
-
-def run(*words: str) -> Result:
-    return CliRunner().invoke(main, words)
 
 
 def commands(command: click.Command = main, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

@@ -7,12 +7,13 @@ import shutil
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
+from tests.cli.conftest import run
 from tests.documents.commands import commands, name_of
 from tests.support.money import request
 from ussd_server.bootstrap import Services
-from ussd_server.cli import main, open_services
+from ussd_server.cli import open_services
 from ussd_server.cli.commands import EXAMPLE_ID
 from ussd_server.context import Caller, CallerKind, RequestContext, operator_context
 from ussd_server.services.bank.messages import StateBankAccount
@@ -52,7 +53,7 @@ def invoke(name: str, ids: dict[str, str]) -> Result:
     """Type an example, with the id of a real object in the place of its id."""
     typed = EXAMPLES[name].partition(" > ")[0].replace("/etc/", "")
     noun = "transaction" if name.startswith("transactions") else name.partition(" ")[0]
-    return CliRunner().invoke(main, shlex.split(typed.replace(EXAMPLE_ID, ids.get(noun, EXAMPLE_ID))))
+    return run(*shlex.split(typed.replace(EXAMPLE_ID, ids.get(noun, EXAMPLE_ID))))
 
 
 def ids_of(services: Services) -> dict[str, str]:
