@@ -49,8 +49,8 @@ def document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., s
 
 
 @pytest.mark.slow
-def test_calls_postings_and_pages_are_measured_beside_their_peers(tmp_path: Path) -> None:
-    printed, rows = run_briefly(tmp_path / "figures.json", "calls", "postings", "pages")
+def test_calls_postings_pages_and_payouts_are_measured_beside_their_peers(tmp_path: Path) -> None:
+    printed, rows = run_briefly(tmp_path / "figures.json", "calls", "postings", "pages", "payouts")
     found = {row["call"]: row for row in rows["calls"]}
     for name in ("authenticated call", "refused 401", "refused 429", "balance", "disbursement", "USSD step"):
         assert found[name]["per_second"]["median"] > 0
@@ -60,6 +60,8 @@ def test_calls_postings_and_pages_are_measured_beside_their_peers(tmp_path: Path
         ratio = found[name]["per_second"]["median"] / found[f"peer: {name}"]["per_second"]["median"]
         assert found[name]["to_peer"]["median"] == pytest.approx(ratio, rel=0.01)
         assert f"{name}: p99 / p50 at 70 % load" in printed
+    assert all(row["to_single"]["median"] > 0 for row in rows["payouts"])
+    assert "payout, rows recorded and reserved" in printed
     for part, figure in (("postings", "postings / pgbench"), ("pages", "page newest")):
         assert figure in printed
         assert rows[part]

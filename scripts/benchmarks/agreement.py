@@ -6,7 +6,6 @@ from http import HTTPStatus
 from typing import Any
 
 from benchmarks.load.requests import Key, Reply, ask, key_headers, payment, request, session
-from benchmarks.menu import CODE
 from benchmarks.stage import Stage
 
 MOST_A_MINUTE = 100
@@ -54,7 +53,7 @@ def _agree_on_payments(stage: Stage, keys: dict[str, Key]) -> None:
 
 
 def _agree_on_sessions(stage: Stage) -> None:
-    steps = {name: session(paths[0], CODE, choices=(3, 1, 8)) for name, paths in stage.gateway_paths.items()}
+    steps = {name: session(paths[0], choices=(3, 1, 8)) for name, paths in stage.gateway_paths.items()}
     for calls in zip(*steps.values(), strict=True):
         replies = [ask(stage.webs[name].port, call.request) for name, call in zip(steps, calls, strict=True)]
         _compare("a USSD step", *replies)

@@ -11,7 +11,6 @@ from typing import Any
 from benchmarks.agreement import MOST_A_MINUTE, WRONG_SECRET, agree
 from benchmarks.load.generator import Call, Load, Outcome
 from benchmarks.load.requests import Key, ask, calls_with, payment, sessions
-from benchmarks.menu import CODE
 from benchmarks.report import Size, print_table, ratios, spread
 from benchmarks.stage import Stage, start_stage
 
@@ -137,7 +136,7 @@ def _steps(application: str) -> Callable[[Stage, float], Scripts]:
     def make(stage: Stage, seconds: float) -> Scripts:
         each = int(2 * seconds * _ONCE_PER_SECOND / CONNECTIONS)
         paths = itertools.islice(itertools.cycle(stage.gateway_paths[application]), CONNECTIONS)
-        return [list(itertools.islice(sessions(path, CODE), each)) for path in paths]
+        return [list(itertools.islice(sessions(path), each)) for path in paths]
 
     return make
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import psycopg
-
 from testbed.postgres import create_database
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.database.opening import open_database
@@ -50,10 +48,14 @@ def create_bench_database(server_url: str) -> str:
     url = create_database(server_url)
     open_database(url, max_connections=2)
     migrate()
+    add_client()
     close_connections()
-    with psycopg.connect(url) as connection:
-        connection.execute(_CLIENT.format(client=CLIENT_ID, at=MOMENT))
     return url
+
+
+def add_client() -> None:
+    """Add the client, unless it is there."""
+    database.execute_sql(_CLIENT.format(client=CLIENT_ID, at=MOMENT))
 
 
 def fill(rows: int, page: int, *, has_movements: bool = False) -> None:
@@ -82,7 +84,8 @@ def fill(rows: int, page: int, *, has_movements: bool = False) -> None:
             database.execute_sql("SET statement_timeout = 0")
         with unit_of_work():
             _drop_rules()
-            for statement in (_CLIENT, _TRANSACTIONS, *(_MOVEMENTS if has_movements else ())):
+            add_client()
+            for statement in (_TRANSACTIONS, *(_MOVEMENTS if has_movements else ())):
                 database.execute_sql(statement.format(**values))
         # Otherwise the server would do it by itself, while something is measured.
         database.execute_sql("VACUUM ANALYZE" if is_postgres() else "ANALYZE")

@@ -8,10 +8,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.commands import run_command
 from benchmarks.database import CALL, FEW, FIRST_US, STEP_US, create_bench_database, fill
 from benchmarks.report import Size, compared, print_table, ratios, spread
-from benchmarks.services import opened_services, quick_ms
+from benchmarks.services import opened_services, quick_ms, run_command
 from testbed.postgres import temporary_server
 from ussd_server.bootstrap import Services
 from ussd_server.services.accounts.messages import GetStatement

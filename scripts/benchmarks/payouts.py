@@ -40,7 +40,7 @@ def measure_payouts(size: Size) -> dict[str, Any]:
 def _pay_out(stage: Stage, number: int, count: int) -> tuple[float, float]:
     """Make and approve one payout; return the seconds of each."""
     # Two keys of one client: the maker does not approve.
-    maker, approver = (stage.keys[purpose][number] for purpose in ("disbursement", "balance"))
+    maker, approver = (stage.keys[purpose][number] for purpose in ("disbursement", "approval"))
     lines = "".join(f"+2567{71_000_000 + place},500,r{place}\n" for place in range(count))
     file = f"phone_number,amount,reference\n{lines}".encode()
     drafted, made = _post(stage, maker, f"/api/payouts?reference=bench{number}", file, "text/csv")

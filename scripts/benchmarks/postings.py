@@ -15,7 +15,6 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 import orjson
 import psycopg
@@ -136,30 +135,11 @@ def _document(creator: TransactionCreator) -> str:
 
 def _run_pgbench(url: str, folder: Path, threads: int, accounts: str, seconds: float) -> tuple[float, int]:
     """Return the transfers per second of so many clients of pgbench, and how many they made."""
-    server = urlsplit(url)
     # pgbench counts whole seconds. What is to be shorter makes a few transfers, and is no measurement.
     length = ("-T", str(round(seconds))) if seconds >= 1 else ("-t", "20")
+    clients = ("-c", str(threads), "-j", str(min(threads, 2)))
     printed = subprocess.run(
-        [
-            binaries() / "pgbench",
-            "-n",
-            "-M",
-            "prepared",
-            "-c",
-            str(threads),
-            "-j",
-            str(min(threads, 2)),
-            *length,
-            "-f",
-            folder / accounts,
-            "-h",
-            server.hostname,
-            "-p",
-            str(server.port),
-            "-U",
-            server.username,
-            server.path.strip("/"),
-        ],
+        [binaries() / "pgbench", "-n", "-M", "prepared", *clients, *length, "-f", folder / accounts, url],
         check=True,
         capture_output=True,
         text=True,

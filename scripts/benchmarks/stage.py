@@ -15,13 +15,12 @@ import orjson
 
 from benchmarks.applications.web import Web, environment, serve
 from benchmarks.load.generator import Generator, Load, Outcome, start_generator
-from benchmarks.load.requests import Key
-from benchmarks.menu import CHANNELS, CODE, places_menu
+from benchmarks.load.requests import CHANNELS, CODE, Key, places_menu
 from benchmarks.services import opened_services
 from testbed.postgres import create_database, temporary_server
 from testbed.valkey import Server as Valkey
 from ussd_server.bootstrap import Services
-from ussd_server.context import operator_context
+from ussd_server.context import APPROVE, operator_context
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.clients import Client
 from ussd_server.models.keys import ApiKey
@@ -32,7 +31,7 @@ from ussd_server.services.transactions.messages import CreateDeposit
 from ussd_server.services.ussd.messages import CreateChannel
 from ussd_server.values import new_id
 
-PURPOSES = ("authenticated", "refused", "balance", "disbursement", "spent")
+PURPOSES = ("authenticated", "refused", "balance", "disbursement", "spent", "approval")
 _FUNDS_CENTS = 10**12
 _ROWS_AT_ONCE = 500
 _LOG_LINES_SHOWN = 30
@@ -106,12 +105,16 @@ def _fill(services: Services, clients: int) -> dict[str, list[Key]]:
     _insert(Client, [{"id": client_id, "name": client_id, **moments} for client_id in client_ids])
     keys: dict[str, list[Key]] = {}
     for purpose in PURPOSES:
+        # A key with all scopes approves no payout.
+        scopes = APPROVE if purpose == "approval" else None
         keys[purpose] = [Key(new_apikey(), new_apisecret()) for _ in client_ids]
         rows = []
         for client_id, key in zip(client_ids, keys[purpose], strict=True):
             key_id = new_id(now)
             kept = vault.keep(key.secret, None, client_id, key_id)
-            rows.append({"id": key_id, "client_id": client_id, "apikey": key.apikey, **kept, "scopes": None, **moments})
+            rows.append(
+                {"id": key_id, "client_id": client_id, "apikey": key.apikey, **kept, "scopes": scopes, **moments}
+            )
         _insert(ApiKey, rows)
     for client_id in client_ids:
         services.deposits.create(CreateDeposit(client_id, _FUNDS_CENTS, "funds"), operator_context())

@@ -11,13 +11,11 @@ from typing import Any
 
 from openpyxl import Workbook
 
-from benchmarks.commands import Run, run_command
-from benchmarks.database import CLIENT_ID, MOMENT, create_bench_database
+from benchmarks.database import CLIENT_ID, add_client, create_bench_database
 from benchmarks.report import Size, print_table, spread
-from benchmarks.services import opened_services
+from benchmarks.services import Run, opened_services, run_command
 from testbed.postgres import temporary_server
 from ussd_server.database.unit_of_work import database, unit_of_work
-from ussd_server.models.clients import Client
 
 LINES = 200_000
 _HEADINGS = ("Id", "External id", "Date", "Status", "Type", "From", "To", "Amount", "Currency", "Fee", "Balance")
@@ -75,11 +73,7 @@ def _id(number: int, kind: int) -> str:
 
 
 def _fill(count: int) -> None:
-    if not Client.select().where(Client.id == CLIENT_ID).exists():
-        database.execute_sql(
-            "INSERT INTO clients (id, name, is_active, created_at, updated_at) "
-            f"VALUES ('{CLIENT_ID}', 'Bench', TRUE, '{MOMENT}', '{MOMENT}')"
-        )
+    add_client()
     at = "2025-11-20T11:03:12.000Z"
     for first in range(0, count, _BATCH):
         values = ", ".join(

@@ -15,18 +15,14 @@ from unittest.mock import Mock
 
 import click
 import pytest
-from click.testing import CliRunner, Result
 
+from tests.cli.conftest import run
 from ussd_server.cli import main
-from ussd_server.cli.progress import progress
+from ussd_server.cli.commands import progress
 from ussd_server.server.running import announced
 from ussd_server.settings import read_settings
 
 MENU = Path(__file__).parents[2] / "ussd_server" / "menus" / "examples"
-
-
-def run(*words: str) -> Result:
-    return CliRunner().invoke(main, words)
 
 
 def commands(command: click.Command = main, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -60,6 +56,10 @@ def test_every_help_has_an_example_and_no_short_help_is_cut(path: tuple[str, ...
     words = shlex.split(example.partition(" > ")[0])
     assert words[0].endswith("ussd-server")
     assert words[1 : 1 + len(path)] == list(path)
+
+
+def test_the_help_for_a_statement_has_an_example_that_can_be_typed() -> None:
+    assert run("reconcile", "mtn", "--help").stdout.endswith(" mtn statement.csv --csv result.csv\n")
 
 
 def test_the_version_is_that_of_the_installed_package() -> None:
@@ -196,7 +196,7 @@ def test_a_command_that_takes_long_shows_its_progress_on_a_terminal_alone(monkey
         drawn.append(text)
         is_drawn.set()
 
-    monkeypatch.setattr("ussd_server.cli.progress.SECONDS_WITHOUT_PROGRESS", 0.0)
+    monkeypatch.setattr("ussd_server.cli.commands.SECONDS_WITHOUT_PROGRESS", 0.0)
     monkeypatch.setattr(click, "echo", write)
     monkeypatch.setattr("sys.stderr", Mock(isatty=lambda: False))
     with progress("rows") as show_rows:

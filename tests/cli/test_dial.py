@@ -8,14 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from flask import Flask
 from werkzeug.serving import make_server
 
+from tests.cli.conftest import run
 from tests.support.program import Program
 from tests.support.shop import CODE, PHONE, Shop, shop_document
 from ussd_server.bootstrap import Services
-from ussd_server.cli import main
 from ussd_server.database.unit_of_work import release_connection
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
@@ -46,7 +45,7 @@ def test_a_bill_is_paid_from_the_terminal(
     }
     (tmp_path / "demo.json").write_text(json.dumps(demonstration))
     monkeypatch.setenv("USSD_DATA_DIR", str(tmp_path))
-    result = CliRunner().invoke(main, ["dial", CODE, "--phone", PHONE], input="1\n5000\n1\n")
+    result = run("dial", CODE, "--phone", PHONE, typed="1\n5000\n1\n")
     assert result.exit_code == 0, result.output
     assert result.output == (
         "Welcome to ACME\n1. Pay\n2. Balance\n3. Language\n4. Voucher\n-- 56 of 160 septets, root\n\n"
@@ -61,11 +60,11 @@ def test_a_bill_is_paid_from_the_terminal(
 def test_another_channel_is_dialled_by_its_path_without_the_key(base_url: str, services: Services) -> None:
     shop = Shop(services)
     arguments = ["dial", CODE, "--phone", PHONE, "--base-url", base_url, "--channel", shop.channel.gateway_path]
-    result = CliRunner().invoke(main, [*arguments, "--text", "1*5000", "--json"], input="")
+    result = run(*arguments, "--text", "1*5000", "--json", typed="")
     (screen,) = json.loads(result.output)["screens"]
     assert screen == {"message": "Pay UGX 5,000?\n1. Yes\n2. No\n0 Back", "ends": False, "node": "", "septets": 34}
     assert UssdSession.select().count() == 1
-    wrong = CliRunner().invoke(main, [*arguments[:-1], "/ussd/africastalking/x"])
+    wrong = run(*arguments[:-1], "/ussd/africastalking/x")
     assert (wrong.exit_code, wrong.output) == (1, "Error: The server refuses this channel (HTTP 404).\n")
     release_connection()
 
@@ -73,10 +72,10 @@ def test_another_channel_is_dialled_by_its_path_without_the_key(base_url: str, s
 def test_a_file_alone_is_enough(tmp_path: Path) -> None:
     path = tmp_path / "shop.json"
     path.write_text(json.dumps(shop_document()))
-    wrong = CliRunner().invoke(main, ["dial", CODE, "--phone", "077", "--menu", str(path)])
+    wrong = run("dial", CODE, "--phone", "077", "--menu", str(path))
     assert (wrong.exit_code, "'077' is not a Ugandan number" in wrong.output) == (2, True)
     typed = PHONE.replace("+256", "0")
-    result = CliRunner().invoke(main, ["dial", CODE, "--phone", typed, "--menu", str(path)], input="4\n7391\n1\n")
+    result = run("dial", CODE, "--phone", typed, "--menu", str(path), typed="4\n7391\n1\n")
     assert result.output.count("--") == 4
     assert result.output.endswith("Goodbye\n-- 7 of 160 septets, bye, ended\n\n")
 
@@ -93,18 +92,18 @@ def test_a_server_that_a_file_names_is_not_called_and_its_answer_can_be_given(tm
     path = tmp_path / "shop.json"
     path.write_text(json.dumps(shop_document(nodes={"office": asking, "said": said}, start="office")))
     dial = ["dial", CODE, "--phone", PHONE, "--menu", str(path)]
-    alone = CliRunner().invoke(main, dial)
+    alone = run(*dial)
     assert alone.stdout.startswith("Goodbye\n")
     assert alone.stderr.startswith("The server of `office` was not called; the session goes on as after an error.")
-    given = CliRunner().invoke(main, [*dial, "--answer", 'office={"open": "open"}'])
+    given = run(*dial, "--answer", 'office={"open": "open"}')
     assert (given.stdout.partition("\n")[0], given.stderr) == ("It is open", "")
-    assert "must be NODE=JSON" in CliRunner().invoke(main, [*dial, "--answer", "office=open"]).output
+    assert "must be NODE=JSON" in run(*dial, "--answer", "office=open").output
 
 
 def test_a_screen_outside_gsm7_is_measured_in_characters(tmp_path: Path) -> None:
     path = tmp_path / "shop.json"
     path.write_text(json.dumps(shop_document(nodes={"bye": {"type": "end", "text": {"en": "Ωŋ日"}}}, start="bye")))
-    result = CliRunner().invoke(main, ["dial", CODE, "--phone", PHONE, "--menu", str(path)])
+    result = run("dial", CODE, "--phone", PHONE, "--menu", str(path))
     assert "-- 5 of 70 characters, bye, ended" in result.output
 
 
@@ -112,8 +111,8 @@ def test_without_a_server_or_a_demonstration_the_error_is_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("USSD_DATA_DIR", str(tmp_path))
-    result = CliRunner().invoke(main, ["dial", CODE, "--phone", PHONE])
+    result = run("dial", CODE, "--phone", PHONE)
     assert (result.exit_code, f"There is no {tmp_path / 'demo.json'}" in result.output) == (1, True)
     arguments = ["dial", CODE, "--phone", PHONE, "--base-url", "http://127.0.0.1:9", "--channel", "/ussd/at/x"]
-    result = CliRunner().invoke(main, arguments)
+    result = run(*arguments)
     assert result.output == "Error: Nothing answers at http://127.0.0.1:9; is the server running?\n"

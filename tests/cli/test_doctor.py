@@ -1,8 +1,9 @@
-"""The doctor finds what is wrong and says how to mend it."""
+"""The doctor finds what is wrong and says how to mend it; `mail test` says what the mail server replied."""
 
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,11 @@ import pytest
 from tests.database.divided import divide, drop_months
 from tests.support.commands import run_command
 from tests.support.example_client import ExampleClient
-from tests.support.mail_server import MailServer
+from tests.support.mail_server import PUBLIC_URL, SENDER, MailServer
 from tests.support.real_service.service import environment
 from tests.support.shop import Shop, client_call
 from ussd_server.bootstrap import Services
-from ussd_server.cli.service.doctor_callers import callers
+from ussd_server.cli.service.doctor_database import callers
 from ussd_server.context import operator_context
 from ussd_server.database.opening import open_database
 from ussd_server.database.unit_of_work import close_connections, database_now
@@ -27,6 +28,8 @@ from ussd_server.server.running import announced
 from ussd_server.services.clients.keys.messages import CreateApiKey
 from ussd_server.services.operators.messages import CreateOperator
 from ussd_server.settings import Settings, read_settings
+
+OPS = "ops@example.org"
 
 
 def diagnose(folder: Path, **settings: str) -> tuple[int, dict[str, dict[str, Any]]]:
@@ -254,3 +257,21 @@ def test_the_mail_server_is_tried(folder: Path, mail_server: MailServer) -> None
     found = diagnose(folder, USSD_SMTP_URL=mail_server.url, **settings)[1]["mail"]
     assert found["found"] == "the mail server accepts no connection"
     assert found["mend"].startswith("Check USSD_SMTP_URL")
+
+
+def mail_test(settings: Settings, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+    given = environment(settings.data_dir, USSD_DATABASE_URL=settings.database_url, **more)
+    return run_command("mail", "test", OPS, *arguments, env=given)
+
+
+@pytest.mark.usefixtures("services")
+def test_a_test_mail_is_sent_or_the_reason_is_said(settings: Settings, mail_server: MailServer) -> None:
+    more = {"USSD_SMTP_URL": mail_server.url, "USSD_MAIL_FROM": SENDER, "USSD_PUBLIC_URL": PUBLIC_URL}
+    sent = mail_test(settings, "--json", **more)
+    assert (sent.returncode, json.loads(sent.stdout)) == (0, {"sent": True, "recipient": OPS})
+    assert len(mail_server.of(OPS)) == 1
+    mail_server.refusals[OPS] = "550 No such user"
+    refused = mail_test(settings, **more)
+    assert refused.returncode == 1
+    assert "Not sent: the mail server refused the recipient (550)." in refused.stderr
+    assert "USSD_SMTP_URL is not set" in mail_test(settings).stderr

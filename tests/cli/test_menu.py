@@ -5,13 +5,11 @@ from __future__ import annotations
 import base64
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
+from tests.cli.conftest import output_of, run
 from tests.support.shop import shop_document
-from ussd_server.cli import main
 from ussd_server.menus.source.texts import read_menu_file
 
 EXAMPLES = Path(__file__).parents[2] / "ussd_server" / "menus" / "examples"
@@ -28,17 +26,6 @@ def menu_file(tmp_path: Path) -> Path:
     path = tmp_path / "shop.json"
     path.write_text(json.dumps(shop_document()))
     return path
-
-
-def run(*arguments: Any) -> Result:
-    return CliRunner().invoke(main, [str(each) for each in arguments])
-
-
-def output_of(*arguments: Any) -> Any:
-    """Run a command that succeeds; return the JSON that it prints."""
-    result = run(*arguments, "--json")
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)

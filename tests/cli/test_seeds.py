@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
+from tests.cli.conftest import run
 from tests.support.commands import run_command
-from ussd_server.cli import main
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 # The Python of an operator lacks libraries or has other versions: the scripts use the environment beside them.
@@ -127,7 +126,7 @@ def test_a_list_that_cannot_be_read_changes_nothing(tmp_path: Path, monkeypatch:
     ]:  # fmt: skip
         file = tmp_path / "list"
         file.write_bytes(content)
-        run = CliRunner().invoke(main, ["clients", "seed", str(file)])
-        assert run.exit_code == 1
-        assert complaint in run.output
+        refused = run("clients", "seed", file)
+        assert refused.exit_code == 1
+        assert complaint in refused.output
     assert not (tmp_path / "data").exists()

@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
+from tests.cli.conftest import output_of, run
 from tests.services.incoming.till import Till
 from tests.support.money import request
-from ussd_server.cli import main, open_services
+from ussd_server.cli import open_services
 from ussd_server.context import Caller, CallerKind, RequestContext, operator_context
 from ussd_server.services.clients.messages import CreateClient
 from ussd_server.services.incoming.messages import PutPaymentCode
 from ussd_server.services.operators.messages import CreateOperator
 
 NAMES = ("--by", "Jane", "--and", "Mary")
-
-
-def run(*words: str) -> Result:
-    return CliRunner().invoke(main, words)
-
-
-def output_of(*words: str) -> Any:
-    """The JSON that a command prints, after checking that it succeeded."""
-    result = run(*words, "--json")
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
 
 
 @pytest.fixture

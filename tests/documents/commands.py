@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from ussd_server.cli import main
-from ussd_server.cli.examples import EXAMPLES
+from ussd_server.cli.commands import Command
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "COMMANDS.md"
 _HEAD = """# Commands
@@ -23,10 +23,9 @@ checkout. Commands, options and names are taken in any case. Exit status 0 means
 """
 
 
-def commands(
-    command: click.Command = main, path: tuple[str, ...] = ()
-) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+def commands(command: click.Command = main, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Command]]:
     """Every command that does something, with its path."""
+    assert isinstance(command, Command)
     if not isinstance(command, click.Group) or command.invoke_without_command:
         yield path, command
     if isinstance(command, click.Group):
@@ -42,8 +41,13 @@ def written_page() -> str:
     return "\n".join([_HEAD, *(_section(path, command) for path, command in commands())])
 
 
-def _section(path: tuple[str, ...], command: click.Command) -> str:
-    name = " ".join(path).replace("reconcile statement", "reconcile")
+def name_of(path: tuple[str, ...]) -> str:
+    """Return what to type for a command."""
+    return " ".join(path).replace("reconcile statement", "reconcile")
+
+
+def _section(path: tuple[str, ...], command: Command) -> str:
+    name = name_of(path)
     arguments = [
         f" {each.make_metavar(click.Context(command))}" for each in command.params if isinstance(each, click.Argument)
     ]
@@ -54,7 +58,7 @@ def _section(path: tuple[str, ...], command: click.Command) -> str:
         if isinstance(each, click.Option) and each.name != "as_json"
     )
     table = f"\n| option | needed | means |\n| --- | --- | --- |\n{options}" if options else ""
-    return f"## `{name}{''.join(arguments)}`\n\n{text}\n\n    ussd-server {EXAMPLES.get(name, name)}\n{table}"
+    return f"## `{name}{''.join(arguments)}`\n\n{text}\n\n    ussd-server {command.example_at(name)}\n{table}"
 
 
 def _paragraph(text: str) -> str:

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
-from unittest import mock
 
 from tests.conftest import MovableClock
+from tests.documents.api import new_services
 from tests.documents.steady import steady
 from tests.services.webhooks.receivers import Receiver, subscribe
 from tests.support.money import request, work
-from tests.support.real_service.service import environment
 from tests.support.shop import PHONE, Shop
-from ussd_server.bootstrap import Services, build_services
-from ussd_server.database.schema import migrate
-from ussd_server.database.unit_of_work import close_connections
+from ussd_server.bootstrap import Services
 from ussd_server.models.events import Event
 from ussd_server.models.sending import Webhook
 from ussd_server.services.clients.keys.messages import CreateApiKey
@@ -29,23 +23,14 @@ from ussd_server.services.sessions.messages import BeginSession
 from ussd_server.services.transactions.messages import CreateRefund
 from ussd_server.services.webhooks.events import payloads_of
 from ussd_server.services.webhooks.messages import EVENT_TYPES
-from ussd_server.settings import read_settings
 from ussd_server.values import iso_milliseconds, new_id
 
 
 def played_events() -> dict[str, Any]:
     """Return what webhooks receive of every type of event, from services of their own."""
-    with tempfile.TemporaryDirectory() as folder:
-        with mock.patch.dict(os.environ, environment(Path(folder), USSD_ALLOW_PRIVATE_ADDRESSES="1"), clear=True):
-            settings = read_settings()
-        clock = MovableClock()
-        services = build_services(settings, clock)
-        migrate()
-        try:
-            return event_examples(services, clock)
-        finally:
-            services.close()
-            close_connections()
+    clock = MovableClock()
+    with new_services(clock, USSD_ALLOW_PRIVATE_ADDRESSES="1") as services:
+        return event_examples(services, clock)
 
 
 def event_examples(services: Services, clock: MovableClock) -> dict[str, Any]:

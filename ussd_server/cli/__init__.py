@@ -7,57 +7,44 @@ from __future__ import annotations
 
 import gc
 import importlib
-import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import fields, is_dataclass
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ussd_server.cli.examples import add_help, program
-from ussd_server.values import iso_milliseconds, shillings
+from ussd_server.cli.commands import Group, command, program
 
 if TYPE_CHECKING:
     from ussd_server.bootstrap import Services
     from ussd_server.settings import Settings
 
-_COMMANDS = {
-    "accounts": "ussd_server.cli.money.accounts",
-    "callbacks": "ussd_server.cli.clients.callbacks",
-    "channels": "ussd_server.cli.clients.channels",
-    "check": "ussd_server.cli.service.check",
-    "clients": "ussd_server.cli.clients.clients",
-    "codes": "ussd_server.cli.clients.codes",
-    "completion": "ussd_server.cli.service.completion",
-    "day": "ussd_server.cli.money.day",
-    "dial": "ussd_server.cli.phone.dial",
-    "doctor": "ussd_server.cli.service.doctor",
-    "fees": "ussd_server.cli.money.fees",
-    "find": "ussd_server.cli.service.find",
-    "incoming": "ussd_server.cli.money.incoming",
-    "keys": "ussd_server.cli.clients.keys",
-    "mail": "ussd_server.cli.service.mail",
-    "menu": "ussd_server.cli.phone.menu",
-    "migrate": "ussd_server.cli.service.run",
-    "months": "ussd_server.cli.service.months",
-    "operators": "ussd_server.cli.service.operators",
-    "reconcile": "ussd_server.cli.money.reconcile",
-    "payment-codes": "ussd_server.cli.money.incoming",
-    "payouts": "ussd_server.cli.money.payouts",
-    "providers": "ussd_server.cli.money.providers",
-    "recover": "ussd_server.cli.money.recover",
-    "report": "ussd_server.cli.money.report",
-    "run": "ussd_server.cli.service.run",
-    "secrets": "ussd_server.cli.service.secrets",
-    "settlements": "ussd_server.cli.money.settlements",
-    "subscribers": "ussd_server.cli.clients.subscribers",
-    "transactions": "ussd_server.cli.money.transactions",
-    "users": "ussd_server.cli.clients.users",
-    "webhooks": "ussd_server.cli.clients.webhooks",
-    "worker": "ussd_server.cli.service.run",
+_MODULES = {
+    "": ("completion",),
+    ".clients.channels": ("channels", "codes"),
+    ".clients.clients": ("clients",),
+    ".clients.keys": ("keys",),
+    ".clients.subscribers": ("find", "subscribers"),
+    ".clients.users": ("users",),
+    ".clients.webhooks": ("webhooks",),
+    ".money.accounts": ("accounts", "fees"),
+    ".money.incoming": ("incoming", "payment-codes"),
+    ".money.payouts": ("payouts",),
+    ".money.providers": ("callbacks", "providers"),
+    ".money.reconcile": ("reconcile",),
+    ".money.recover": ("recover",),
+    ".money.report": ("day", "months", "report"),
+    ".money.settlements": ("settlements",),
+    ".money.transactions": ("transactions",),
+    ".phone.dial": ("dial",),
+    ".phone.menu": ("menu",),
+    ".service.check": ("check",),
+    ".service.doctor": ("doctor", "mail"),
+    ".service.operators": ("operators",),
+    ".service.run": ("migrate", "run", "worker"),
+    ".service.secrets": ("secrets",),
 }
+_COMMANDS = {name: f"{__name__}{module}" for module, names in _MODULES.items() for name in names}
 
 # Of the settings, those with which a command would reach another service or be refused what the service accepts.
 _SETTINGS_OF_COMMANDS = {"USSD_ALLOW_PRIVATE_ADDRESSES", "USSD_DATABASE_URL", "USSD_ENV", "USSD_SECRETS_FILE"}
@@ -65,10 +52,8 @@ _SETTINGS_OF_COMMANDS = {"USSD_ALLOW_PRIVATE_ADDRESSES", "USSD_DATABASE_URL", "U
 COMPLETE_VARIABLE = "_USSD_SERVER_COMPLETE"
 """By this variable a shell asks the program what could follow."""
 
-Command = TypeVar("Command", bound=Callable[..., Any])
 
-
-class _Commands(click.Group):
+class _Commands(Group):
     """Subcommands, imported on use. A refusal is one sentence and exit code 1."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -79,7 +64,6 @@ class _Commands(click.Group):
             return None
         with _importing():
             command: click.Command = getattr(importlib.import_module(_COMMANDS[cmd_name]), cmd_name.replace("-", "_"))
-        add_help(command, cmd_name)
         return command
 
     def resolve_command(
@@ -101,10 +85,6 @@ class _Commands(click.Group):
             if not each.isascii() and any("\ud800" <= letter <= "\udfff" for letter in each):
                 raise click.UsageError(f"Argument {place} is not text in UTF-8.", ctx)
         return super().parse_args(ctx, args)
-
-    def get_help(self, ctx: click.Context) -> str:
-        add_help(self, "")
-        return super().get_help(ctx)
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
@@ -150,35 +130,14 @@ def _refusing(words: Sequence[str]) -> Iterator[None]:
         raise refusal from None
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "token_normalize_func": str.lower})
+@click.group(
+    cls=_Commands,
+    example="run",
+    context_settings={"help_option_names": ["-h", "--help"], "token_normalize_func": str.lower},
+)
 @click.version_option(package_name="ussd-server", message="ussd-server %(version)s")
 def main() -> None:
     """USSD menus and mobile money behind one HTTPS API."""
-
-
-def with_json(command: Command) -> Command:
-    """Add the option `--json` to a command, passed as `as_json`."""
-    return click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")(command)
-
-
-def show(result: Any, sentence: str, *, as_json: bool) -> None:
-    """Print `result` as JSON, or the `sentence`. A list is an object with `items`, as in the API."""
-    if as_json and isinstance(result, list | tuple):
-        result = {"items": result}
-    click.echo(json.dumps(result, indent=2, ensure_ascii=False, default=_plain) if as_json else sentence)
-
-
-def _plain(value: Any) -> Any:
-    """Return a value in the API's format: amounts are shillings, without `_cents` in their names."""
-    if isinstance(value, datetime):
-        return iso_milliseconds(value)
-    if not is_dataclass(value) or isinstance(value, type):
-        return str(value)
-    plain = {}
-    for field in fields(value):
-        found, name = getattr(value, field.name), field.name.removesuffix("_cents")
-        plain[name] = shillings(found) if name != field.name and found is not None else found
-    return plain
 
 
 def settings_of_service() -> Settings:
@@ -232,3 +191,24 @@ def open_services(settings: Settings | None = None) -> Iterator[Services]:
     finally:
         services.close()
         close_connections()
+
+
+def services(settings: Settings | None = None) -> Services:
+    """Return the services, which the first call in a command opens as `open_services` does, and its end closes."""
+    context = click.get_current_context()
+    if context.obj is None:
+        context.obj = context.with_resource(open_services(settings))
+    opened: Services = context.obj
+    return opened
+
+
+@command(has_json=False, example="bash > ~/.local/share/bash-completion/completions/ussd-server")
+@click.argument("shell", type=click.Choice(("bash", "zsh", "fish")))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Print the script by which SHELL completes commands and options."""
+    from click.shell_completion import get_completion_class
+
+    made_for = get_completion_class(shell)
+    assert made_for is not None
+    click.echo(made_for(context.find_root().command, {}, "ussd-server", COMPLETE_VARIABLE).source())

@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from difflib import get_close_matches
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
-from ussd_server.context import operator_context
+from ussd_server.cli import services
+from ussd_server.context import RequestContext, operator_context
 from ussd_server.services.clients.messages import ClientView
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import KAMPALA, cents_of, moment_of
-
-if TYPE_CHECKING:
-    from ussd_server.bootstrap import Services
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _MOST_NAMED = 20
 _CENTURY = range(2000, 2100)
 
-client_option = click.option("--client", required=True, metavar="CLIENT", help="Name or id of the client.")
 _BELOW = Decimal(10) ** 13
 # As the service itself writes amounts.
 _GROUPED = re.compile(r"(?:UGX )?[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]{1,2})?")
@@ -63,30 +61,51 @@ class KnownFile(click.Path):
 
 
 class Moment(click.DateTime):
-    """A day of this century, as the API takes it; with `or_time` any day, or a time in UTC."""
+    """A day of this century, as the API takes it; with `or_time` any day, or a time, both in UTC."""
 
     def __init__(self, *, or_time: bool = False) -> None:
         super().__init__(["%Y-%m-%d", *(["%Y-%m-%dT%H:%M:%SZ"] if or_time else [])])
+        self._takes_time = or_time
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
         """Return what the help shows for a value."""
-        return "TIME" if len(self.formats) > 1 else "DATE"
+        return "TIME" if self._takes_time else "DATE"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
         """Return the moment. Raises BadParameter with an example."""
         try:
-            moment: datetime = self._with_offset(str(value)) or super().convert(value, param, ctx)
-            if len(self.formats) == 1 and moment.year not in _CENTURY:
+            # The API shows a time with its offset.
+            moment = (self._takes_time and moment_of(str(value))) or super().convert(value, param, ctx)
+            if not self._takes_time and moment.year not in _CENTURY:
                 raise click.BadParameter("not of this century")
         except click.BadParameter:
-            time = " or a time such as 2026-11-30T14:00:00Z" if len(self.formats) > 1 else ""
+            time = " or a time such as 2026-11-30T14:00:00Z" if self._takes_time else ""
             raise click.BadParameter(f"{value!r} must be a day such as 2026-11-30{time}.", ctx, param) from None
-        return moment
+        return moment.replace(tzinfo=UTC)
 
-    def _with_offset(self, typed: str) -> datetime | None:
-        """Return a time with its offset, such as the API shows it, in UTC; None for anything else."""
-        moment = moment_of(typed) if len(self.formats) > 1 else None
-        return moment and moment.replace(tzinfo=None)
+
+client_option = click.option("--client", required=True, metavar="CLIENT", help="Name or id of the client.")
+file_argument = click.argument("file", type=KnownFile())
+by_option = click.option("--by", required=True, help="Your name.")
+
+
+def two_people(second: str = "The name of a second person.") -> Callable[[Command], Command]:
+    """Make what adds the options `--by` and `--and` to a command, passed as `by` and `second`."""
+    return lambda command: by_option(click.option("--and", "second", required=True, help=second)(command))
+
+
+password_option = click.option(
+    "--password-stdin",
+    is_flag=True,
+    help="Read the password from standard input; otherwise one is made and shown once.",
+)
+
+
+def password_of(password_stdin: bool) -> str:
+    """Return the line on standard input with the `password_option`, else a new password."""
+    from ussd_server.security.passwords import new_password  # most commands do not need argon2
+
+    return sys.stdin.readline().rstrip("\r\n") if password_stdin else new_password()
 
 
 def _read_moment(_context: click.Context, parameter: click.Parameter, given: str | None) -> datetime | None:
@@ -109,14 +128,14 @@ def period_options(command: Command) -> Command:
     return click.option("--from", "from_at", callback=_read_moment, help=first)(command)
 
 
-def client_named(services: Services, name_or_id: str) -> ClientView:
+def client_named(name_or_id: str) -> ClientView:
     """Return the client of this name, in any case, or of this id. Raises ClickException and says what there is."""
     try:
-        return services.clients.find(name_or_id, operator_context())
+        return services().clients.find(name_or_id, operator_context())
     except ServiceError as refusal:
         if refusal.code is not Code.NOT_FOUND:
             raise
-    known = services.clients.list(operator_context())
+    known = services().clients.list(operator_context())
     alike = [client for client in known if client.name.casefold() == name_or_id.strip().casefold()]
     if len(alike) == 1:
         return alike[0]
@@ -129,9 +148,14 @@ def client_named(services: Services, name_or_id: str) -> ClientView:
     raise click.ClickException(_unknown("client", name_or_id, (client.name for client in known)))
 
 
-def client_id_of(services: Services, name_or_id: str | None) -> str | None:
+def client_id_of(name_or_id: str | None) -> str | None:
     """Return the id of the client that `client_named` finds; None without a name."""
-    return client_named(services, name_or_id).client_id if name_or_id else None
+    return client_named(name_or_id).client_id if name_or_id else None
+
+
+def context_of(name_or_id: str | None) -> RequestContext:
+    """Return the context of the client that `client_named` finds; of all clients without a name."""
+    return operator_context(client_id_of(name_or_id))
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import click
 from peewee import PeeweeException
 
-from ussd_server.cli.examples import with_program
+from ussd_server.cli.commands import with_program
 from ussd_server.database.dialect import UnsupportedDatabaseError
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE
 from ussd_server.settings import SettingsError

@@ -1,4 +1,4 @@
-"""Requests as bytes, made before anything is measured, and one request at a time for what is not measured."""
+"""Requests as bytes, made before anything is measured, the menu that they walk, and single requests."""
 
 from __future__ import annotations
 
@@ -16,6 +16,10 @@ from benchmarks.load.generator import Call
 _TIMEOUT_SECONDS = 20
 _CHOICES_OF_A_SESSION = 3
 _FINISH = 9
+_NODES = 100
+_CHOICES_OF_A_NODE = 8
+CODE = "*100#"
+CHANNELS = 32
 _numbers = itertools.count(random.randrange(10**9) * 1000)
 
 
@@ -76,13 +80,25 @@ def payment(key: Key, reference: str, amount: int = 500, place: int = 0) -> byte
     return request("POST", "/api/transactions", key_headers(key, place), orjson.dumps(body))
 
 
-def sessions(path: str, code: str) -> Iterator[Call]:
+def places_menu() -> dict[str, Any]:
+    """Return a menu of a hundred nodes, in which eight choices lead to other nodes and the ninth ends the session."""
+    places = _NODES - 1
+    finish = {"key": "9", "label": {"en": "Finish"}, "goto": "end"}
+    nodes: dict[str, Any] = {"end": {"type": "end", "text": {"en": "Thank you"}}}
+    for place in range(places):
+        following = [(place * _CHOICES_OF_A_NODE + choice) % places for choice in range(1, _CHOICES_OF_A_NODE + 1)]
+        options = [{"label": {"en": f"To {goal}"}, "goto": f"place{goal}"} for goal in following]
+        nodes[f"place{place}"] = {"type": "menu", "text": {"en": f"Place {place}"}, "options": [*options, finish]}
+    return {"id": "places", "title": "Places", "start": "place0", "languages": ["en"], "vars": {}, "nodes": nodes}
+
+
+def sessions(path: str) -> Iterator[Call]:
     """Return the steps of one USSD session after the other, without end, each by another phone number."""
     while True:
-        yield from session(path, code, random.choices(range(1, _FINISH), k=_CHOICES_OF_A_SESSION))
+        yield from session(path, random.choices(range(1, _FINISH), k=_CHOICES_OF_A_SESSION))
 
 
-def session(path: str, code: str, choices: Sequence[int]) -> Iterator[Call]:
+def session(path: str, choices: Sequence[int]) -> Iterator[Call]:
     """Return the steps of one USSD session: dialling, the choices (1 to 8), and the end."""
     number = next(_numbers)
     text = ""
@@ -91,7 +107,7 @@ def session(path: str, code: str, choices: Sequence[int]) -> Iterator[Call]:
             text = f"{text}*{choice}".lstrip("*")
         form = (
             f"sessionId=ATUid_{number}&phoneNumber=%2B2567{number % 10**8:08}&networkCode=64110"
-            f"&serviceCode={code.replace('*', '%2A').replace('#', '%23')}&text={text.replace('*', '%2A')}"
+            f"&serviceCode={CODE.replace('*', '%2A').replace('#', '%23')}&text={text.replace('*', '%2A')}"
         )
         head = {"Content-Type": "application/x-www-form-urlencoded"}
         mark = b"END Thank you" if choice == _FINISH else b"CON Place"

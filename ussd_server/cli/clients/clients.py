@@ -1,93 +1,81 @@
-"""`clients`: the companies that call the API."""
+"""`clients`: the companies that call the API, and their move to another installation."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import click
 
-from ussd_server.cli import open_services, show, with_json
-from ussd_server.cli.clients.moves import export_client, import_client, take_back_client
-from ussd_server.cli.clients.seeds import Row, SeededRow, read_rows, seed_file, sow, text_of
-from ussd_server.cli.names import client_named
+from ussd_server.cli import services
+from ussd_server.cli.clients.seeds import Row, SeededRow, read_rows, sow, text_of
+from ussd_server.cli.commands import group, show, show_lines
+from ussd_server.cli.names import client_named, file_argument, two_people
 from ussd_server.context import operator_context
 from ussd_server.database.schema import migrate
 from ussd_server.security.passwords import new_password
 from ussd_server.services.clients.messages import ClientView, CreateClient, CreateUser
+from ussd_server.services.clients.moves import MovedClient, moved_client
 from ussd_server.settings import read_settings
 from ussd_server.status import Code, ServiceError
-
-if TYPE_CHECKING:
-    from ussd_server.bootstrap import Services
+from ussd_server.values import written_amount
 
 Found = TypeVar("Found")
-_reason = click.option("--reason", help="Why, in 1 to 200 characters. The client's owners read it.")
 
 
-@click.group()
+@group()
 def clients() -> None:
     """Companies that call the API."""
 
 
-@clients.command()
+@clients.command(example="acme")
 @click.argument("name")
 @click.option("--id", "client_id", metavar="UUID", help="The client's id, where it has one already.")
-@with_json
-def create(name: str, client_id: str | None, as_json: bool) -> None:
+def create(name: str, client_id: str | None) -> None:
     """Make a client called NAME."""
-    with open_services() as services:
-        client = services.clients.create(CreateClient(name, client_id), operator_context())
-    show(client, f"Client {client.name} has the id {client.client_id}.", as_json=as_json)
+    client = services().clients.create(CreateClient(name, client_id), operator_context())
+    show(client, f"Client {client.name} has the id {client.client_id}.")
 
 
 @clients.command(name="list")
-@with_json
-def list_(as_json: bool) -> None:
+def list_() -> None:
     """Show every client."""
-    with open_services() as services:
-        found = services.clients.list(operator_context())
-    show(found, "\n".join(map(_line, found)) or "There are no clients.", as_json=as_json)
+    found = services().clients.list(operator_context())
+    show_lines(found, map(_line, found), "There are no clients.")
 
 
-@clients.command()
-@click.argument("client", metavar="CLIENT")
-@_reason
-@with_json
-def disable(client: str, reason: str | None, as_json: bool) -> None:
-    """Refuse everything of CLIENT (name or id) from now on, and end its logins."""
-    _set_active(client, False, reason, as_json)
+@clients.switch(
+    disable="Refuse everything of CLIENT (name or id) from now on, and end its logins.",
+    enable="Let CLIENT (name or id) call again.",
+    example="acme",
+)
+@click.argument("client")
+@click.option("--reason", help="Why, in 1 to 200 characters. The client's owners read it.")
+def set_active(client: str, reason: str | None, is_active: bool) -> None:
+    client_id = client_named(client).client_id
+    changed = services().clients.set_active(client_id, is_active, operator_context(), reason)
+    show(changed, _line(changed))
 
 
-@clients.command()
-@click.argument("client", metavar="CLIENT")
-@_reason
-@with_json
-def enable(client: str, reason: str | None, as_json: bool) -> None:
-    """Let CLIENT (name or id) call again."""
-    _set_active(client, True, reason, as_json)
-
-
-@clients.command()
-@click.argument("client", metavar="CLIENT")
+@clients.command(example="acme --count")
+@click.argument("client")
 @click.option("--count/--ignore", "is_counted", required=True, help="Count them from now on, or stop.")
-@with_json
-def readers(client: str, is_counted: bool, as_json: bool) -> None:
+def readers(client: str, is_counted: bool) -> None:
     """Count people of CLIENT (name or id) who read the secret of a key as people behind the key.
 
     They then approve no payout that the key made, nor with the key what they made. Rotate keys that were read before.
     """
-    with open_services() as services:
-        client_id = client_named(services, client).client_id
-        changed = services.clients.count_readers(client_id, is_counted, operator_context())
-    show(changed, f"{_line(changed)}  {'counts' if is_counted else 'ignores'} readers", as_json=as_json)
+    client_id = client_named(client).client_id
+    changed = services().clients.count_readers(client_id, is_counted, operator_context())
+    show(changed, f"{_line(changed)}  {'counts' if is_counted else 'ignores'} readers")
 
 
-@clients.command()
-@seed_file
-@with_json
-def seed(file: Path, as_json: bool) -> None:
+@clients.command(example="clients.csv")
+@file_argument
+def seed(file: Path) -> None:
     """Make the clients and owners that FILE lists, a JSON array of objects or a CSV file.
 
     \b
@@ -100,22 +88,17 @@ def seed(file: Path, as_json: bool) -> None:
     A second run changes nothing. Whatever contradicts what is there is refused, and the exit code is 1.
     """
     rows = read_rows(file, ["name"], ["id", "email", "role", "password"])
-    with open_services(read_settings()) as services:
-        migrate()
-        sow(rows, lambda row: _plant(services, row), as_json=as_json)
+    services(read_settings())  # which may be a new one
+    migrate()
+    sow(rows, _plant)
 
 
-clients.add_command(export_client)
-clients.add_command(import_client)
-clients.add_command(take_back_client)
-
-
-def _plant(services: Services, row: Row) -> SeededRow:
+def _plant(row: Row) -> SeededRow:
     context = operator_context()
     name, client_id = text_of(row, "name"), text_of(row, "id") or None
-    client = _find(lambda: services.clients.find(name, context))
+    client = _find(lambda: services().clients.find(name, context))
     if client is None:
-        client, outcome = services.clients.create(CreateClient(name, client_id), context), "created"
+        client, outcome = services().clients.create(CreateClient(name, client_id), context), "created"
     elif client_id in (None, client.client_id):
         outcome = "unchanged"
     else:
@@ -125,14 +108,14 @@ def _plant(services: Services, row: Row) -> SeededRow:
         return SeededRow(outcome, made)
     email, role, password = text_of(row, "email").lower(), text_of(row, "role", "owner"), text_of(row, "password")
     made["email"] = email
-    user = _find(lambda: services.clients.find_user(email, context))
+    user = _find(lambda: services().clients.find_user(email, context))
     if user is None:
         chosen = password or new_password()
-        services.clients.create_user(CreateUser(client.client_id, email, role, chosen), context)
+        services().clients.create_user(CreateUser(client.client_id, email, role, chosen), context)
         return SeededRow("created", made if password else {**made, "password": chosen})
     if (user.client_id, user.role) != (client.client_id, role):
         raise ValueError(f"email: {email} belongs to another client or has another role.")
-    if password and not services.clients.has_password(email, password, context):
+    if password and not services().clients.has_password(email, password, context):
         raise ValueError(f"password: {email} has another one; `ussd-server users password` changes it.")
     return SeededRow(outcome, made)
 
@@ -146,12 +129,63 @@ def _find(look: Callable[[], Found]) -> Found | None:
         return None
 
 
-def _set_active(client: str, is_active: bool, reason: str | None, as_json: bool) -> None:
-    with open_services() as services:
-        client_id = client_named(services, client).client_id
-        changed = services.clients.set_active(client_id, is_active, operator_context(), reason)
-    show(changed, _line(changed), as_json=as_json)
-
-
 def _line(client: ClientView) -> str:
     return f"{client.client_id}  {'active  ' if client.is_active else 'disabled'}  {client.name}"
+
+
+_LONGEST_LINE_BYTES = 64 * 1024 * 1024
+
+
+@clients.command(name="export", example="acme acme.jsonl")
+@click.argument("client")
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+def export_client(client: str, file: Path) -> None:
+    """Write the disabled CLIENT (name or id) into the new FILE, and never enable it here again.
+
+    The file has its keys, people, menus, balances and history. Its secrets are encrypted under the master keys, which
+    the other installation needs too. Nothing may be under way. Exported again, it is the same.
+    """
+    client_id = client_named(client).client_id
+    lines = services().client_moves.export(client_id, operator_context())
+    try:
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise click.ClickException(f"{file} exists.") from None
+    with os.fdopen(descriptor, "wb") as target:
+        target.writelines(lines)
+        target.flush()
+        os.fsync(target.fileno())
+    moved = moved_client(client_id)
+    show(moved, f"{file} has {_moved(moved)}")
+
+
+@clients.command(name="import", example="acme.jsonl")
+@file_argument
+def import_client(file: Path) -> None:
+    """Take the client in FILE, which `clients export` wrote in another installation. It stays disabled.
+
+    Either everything is there afterwards as it was exported, or nothing. Other clients wait while it is inserted. Then
+    run `ussd-server check`, lead its calls here, and enable it.
+    """
+    with file.open("rb") as source:
+        lines = iter(partial(source.readline, _LONGEST_LINE_BYTES), b"")
+        moved = services().client_moves.take(lines, operator_context())
+    show(moved, f"This installation has {_moved(moved)}")
+
+
+@clients.command(name="take-back", example="acme --reason 'The import failed' --by Ann --and Ben")
+@click.argument("client")
+@click.option("--reason", required=True, help="Why, in 1 to 200 characters. The client's owners read it.")
+@two_people("The name of a second operator.")
+def take_back_client(client: str, reason: str, by: str, second: str) -> None:
+    """Let the exported CLIENT (name or id) be enabled here again. Only if it is in no other installation."""
+    found = client_named(client)
+    services().client_moves.take_back(found.client_id, by, second, reason, operator_context())
+    show(found, f"{found.name} can be enabled here again.")
+
+
+def _moved(moved: MovedClient) -> str:
+    return (
+        f"{moved.name}, {moved.client_id}: {sum(moved.rows.values()):,} rows, balance "
+        f"{written_amount(moved.balance_cents)}, succeeded {written_amount(moved.paid_cents)}, digest {moved.digest}."
+    )

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from ussd_server.cli import open_services, show, with_json
-from ussd_server.cli.clients.seeds import Row, SeededRow, read_rows, seed_file, sow, text_of
-from ussd_server.cli.names import Moment, Shillings, client_named, client_option, nearest
+from ussd_server.cli import services
+from ussd_server.cli.clients.seeds import Row, SeededRow, read_rows, sow, text_of
+from ussd_server.cli.commands import EXAMPLE_ID, group, show, show_lines
+from ussd_server.cli.names import Moment, Shillings, client_named, client_option, file_argument, nearest
 from ussd_server.context import RequestContext, operator_context
 from ussd_server.database.schema import migrate
 from ussd_server.services.clients.keys.fields import joined_scopes
@@ -29,9 +30,6 @@ from ussd_server.services.request_log.messages import GetKeyUsage, ListRequests
 from ussd_server.services.search.messages import Search
 from ussd_server.settings import read_settings
 from ussd_server.values import iso_milliseconds, moment_of, shillings
-
-if TYPE_CHECKING:
-    from ussd_server.bootstrap import Services
 
 _CLEARED = {"allow": "allowed_addresses", "daily-limit": "daily_limit_cents"}
 
@@ -77,27 +75,25 @@ def _bounds(command: Any) -> Any:
     return command
 
 
-@click.group()
+@group()
 def keys() -> None:
     """API keys of clients."""
 
 
-@keys.command()
+@keys.command(example="--client acme --scopes 'transactions:* balance:read'")
 @client_option
 @_bounds
-@with_json
-def create(client: str, as_json: bool, **bounds: Any) -> None:
+def create(client: str, **bounds: Any) -> None:
     """Make a key and show its secret."""
-    with open_services() as services:
-        owner = client_named(services, client)
-        request = CreateApiKey(**_given(bounds, services.clock.now()))
-        key = services.api_keys.create(request, operator_context(owner.client_id))
-        (row,) = (each for each in _records(services, owner.client_id) if each.id == key.id)
+    owner = client_named(client)
+    request = CreateApiKey(**_given(bounds, services().clock.now()))
+    key = services().api_keys.create(request, operator_context(owner.client_id))
+    (row,) = (each for each in _records(owner.client_id) if each.id == key.id)
     text = f"{_line(row)}\nx-api-key: {key.apikey}\nx-api-secret: {key.apisecret}"
-    show(asdict(key), text, as_json=as_json)
+    show(asdict(key), text)
 
 
-@keys.command()
+@keys.command(example=f"{EXAMPLE_ID} --scopes 'transactions:read' --daily-limit 2000000")
 @click.argument("key")
 @_bounds
 @click.option(
@@ -106,106 +102,91 @@ def create(client: str, as_json: bool, **bounds: Any) -> None:
     type=click.Choice(["name", "scopes", "expires-at", "allow", "daily-limit"]),
     help="End a bound; repeat it for more. Without scopes a key may do everything.",
 )
-@with_json
-def change(key: str, clear: tuple[str, ...], as_json: bool, **bounds: Any) -> None:
+def change(key: str, clear: tuple[str, ...], **bounds: Any) -> None:
     """Change KEY (its id or apikey) without a new secret, for every call from now on."""
-    with open_services() as services:
-        found = services.key_reader.find_any(key, operator_context())
-        context = operator_context(found.client_id)
-        cleared = {_CLEARED.get(each, each.replace("-", "_")): None for each in clear}
-        services.api_keys.change(UpdateApiKey(found.id, **cleared | _given(bounds, services.clock.now())), context)
-        changed = services.key_reader.find_any(found.id, operator_context())
-    show(_facts(changed), _line(changed), as_json=as_json)
+    found = services().key_reader.find_any(key, operator_context())
+    context = operator_context(found.client_id)
+    cleared = {_CLEARED.get(each, each.replace("-", "_")): None for each in clear}
+    services().api_keys.change(UpdateApiKey(found.id, **cleared | _given(bounds, services().clock.now())), context)
+    changed = services().key_reader.find_any(found.id, operator_context())
+    show(_facts(changed), _line(changed))
 
 
-@keys.command(name="list")
+@keys.command(name="list", example="--client acme")
 @client_option
 @click.option("--show-secrets", is_flag=True, help="Print the secrets too.")
-@with_json
-def list_(client: str, show_secrets: bool, as_json: bool) -> None:
+def list_(client: str, show_secrets: bool) -> None:
     """Show the keys of a client."""
-    with open_services() as services:
-        owner = client_named(services, client)
-        records = _records(services, owner.client_id)
-        listed = services.api_keys.list(operator_context(owner.client_id)) if show_secrets else ()
+    owner = client_named(client)
+    records = _records(owner.client_id)
+    listed = services().api_keys.list(operator_context(owner.client_id)) if show_secrets else ()
     secrets = {key.id: key.apisecret for key in listed}
     lines = [f"{_line(key)}  {secrets[key.id]}" if show_secrets else _line(key) for key in records]
     facts = [_facts(key) | ({"apisecret": secrets[key.id]} if show_secrets else {}) for key in records]
-    show(facts, "\n".join(lines) or "There are no keys.", as_json=as_json)
+    show_lines(facts, lines, "There are no keys.")
 
 
-@keys.command()
+@keys.switch(
+    disable="Refuse KEY (its id or apikey) from now on.",
+    enable="Accept KEY (its id or apikey) again.",
+    example=EXAMPLE_ID,
+)
 @click.argument("key")
-@with_json
-def disable(key: str, as_json: bool) -> None:
-    """Refuse KEY (its id or apikey) from now on."""
-    _set_active(key, False, as_json)
+def set_active(key: str, is_active: bool) -> None:
+    services().api_keys.set_active(key, is_active, operator_context())
+    row = services().key_reader.find_any(key, operator_context())
+    show(_facts(row), _line(row))
 
 
-@keys.command()
+@keys.command(example=EXAMPLE_ID)
 @click.argument("key")
-@with_json
-def enable(key: str, as_json: bool) -> None:
-    """Accept KEY (its id or apikey) again."""
-    _set_active(key, True, as_json)
-
-
-@keys.command()
-@click.argument("key")
-@with_json
-def explain(key: str, as_json: bool) -> None:
+def explain(key: str) -> None:
     """Say what would happen to a call with KEY (its id or apikey) now, and why. Counts no call."""
-    with open_services() as services:
-        found = services.key_explanations.explain(key, operator_context())
+    found = services().key_explanations.explain(key, operator_context())
     facts = asdict(found)
-    show({"verdict": facts.pop("answer"), **facts}, f"{found.answer}: {found.sentence}", as_json=as_json)
+    show({"verdict": facts.pop("answer"), **facts}, f"{found.answer}: {found.sentence}")
 
 
-@keys.command()
+@keys.command(example=f"{EXAMPLE_ID} --since 2026-11-20")
 @click.argument("key")
 @click.option("--limit", type=click.IntRange(1, 100), default=50, help="The most requests. Default: 50.")
 @click.option("--since", type=Moment(or_time=True), help="UTC; only requests from then on.")
-@with_json
-def requests(key: str, limit: int, since: datetime | None, as_json: bool) -> None:
+def requests(key: str, limit: int, since: datetime | None) -> None:
     """Show what KEY (its id or apikey) called: refused calls and calls that changed something, newest first."""
-    with open_services() as services:
-        key_id, context = _key(services, key)
-        wanted = ListRequests(key_id=key_id, from_at=since and since.replace(tzinfo=UTC), limit=limit)
-        found = services.request_log.list(wanted, context).items
+    key_id, context = _key(key)
+    wanted = ListRequests(key_id=key_id, from_at=since, limit=limit)
+    found = services().request_log.list(wanted, context).items
     lines = [
         f"{iso_milliseconds(each.at)}  {each.status} {each.code}  {each.method} {each.path}  {each.address}  "
         f"{each.took_ms} ms  {each.request_id}"
         for each in found
     ]
-    show(found, "\n".join(lines) or "No request of this key was refused or changed something.", as_json=as_json)
+    show_lines(found, lines, "No request of this key was refused or changed something.")
 
 
-@keys.command()
+@keys.command(example=f"{EXAMPLE_ID} --days 7")
 @click.argument("key")
 @click.option("--days", type=click.IntRange(1, 90), default=30, help="The last days, with today. Default: 30.")
-@with_json
-def usage(key: str, days: int, as_json: bool) -> None:
+def usage(key: str, days: int) -> None:
     """Show how often KEY (its id or apikey) called what, by day in Kampala."""
-    with open_services() as services:
-        key_id, context = _key(services, key)
-        found = services.request_log.usage(GetKeyUsage(key_id, days), context).items
+    key_id, context = _key(key)
+    found = services().request_log.usage(GetKeyUsage(key_id, days), context).items
     lines = [f"{each.date}  {each.count:>8}  {each.status} {each.code}  {each.endpoint}" for each in found]
-    show(found, "\n".join(lines) or "The key was not used.", as_json=as_json)
+    show_lines(found, lines, "The key was not used.")
 
 
-def _key(services: Services, key: str) -> tuple[str, RequestContext]:
+def _key(key: str) -> tuple[str, RequestContext]:
     """The id of a key and the context of its client. Raises ClickException for an unknown one."""
-    hits = services.search.find(Search(key), operator_context()).items
+    hits = services().search.find(Search(key), operator_context()).items
     found = next((hit.id for hit in hits if hit.kind == "key"), None)
     if found is None:
         raise click.ClickException(f"There is no key {key!r}.")
-    return found, operator_context(services.search.owner_of("key", found, operator_context()))
+    return found, operator_context(services().search.owner_of("key", found, operator_context()))
 
 
-@keys.command()
-@seed_file
-@with_json
-def seed(file: Path, as_json: bool) -> None:
+@keys.command(example="keys.csv")
+@file_argument
+def seed(file: Path) -> None:
     """Take over the keys that FILE lists, a JSON array of objects or a CSV file.
 
     \b
@@ -219,13 +200,13 @@ def seed(file: Path, as_json: bool) -> None:
     has another secret here is refused, and the exit code is 1.
     """
     rows = read_rows(file, ["client", "apikey", "apisecret"], ["scopes", "expires_at"])
-    with open_services(read_settings()) as services:
-        migrate()
-        sow(rows, lambda row: _plant(services, row), as_json=as_json)
+    services(read_settings())  # which may be a new one
+    migrate()
+    sow(rows, _plant)
 
 
-def _plant(services: Services, row: Row) -> SeededRow:
-    client = services.clients.find(text_of(row, "client"), operator_context())
+def _plant(row: Row) -> SeededRow:
+    client = services().clients.find(text_of(row, "client"), operator_context())
     scopes = row.get("scopes")
     if isinstance(scopes, str):
         scopes = scopes.split()
@@ -238,7 +219,7 @@ def _plant(services: Services, row: Row) -> SeededRow:
         scopes=None if scopes is None else tuple(scopes),
         expires_at=_moment(text_of(row, "expires_at")),
     )
-    key = services.api_keys.import_key(request, operator_context())
+    key = services().api_keys.import_key(request, operator_context())
     return SeededRow(key.outcome, {"client": client.name, "apikey": key.apikey, "id": key.api_key_id})
 
 
@@ -251,29 +232,20 @@ def _moment(text: str) -> datetime | None:
     return moment
 
 
-def _set_active(key: str, is_active: bool, as_json: bool) -> None:
-    with open_services() as services:
-        services.api_keys.set_active(key, is_active, operator_context())
-        row = services.key_reader.find_any(key, operator_context())
-    show(_facts(row), _line(row), as_json=as_json)
-
-
 def _given(bounds: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     """The bounds that the options give."""
     given = {name: value for name, value in bounds.items() if value not in (None, ())}
-    if "expires_at" in given:
-        given["expires_at"] = given["expires_at"].replace(tzinfo=UTC)
-        if given["expires_at"] <= now:
-            past = f"{given['expires_at']:%Y-%m-%d %H:%M} is past"
-            raise click.BadParameter(
-                f"must be in the future; {past}, now is {now:%Y-%m-%d %H:%M} UTC.", param_hint="--expires-at"
-            )
+    if "expires_at" in given and given["expires_at"] <= now:
+        past = f"{given['expires_at']:%Y-%m-%d %H:%M} is past"
+        raise click.BadParameter(
+            f"must be in the future; {past}, now is {now:%Y-%m-%d %H:%M} UTC.", param_hint="--expires-at"
+        )
     return given
 
 
-def _records(services: Services, client_id: str) -> list[ApiKeySummary]:
+def _records(client_id: str) -> list[ApiKeySummary]:
     """The keys of a client, oldest first."""
-    return list(reversed(services.key_reader.list(operator_context(client_id))))
+    return list(reversed(services().key_reader.list(operator_context(client_id))))
 
 
 def _facts(key: ApiKeySummary) -> dict[str, Any]:

@@ -12,14 +12,10 @@ from typing import Any
 
 import click
 
-from ussd_server.cli import show
-from ussd_server.cli.names import KnownFile
-from ussd_server.cli.progress import progress
+from ussd_server.cli.commands import progress, show
 from ussd_server.status import ServiceError
 
 Row = Mapping[str, Any]
-
-seed_file = click.argument("file", type=KnownFile())
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +54,7 @@ def read_rows(file: Path, required: Collection[str], optional: Collection[str]) 
     return kept
 
 
-def sow(rows: list[Row], plant: Callable[[Row], SeededRow], *, as_json: bool) -> None:
+def sow(rows: list[Row], plant: Callable[[Row], SeededRow]) -> None:
     """Bring in every row by `plant`, print each result, and end with exit code 1 when a row was refused."""
     results = []
     with progress("rows") as show_rows:
@@ -72,7 +68,6 @@ def sow(rows: list[Row], plant: Callable[[Row], SeededRow], *, as_json: bool) ->
     show(
         [{"row": number, "outcome": sown.outcome, **sown.made} for number, sown in enumerate(results, 1)],
         "\n".join(lines) or "The list is empty.",
-        as_json=as_json,
     )
     if any(sown.outcome == "refused" for sown in results):
         raise SystemExit(1)

@@ -1,4 +1,4 @@
-"""`subscribers`: what is known about one phone number."""
+"""`subscribers` and `find`: what is known about one phone number, or about any value."""
 
 from __future__ import annotations
 
@@ -6,59 +6,75 @@ import json
 
 import click
 
-from ussd_server.cli import open_services, show, with_json
-from ussd_server.cli.names import client_named, client_option
+from ussd_server.cli import services
+from ussd_server.cli.commands import command, group, show, show_lines
+from ussd_server.cli.names import client_option, context_of, two_people
 from ussd_server.context import operator_context
+from ussd_server.services.search.messages import Search, SearchHit
 from ussd_server.services.subscribers.messages import ErasePersonalData, GetHistory
 from ussd_server.values import iso_milliseconds
 
 _number = click.argument("number", metavar="NUMBER")
 
 
-@click.group()
+@group()
 def subscribers() -> None:
     """Show, export and erase what is known about a phone number."""
 
 
-@subscribers.command(name="show")
+@subscribers.command(name="show", example="+256772123456 --client acme")
 @_number
 @client_option
 @click.option("--limit", type=click.IntRange(1, 100), default=50, help="The most entries. Default: 50.")
-@with_json
-def show_(number: str, client: str, limit: int, as_json: bool) -> None:
+def show_(number: str, client: str, limit: int) -> None:
     """Show what happened between CLIENT and NUMBER, newest first."""
-    with open_services() as services:
-        context = operator_context(client_named(services, client).client_id)
-        history = services.subscriber_history.get(GetHistory(number, limit), context)
+    context = context_of(client)
+    history = services().subscriber_history.get(GetHistory(number, limit), context)
     lines = [
         f"{iso_milliseconds(each.at)}  {'POSSIBLE DOUBLE  ' if each.possible_double else ''}"
         f"{each.title}. {each.sentence}"
         for each in history.items
     ]
-    show(history, "\n".join(lines) or "Nothing is known about this number.", as_json=as_json)
+    show_lines(history, lines, "Nothing is known about this number.")
 
 
-@subscribers.command()
+@subscribers.command(has_json=False, example="+256772123456 > subscriber.json")
 @_number
 def export(number: str) -> None:
     """Print all that is held about NUMBER as JSON, for the person whose number it is. Secrets are left out."""
-    with open_services() as services:
-        data = services.personal_data.export(number, operator_context())
+    data = services().personal_data.export(number, operator_context())
     document = {"phone_number": data.phone_number, **data.held}
     click.echo(json.dumps(document, indent=2, ensure_ascii=False, default=str))
 
 
-@subscribers.command()
+@subscribers.command(example="+256772123456 --reason 'Asked on 2026-11-20' --by Ann --and Ben")
 @_number
 @click.option("--reason", required=True, help="Why, such as the request of the subscriber with its date.")
-@click.option("--by", required=True, help="Your name.")
-@click.option("--and", "second", required=True, help="The name of a second person.")
-@with_json
-def erase(number: str, reason: str, by: str, second: str, as_json: bool) -> None:
+@two_people()
+def erase(number: str, reason: str, by: str, second: str) -> None:
     """Remove sessions, names, the language and logged bodies of NUMBER; records of payments are kept."""
-    with open_services() as services:
-        request = ErasePersonalData(number, by, second, reason)
-        erased = services.personal_data.erase(request, operator_context())
+    request = ErasePersonalData(number, by, second, reason)
+    erased = services().personal_data.erase(request, operator_context())
     counts = [f"{count} rows of {name} removed" for name, count in erased.removed.items()]
     counts += [f"{count} rows of {name} kept" for name, count in erased.kept.items()]
-    show(erased, f"{', '.join(counts)}. {erased.why_kept}", as_json=as_json)
+    show(erased, f"{', '.join(counts)}. {erased.why_kept}")
+
+
+@command(example="+256772123456")
+@click.argument("text")
+def find(text: str) -> None:
+    """Find TEXT over all clients: a phone number, reference, receipt or id, also of a request.
+
+    Whole values only, 3 to 64 characters; at most 50 results.
+    """
+    if not 3 <= len(text) <= 64:
+        raise click.UsageError("TEXT must be 3 to 64 characters long.")
+    found = services().search.find(Search(text), operator_context())
+    show_lines(found, map(_hit_lines, found.items), "Nothing was found.")
+
+
+def _hit_lines(hit: SearchHit) -> str:
+    return (
+        f"{hit.kind:<11}  {hit.id}  {hit.created_at:%Y-%m-%d %H:%M}  {hit.client or '-'}\n"
+        f"             {hit.title}\n             {hit.sentence}"
+    )

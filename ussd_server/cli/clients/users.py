@@ -2,118 +2,95 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import AbstractContextManager
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 import click
 
-from ussd_server.cli import open_services, show, with_json
-from ussd_server.cli.names import KnownName, among, client_id_of, client_named, client_option
+from ussd_server.cli import services
+from ussd_server.cli.commands import group, show, show_lines
+from ussd_server.cli.names import (
+    KnownName,
+    among,
+    client_id_of,
+    client_named,
+    client_option,
+    password_of,
+    password_option,
+)
 from ussd_server.context import operator_context
-from ussd_server.security.passwords import new_password
 from ussd_server.services.clients.auth import PERMISSIONS
 from ussd_server.services.clients.messages import CreateUser, UserView
 
-if TYPE_CHECKING:
-    from ussd_server.bootstrap import Services
 
-_password_stdin = click.option(
-    "--password-stdin",
-    is_flag=True,
-    help="Read the password from standard input; otherwise one is made and shown once.",
-)
-
-
-@click.group()
+@group()
 def users() -> None:
     """People who sign in for clients."""
 
 
-@users.command()
+@users.command(example="--client acme --email owner@acme.example --role owner")
 @client_option
 @click.option("--email", required=True)
 @click.option("--role", required=True, type=KnownName(PERMISSIONS))
-@_password_stdin
-@with_json
-def create(client: str, email: str, role: str, password_stdin: bool, as_json: bool) -> None:
+@password_option
+def create(client: str, email: str, role: str, password_stdin: bool) -> None:
     """Make a person."""
-    password = _read_password(password_stdin)
-    with open_services() as services:
-        request = CreateUser(client_named(services, client).client_id, email, role, password)
-        user = services.clients.create_user(request, operator_context())
-    _show_with_password(user, password, password_stdin, as_json)
+    password = password_of(password_stdin)
+    request = CreateUser(client_named(client).client_id, email, role, password)
+    user = services().clients.create_user(request, operator_context())
+    _show_with_password(user, password, password_stdin)
 
 
-@users.command(name="list")
+@users.command(name="list", example="--client acme")
 @click.option("--client", help="Name or id of the client; without it, all people.")
-@with_json
-def list_(client: str | None, as_json: bool) -> None:
+def list_(client: str | None) -> None:
     """Show people."""
-    with open_services() as services:
-        client_id = client_id_of(services, client)
-        found = services.clients.list_users(client_id, operator_context())
-    show(found, "\n".join(map(_line, found)) or "There are no users.", as_json=as_json)
+    client_id = client_id_of(client)
+    found = services().clients.list_users(client_id, operator_context())
+    show_lines(found, map(_line, found), "There are no users.")
 
 
-@users.command()
+@users.switch(
+    disable="Refuse this person and end all their logins.",
+    enable="Let this person sign in again.",
+    example="owner@acme.example",
+)
 @click.argument("email")
-@with_json
-def disable(email: str, as_json: bool) -> None:
-    """Refuse this person and end all their logins."""
-    _set_active(email, False, as_json)
+def set_active(email: str, is_active: bool) -> None:
+    with _among_users(email):
+        user = services().clients.set_user_active(email, is_active, operator_context())
+    show(user, _line(user))
 
 
-@users.command()
+@users.command(example="owner@acme.example")
 @click.argument("email")
-@with_json
-def enable(email: str, as_json: bool) -> None:
-    """Let this person sign in again."""
-    _set_active(email, True, as_json)
-
-
-@users.command()
-@click.argument("email")
-@_password_stdin
-@with_json
-def password(email: str, password_stdin: bool, as_json: bool) -> None:
+@password_option
+def password(email: str, password_stdin: bool) -> None:
     """Give this person another password and end all their logins."""
-    chosen = _read_password(password_stdin)
-    with open_services() as services, _among_users(services, email):
-        user = services.clients.change_password(email, chosen, operator_context())
-    _show_with_password(user, chosen, password_stdin, as_json)
+    chosen = password_of(password_stdin)
+    with _among_users(email):
+        user = services().clients.change_password(email, chosen, operator_context())
+    _show_with_password(user, chosen, password_stdin)
 
 
-@users.command()
+@users.command(example="owner@acme.example")
 @click.argument("email")
-@with_json
-def remove_factor(email: str, as_json: bool) -> None:
+def remove_factor(email: str) -> None:
     """Remove this person's second factor, which they lost, and end all their logins."""
-    with open_services() as services, _among_users(services, email):
-        services.second_factors.remove_by_operator(email, operator_context())
-        user = services.clients.find_user(email, operator_context())
-    show(user, f"{_line(user)}\nThe second factor is removed.", as_json=as_json)
+    with _among_users(email):
+        services().second_factors.remove_by_operator(email, operator_context())
+        user = services().clients.find_user(email, operator_context())
+    show(user, f"{_line(user)}\nThe second factor is removed.")
 
 
-def _read_password(from_stdin: bool) -> str:
-    return sys.stdin.readline().rstrip("\r\n") if from_stdin else new_password()
-
-
-def _show_with_password(user: UserView, password: str, is_known: bool, as_json: bool) -> None:
+def _show_with_password(user: UserView, password: str, is_known: bool) -> None:
     """Print a person, with the password only where the command has made it."""
     result = asdict(user) if is_known else {**asdict(user), "password": password}
-    show(result, _line(user) if is_known else f"{_line(user)}\nPassword: {password}", as_json=as_json)
+    show(result, _line(user) if is_known else f"{_line(user)}\nPassword: {password}")
 
 
-def _set_active(email: str, is_active: bool, as_json: bool) -> None:
-    with open_services() as services, _among_users(services, email):
-        user = services.clients.set_user_active(email, is_active, operator_context())
-    show(user, _line(user), as_json=as_json)
-
-
-def _among_users(services: Services, email: str) -> AbstractContextManager[None]:
-    people = services.clients
+def _among_users(email: str) -> AbstractContextManager[None]:
+    people = services().clients
     return among("user", email, lambda: (user.email for user in people.list_users(None, operator_context())))
 
 

@@ -6,40 +6,36 @@ from datetime import datetime
 
 import click
 
-from ussd_server.cli import open_services, show, with_json
-from ussd_server.cli.names import client_named, client_option, period_options
-from ussd_server.context import operator_context
+from ussd_server.cli import services
+from ussd_server.cli.commands import group, show, show_lines
+from ussd_server.cli.names import client_option, context_of, period_options
 from ussd_server.services.webhooks.messages import RedeliverEvents, WebhookView
 
 
-@click.group()
+@group()
 def webhooks() -> None:
     """List the webhooks of a client, and send events again."""
 
 
-@webhooks.command(name="list")
+@webhooks.command(name="list", example="--client acme")
 @client_option
-@with_json
-def list_(client: str, as_json: bool) -> None:
+def list_(client: str) -> None:
     """Show the webhooks of a client, and since when deliveries to them fail."""
-    with open_services() as services:
-        found = services.webhooks.list(operator_context(client_named(services, client).client_id)).items
-    show(found, "\n".join(map(_line, found)) or "The client has no webhooks.", as_json=as_json)
+    found = services().webhooks.list(context_of(client)).items
+    show_lines(found, map(_line, found), "The client has no webhooks.")
 
 
-@webhooks.command()
+@webhooks.command(example="--client acme --from 2026-11-20T08:00:00Z --to 2026-11-20T10:00:00Z")
 @click.argument("event_id", metavar="[EVENT]", required=False)
 @client_option
 @period_options
 @click.option("--type", "event_type", metavar="TYPE", help="Only events of this type, such as transaction.succeeded.")
-@with_json
 def redeliver(
     event_id: str | None,
     client: str,
     from_at: datetime | None,
     to_at: datetime | None,
     event_type: str | None,
-    as_json: bool,
 ) -> None:
     """Send EVENT (its id) again, or the events of a period, at most 1,000, in their order.
 
@@ -47,15 +43,14 @@ def redeliver(
     """
     if (event_id is None) == (from_at is None or to_at is None) or (event_id and event_type):
         raise click.UsageError("Give the id of an event, or a period with --from and --to.")
-    with open_services() as services:
-        context = operator_context(client_named(services, client).client_id)
-        if event_id is not None:
-            sent = services.events.redeliver(event_id, context)
-        else:
-            assert from_at is not None
-            assert to_at is not None
-            sent = services.events.redeliver_range(RedeliverEvents(from_at, to_at, event_type), context)
-    show(sent, f"{sent.events} events are sent again.", as_json=as_json)
+    context = context_of(client)
+    if event_id is not None:
+        sent = services().events.redeliver(event_id, context)
+    else:
+        assert from_at is not None
+        assert to_at is not None
+        sent = services().events.redeliver_range(RedeliverEvents(from_at, to_at, event_type), context)
+    show(sent, f"{sent.events} events are sent again.")
 
 
 def _line(webhook: WebhookView) -> str:

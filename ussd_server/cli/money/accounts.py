@@ -1,4 +1,4 @@
-"""`accounts`: the accounts of clients, and credits by the operator."""
+"""`accounts` and `fees`: the accounts of clients, credits by the operator, and what clients pay."""
 
 from __future__ import annotations
 
@@ -6,83 +6,111 @@ from datetime import datetime
 
 import click
 
-from ussd_server.cli import open_services, show, with_json
-from ussd_server.cli.names import Shillings, client_named, client_option, period_options
+from ussd_server.cli import services
+from ussd_server.cli.commands import group, show, show_lines, wants_json
+from ussd_server.cli.names import KnownName, Shillings, client_named, client_option, context_of, period_options
 from ussd_server.context import operator_context
-from ussd_server.services.accounts.messages import GetStatement, StatementLine
-from ussd_server.services.transactions.messages import MAIN_ACCOUNT, CreateDeposit
+from ussd_server.services.accounts.ledger import list_fees, set_fee
+from ussd_server.services.accounts.messages import FeeTerms, GetStatement, StatementLine
+from ussd_server.services.transactions.messages import MAIN_ACCOUNT, CreateDeposit, TransactionType
 from ussd_server.values import shillings, written_amount
 from ussd_server.wire import writer
 
+_TYPES_WITH_FEES = ["collection", "disbursement", "transfer", "refund"]
 
-@click.group()
+
+@group()
 def accounts() -> None:
     """Show and credit the accounts of clients."""
 
 
-@accounts.command()
+@accounts.command(example="--client acme --amount 500000 --reference slip-17")
 @client_option
 @click.option("--amount", "amount_cents", required=True, type=Shillings(), help="Shillings, such as 50000 or 99.50.")
 @click.option("--reference", required=True, help="Your own name for the deposit; the same one again changes nothing.")
 @click.option("--description", help="What the client reads beside it.")
-@with_json
-def credit(client: str, amount_cents: int, reference: str, description: str | None, as_json: bool) -> None:
+def credit(client: str, amount_cents: int, reference: str, description: str | None) -> None:
     """Credit a client's main account with what it has paid you."""
-    with open_services() as services:
-        context = operator_context()
-        client_id = client_named(services, client).client_id
-        created = services.deposits.create(CreateDeposit(client_id, amount_cents, reference, description), context)
+    context = operator_context()
+    client_id = client_named(client).client_id
+    created = services().deposits.create(CreateDeposit(client_id, amount_cents, reference, description), context)
     made = created.transaction
     verb = "had been credited before" if created.replayed else "is credited"
     sentence = f"{written_amount(made.amount_cents)} {verb}, transaction {made.transaction_id}."
-    show({"transaction": made, "replayed": created.replayed}, sentence, as_json=as_json)
+    show({"transaction": made, "replayed": created.replayed}, sentence)
 
 
-@accounts.command()
+@accounts.command(example="acme --from 2026-11-01 --to 2026-12-01 --csv")
 @click.argument("client")
 @click.option("--account", default=MAIN_ACCOUNT, help="A subscriber's phone number. Default: main.")
 @period_options
 @click.option("--csv", "as_csv", is_flag=True, help="Print a CSV file.")
-@with_json
-def statement(
-    client: str, account: str, from_at: datetime | None, to_at: datetime | None, as_csv: bool, as_json: bool
-) -> None:
+def statement(client: str, account: str, from_at: datetime | None, to_at: datetime | None, as_csv: bool) -> None:
     """Show what moved in an account of CLIENT (name or id), with the balances before and after."""
     period = GetStatement(account, from_at, to_at)
-    with open_services() as services:
-        context = operator_context(client_named(services, client).client_id)
-        if as_csv:
-            for part in services.statements.csv(period, context).parts:
-                click.echo(part, nl=False)
-            return
-        found = services.statements.stream(period, context)
-        if as_json:
-            lines = list(map(writer(StatementLine), found.lines))
-            balances = (found.opening_balance_cents, found.closing_balance_cents)
-            opening, closing = map(shillings, balances)
-            show({"opening_balance": opening, "closing_balance": closing, "items": lines}, "", as_json=True)
-            return
-        click.echo(f"Opening balance {written_amount(found.opening_balance_cents)}")
-        for line in found.lines:
-            cents = line.credit_cents if line.debit_cents is None else -line.debit_cents
-            click.echo(
-                f"{line.at}  {line.kind:<12}  {written_amount(cents or 0):>20}  "
-                f"{written_amount(line.balance_cents):>20}  {line.reference}"
-            )
-        click.echo(f"Closing balance {written_amount(found.closing_balance_cents)}")
+    context = context_of(client)
+    if as_csv:
+        for part in services().statements.csv(period, context).parts:
+            click.echo(part, nl=False)
+        return
+    found = services().statements.stream(period, context)
+    if wants_json():
+        lines = list(map(writer(StatementLine), found.lines))
+        balances = (found.opening_balance_cents, found.closing_balance_cents)
+        opening, closing = map(shillings, balances)
+        show({"opening_balance": opening, "closing_balance": closing, "items": lines}, "")
+        return
+    click.echo(f"Opening balance {written_amount(found.opening_balance_cents)}")
+    for line in found.lines:
+        cents = line.credit_cents if line.debit_cents is None else -line.debit_cents
+        click.echo(
+            f"{line.at}  {line.kind:<12}  {written_amount(cents or 0):>20}  "
+            f"{written_amount(line.balance_cents):>20}  {line.reference}"
+        )
+    click.echo(f"Closing balance {written_amount(found.closing_balance_cents)}")
 
 
-@accounts.command(name="list")
+@accounts.command(name="list", example="--client acme")
 @client_option
-@with_json
-def list_(client: str, as_json: bool) -> None:
+def list_(client: str) -> None:
     """Show every account that is kept for a client; they add up to zero."""
-    with open_services() as services:
-        client_id = client_named(services, client).client_id
-        kept = services.balances.list(operator_context(client_id))
+    kept = services().balances.list(context_of(client))
     lines = [
         f"{each.account:<20}  {written_amount(each.current_cents):>20}"
         + (f"  of which reserved {written_amount(each.reserved_cents)}" if each.reserved_cents else "")
         for each in kept
     ]
-    show(kept, "\n".join(lines) or "The client has no account yet.", as_json=as_json)
+    show_lines(kept, lines, "The client has no account yet.")
+
+
+@group()
+def fees() -> None:
+    """What clients pay for their transactions."""
+
+
+@fees.command(name="set", example="--client acme --type collection --fixed 200 --share-basis-points 150")
+@client_option
+@click.option("--type", "kind", required=True, type=KnownName(_TYPES_WITH_FEES))
+@click.option("--fixed", "fixed_cents", default=0, type=Shillings(least_cents=0), help="Shillings for any amount.")
+@click.option(
+    "--share-basis-points", default=0, type=click.IntRange(0, 10_000), help="150 is 1.5 percent of the amount."
+)
+def set_(client: str, kind: str, fixed_cents: int, share_basis_points: int) -> None:
+    """Agree a fee for the transactions that are created from now on; zeros end it."""
+    client_id = client_named(client).client_id
+    terms = FeeTerms(client_id, TransactionType(kind), fixed_cents, share_basis_points)
+    agreed = set_fee(terms, operator_context(), services().clock.now())
+    show(agreed, _fee_line(agreed))
+
+
+@fees.command(name="list")
+def list_agreed() -> None:
+    """Show what was agreed."""
+    services()  # opens the database
+    agreed = list_fees(operator_context())
+    show_lines(agreed, map(_fee_line, agreed), "No fees were agreed.")
+
+
+def _fee_line(fee: FeeTerms) -> str:
+    share = f"{fee.share_basis_points / 100:g}"
+    return f"{fee.client_id}  {fee.type:<12}  {written_amount(fee.fixed_cents)} and {share} percent"

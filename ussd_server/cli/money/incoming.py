@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import click
 
-from ussd_server.cli import open_services, show, with_json
-from ussd_server.cli.names import client_named
+from ussd_server.cli import services
+from ussd_server.cli.commands import EXAMPLE_ID, group, show, show_lines
+from ussd_server.cli.names import client_named, two_people
 from ussd_server.context import operator_context
 from ussd_server.services.incoming.messages import AssignIncoming, IncomingView, ListIncoming, ReturnIncoming, SetPrefix
 from ussd_server.values import iso_milliseconds, written_amount
 
 _PAGE = 100
 _id = click.argument("incoming_id", metavar="ID")
-_by = click.option("--by", required=True, help="Your name.")
-_second = click.option("--and", "second", required=True, help="The name of a second person.")
 
 
-@click.group()
+@group()
 def incoming() -> None:
     """Payments that payers made by themselves and that fit no payment code, amount or client.
 
@@ -28,46 +27,38 @@ def incoming() -> None:
 
 @incoming.command(name="list")
 @click.option("--all", "shows_all", is_flag=True, help="Show every payment, not only the newest 100.")
-@with_json
-def list_(shows_all: bool, as_json: bool) -> None:
+def list_(shows_all: bool) -> None:
     """Show held payments, newest first, each with up to three codes that the payer may have meant."""
-    with open_services() as services:
-        page = services.held_payments.list(ListIncoming(_PAGE), operator_context())
-        found = list(page.items)
-        while page.next_cursor and shows_all:
-            page = services.held_payments.list(ListIncoming(_PAGE, page.next_cursor), operator_context())
-            found += page.items
+    page = services().held_payments.list(ListIncoming(_PAGE), operator_context())
+    found = list(page.items)
+    while page.next_cursor and shows_all:
+        page = services().held_payments.list(ListIncoming(_PAGE, page.next_cursor), operator_context())
+        found += page.items
     lines = [_line(each) for each in found]
     if page.next_cursor:
         lines.append("There are more; --all shows them.")
-    show(found, "\n".join(lines) or "No payment is held.", as_json=as_json)
+    show_lines(found, lines, "No payment is held.")
 
 
-@incoming.command()
+@incoming.command(example=f"{EXAMPLE_ID} SCH1042 --by Ann --and Bob")
 @_id
 @click.argument("code")
-@_by
-@_second
-@with_json
-def assign(incoming_id: str, code: str, by: str, second: str, as_json: bool) -> None:
+@two_people()
+def assign(incoming_id: str, code: str, by: str, second: str) -> None:
     """Book a held payment under CODE, whatever amount and time the code says. Two people must agree."""
-    with open_services() as services:
-        booked = services.held_payments.assign(AssignIncoming(incoming_id, code, by, second), operator_context())
-    show(booked, f"{written_amount(booked.amount_cents)} is booked as {booked.transaction_id}.", as_json=as_json)
+    booked = services().held_payments.assign(AssignIncoming(incoming_id, code, by, second), operator_context())
+    show(booked, f"{written_amount(booked.amount_cents)} is booked as {booked.transaction_id}.")
 
 
-@incoming.command(name="return")
+@incoming.command(name="return", example=f"{EXAMPLE_ID} --reason 'The payer asked for it' --by Ann --and Bob")
 @_id
 @click.option("--reason", required=True, help="Why it is given back.")
-@_by
-@_second
-@with_json
-def return_(incoming_id: str, reason: str, by: str, second: str, as_json: bool) -> None:
+@two_people()
+def return_(incoming_id: str, reason: str, by: str, second: str) -> None:
     """Mark a held payment for return. Give it back at the provider; this service sends nothing."""
-    with open_services() as services:
-        request = ReturnIncoming(incoming_id, reason, by, second)
-        marked = services.held_payments.mark_returned(request, operator_context())
-    show(marked, f"{written_amount(marked.amount_cents)} is marked for return.", as_json=as_json)
+    request = ReturnIncoming(incoming_id, reason, by, second)
+    marked = services().held_payments.mark_returned(request, operator_context())
+    show(marked, f"{written_amount(marked.amount_cents)} is marked for return.")
 
 
 def _line(each: IncomingView) -> str:
@@ -80,18 +71,16 @@ def _line(each: IncomingView) -> str:
     )
 
 
-@click.group()
+@group()
 def payment_codes() -> None:
     """Payment codes, which payers type as the reason of a payment."""
 
 
-@payment_codes.command()
-@click.argument("client", metavar="CLIENT")
-@click.argument("letters", metavar="LETTERS")
-@with_json
-def prefix(client: str, letters: str, as_json: bool) -> None:
+@payment_codes.command(example="acme SCH")
+@click.argument("client")
+@click.argument("letters")
+def prefix(client: str, letters: str) -> None:
     """Give CLIENT (name or id) the 2 to 6 LETTERS with which its payment codes begin; none begins another's."""
-    with open_services() as services:
-        request = SetPrefix(client_named(services, client).client_id, letters)
-        given = services.payment_codes.set_prefix(request, operator_context())
-    show(given, f"The payment codes of {given.client} begin with {given.prefix}.", as_json=as_json)
+    request = SetPrefix(client_named(client).client_id, letters)
+    given = services().payment_codes.set_prefix(request, operator_context())
+    show(given, f"The payment codes of {given.client} begin with {given.prefix}.")

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from ussd_server.cli import open_services, show, with_json
-from ussd_server.cli.names import KnownFile, Moment, client_named, client_option
-from ussd_server.context import RequestContext, operator_context
+from ussd_server.cli import services
+from ussd_server.cli.commands import EXAMPLE_ID, group, show, show_lines
+from ussd_server.cli.names import Moment, by_option, client_option, context_of, file_argument, two_people
 from ussd_server.services.payouts.messages import (
     LARGEST_FILE_BYTES,
     ApprovePayout,
@@ -21,23 +20,19 @@ from ussd_server.services.payouts.messages import (
 )
 from ussd_server.values import written_amount
 
-if TYPE_CHECKING:
-    from ussd_server.bootstrap import Services
 
-
-@click.group()
+@group()
 def payouts() -> None:
     """Make, list, show, approve and cancel the payouts of a client."""
 
 
-@payouts.command()
-@click.argument("file", type=KnownFile())
+@payouts.command(example="salaries.csv --client acme --reference 'Salaries 2026-11' --by Ann")
+@file_argument
 @client_option
 @click.option("--reference", required=True, help="The name of the payout, unique for the client for ever.")
 @click.option("--description", help="What the client reads beside it.")
 @click.option("--send-at", type=Moment(or_time=True), help="UTC; nothing is sent before. Default: once it is approved.")
-@click.option("--by", required=True, help="Your name.")
-@with_json
+@by_option
 def create(
     file: Path,
     client: str,
@@ -45,7 +40,6 @@ def create(
     description: str | None,
     send_at: datetime | None,
     by: str,
-    as_json: bool,
 ) -> None:
     """Make a draft of the rows in FILE (CSV or XLSX), and judge each row. Nothing is sent.
 
@@ -54,68 +48,53 @@ def create(
     """
     if file.stat().st_size > LARGEST_FILE_BYTES:
         raise click.ClickException(f"{file} has more than {LARGEST_FILE_BYTES:,} bytes.")
-    with open_services() as services:
-        at = send_at and send_at.replace(tzinfo=UTC)
-        request = CreatePayout(reference, description, file=file.read_bytes(), send_at=at)
-        made = services.payouts.create_by_operator(request, by, _context(services, client)).payout
-        rows = services.payouts.invalid_rows(made.payout_id, _context(services, client))
+    request = CreatePayout(reference, description, file=file.read_bytes(), send_at=send_at)
+    made = services().payouts.create_by_operator(request, by, context_of(client)).payout
+    rows = services().payouts.invalid_rows(made.payout_id, context_of(client))
     problems = [f"  Row {row.line}: {' '.join(row.problems)}" for row in rows]
-    show(made, "\n".join([_details(made), *problems]), as_json=as_json)
+    show(made, "\n".join([_details(made), *problems]))
 
 
-@payouts.command(name="list")
+@payouts.command(name="list", example="--client acme")
 @client_option
 @click.option("--status", type=click.Choice([status.value for status in PayoutStatus]), help="Only of this status.")
-@with_json
-def list_(client: str, status: str | None, as_json: bool) -> None:
+def list_(client: str, status: str | None) -> None:
     """List the newest payouts of a client, at most 50."""
-    with open_services() as services:
-        request = ListPayouts(status=PayoutStatus(status) if status else None)
-        page = services.payouts.list(request, _context(services, client))
-    show(page.items, "\n".join(map(_line, page.items)) or "The client has no such payouts.", as_json=as_json)
+    request = ListPayouts(status=PayoutStatus(status) if status else None)
+    page = services().payouts.list(request, context_of(client))
+    show_lines(page.items, map(_line, page.items), "The client has no such payouts.")
 
 
-@payouts.command(name="show")
+@payouts.command(name="show", example=f"{EXAMPLE_ID} --client acme")
 @click.argument("payout_id")
 @client_option
-@with_json
-def show_(payout_id: str, client: str, as_json: bool) -> None:
+def show_(payout_id: str, client: str) -> None:
     """Show one payout, with the number and the sum of its rows in each state."""
-    with open_services() as services:
-        view = services.payouts.get(payout_id, _context(services, client))
-    show(view, _details(view), as_json=as_json)
+    view = services().payouts.get(payout_id, context_of(client))
+    show(view, _details(view))
 
 
-@payouts.command()
+@payouts.command(example=f"{EXAMPLE_ID} --client acme --by Ann --and Ben")
 @click.argument("payout_id")
 @client_option
-@click.option("--by", required=True, help="Your name.")
-@click.option("--and", "second", required=True, help="The name of a second operator: two people approve a payout.")
-@with_json
-def approve(payout_id: str, client: str, by: str, second: str, as_json: bool) -> None:
+@two_people("The name of a second operator: two people approve a payout.")
+def approve(payout_id: str, client: str, by: str, second: str) -> None:
     """Reserve the money of every ready row at once, and send the rows. One of the two may have made the payout.
 
     With a date more than a day ahead the money is reserved when it is due.
     """
-    with open_services() as services:
-        request = ApprovePayout(payout_id)
-        view = services.payouts.approve_by_operators(request, by, second, _context(services, client))
-    show(view, _details(view), as_json=as_json)
+    request = ApprovePayout(payout_id)
+    view = services().payouts.approve_by_operators(request, by, second, context_of(client))
+    show(view, _details(view))
 
 
-@payouts.command()
+@payouts.command(example=f"{EXAMPLE_ID} --client acme")
 @click.argument("payout_id")
 @client_option
-@with_json
-def cancel(payout_id: str, client: str, as_json: bool) -> None:
+def cancel(payout_id: str, client: str) -> None:
     """Cancel every row that was not sent, and release its money. Rows that were sent go on."""
-    with open_services() as services:
-        view = services.payouts.cancel(payout_id, _context(services, client))
-    show(view, _details(view), as_json=as_json)
-
-
-def _context(services: Services, client: str) -> RequestContext:
-    return operator_context(client_named(services, client).client_id)
+    view = services().payouts.cancel(payout_id, context_of(client))
+    show(view, _details(view))
 
 
 def _line(view: PayoutStates) -> str:

@@ -1,10 +1,11 @@
-"""`providers`: the state of providers, and the operator's switch."""
+"""`providers` and `callbacks`: the state of providers, the operator's switch, and where they call back."""
 
 from __future__ import annotations
 
 import click
 
-from ussd_server.cli import open_services, show, with_json
+from ussd_server.cli import services
+from ussd_server.cli.commands import command, group, show, show_lines
 from ussd_server.cli.names import KnownName
 from ussd_server.context import operator_context
 from ussd_server.providers.names import PROVIDER_NAMES
@@ -12,44 +13,45 @@ from ussd_server.services.providers.messages import OperatorProviderState, Switc
 from ussd_server.values import written_amount
 from ussd_server.wire import writer
 
+_NO_CALLBACKS = (
+    "In the settings of this shell, no provider is switched on. On an installed server `ussd callbacks` has the "
+    "settings of the service; docs/guides/mtn.md and docs/guides/airtel.md list those of a provider."
+)
+
+
 _write = writer(OperatorProviderState)
 
 
-@click.group(invoke_without_command=True)
-@with_json
+@group(invoke_without_command=True, has_json=True)
 @click.pass_context
-def providers(context: click.Context, as_json: bool) -> None:
+def providers(context: click.Context) -> None:
     """Show the providers: state, float, limits, success and last error of the last 15 minutes."""
     if context.invoked_subcommand is not None:
         return
-    with open_services() as services:
-        states = services.provider_states.list(operator_context())
+    states = services().provider_states.list(operator_context())
     found = {"items": [_write(state) for state in states]}
-    show(found, "\n".join(map(_lines, states)) or "No provider is set up.", as_json=as_json)
+    show_lines(found, map(_lines, states), "No provider is set up.")
 
 
-@providers.command()
+@providers.command(example="mtn --reason 'MTN is under maintenance until 14:00'")
 @click.argument("name", type=KnownName(PROVIDER_NAMES))
 @click.option("--reason", required=True, help="Why; clients read it.")
-@with_json
-def off(name: str, reason: str, as_json: bool) -> None:
+def off(name: str, reason: str) -> None:
     """Refuse new payments at provider NAME. Payments that exist already are still asked about."""
-    _switch(SwitchProvider(name, True, reason), as_json)
+    _switch(SwitchProvider(name, True, reason))
 
 
-@providers.command()
+@providers.command(example="mtn --reason 'MTN is back'")
 @click.argument("name", type=KnownName(PROVIDER_NAMES))
 @click.option("--reason", required=True, help="Why.")
-@with_json
-def on(name: str, reason: str, as_json: bool) -> None:
+def on(name: str, reason: str) -> None:
     """Take new payments at provider NAME again."""
-    _switch(SwitchProvider(name, False, reason), as_json)
+    _switch(SwitchProvider(name, False, reason))
 
 
-def _switch(request: SwitchProvider, as_json: bool) -> None:
-    with open_services() as services:
-        state = services.provider_states.switch(request, operator_context())
-    show(_write(state), _lines(state), as_json=as_json)
+def _switch(request: SwitchProvider) -> None:
+    state = services().provider_states.switch(request, operator_context())
+    show(_write(state), _lines(state))
 
 
 def _lines(state: OperatorProviderState) -> str:
@@ -66,3 +68,29 @@ def _lines(state: OperatorProviderState) -> str:
         least, most = written_amount(bounds.min_amount_cents), written_amount(bounds.max_amount_cents)
         lines.append(f"          {name}: " + (f"{least} to {most}" if bounds.enabled else "not set up"))
     return "\n".join(lines + ([f"          last error: {state.last_error}"] if state.last_error else []))
+
+
+@command()
+@click.option("--show-secrets", "shows_secrets", is_flag=True, help="Show also what incoming payments need.")
+def callbacks(shows_secrets: bool) -> None:
+    """Print the callback address of each provider, and of the sender of messages; each is a credential.
+
+    With --show-secrets also the path at which it checks and reports payments that payers make by themselves, and the
+    Standard Webhooks secret with which it signs its reports.
+    """
+    base_url = services().settings.public_url or ""
+    known = [*services().callbacks.paths(operator_context()), *services().sms_reports.paths(operator_context())]
+    paths = {each.provider: each.path for each in known}
+    incoming = services().notices.paths(operator_context()) if shows_secrets else []
+    listed: dict[str, dict[str, str | None]] = {
+        provider: {"provider": provider, "path": path, "url": f"{base_url}{path}" if base_url else None}
+        for provider, path in paths.items()
+    }
+    lines = [f"{provider:<14}  {base_url}{path}" for provider, path in paths.items()]
+    for each in incoming:
+        listed.setdefault(each.provider, {"provider": each.provider, "path": None, "url": None})
+        listed[each.provider] |= {"incoming_path": each.path, "incoming_secret": each.secret}
+        lines += [f"{each.provider:<14}  {base_url}{each.path}", f"{each.provider:<14}  signed with {each.secret}"]
+    if not base_url and lines:
+        lines.append("Prefix each path with your public address, or set USSD_PUBLIC_URL.")
+    show_lines(list(listed.values()), lines, _NO_CALLBACKS)

@@ -13,9 +13,9 @@ from typing import Any, TextIO
 
 import click
 
-from ussd_server.cli import open_services, show, with_json
-from ussd_server.cli.names import KnownFile, KnownName
-from ussd_server.cli.progress import progress
+from ussd_server.cli import services
+from ussd_server.cli.commands import EXAMPLE_ID, Group, progress, show, wants_json
+from ussd_server.cli.names import KnownName, file_argument, two_people
 from ussd_server.context import operator_context
 from ussd_server.providers.names import PROVIDER_NAMES
 from ussd_server.services.incoming.messages import HoldDifference
@@ -35,6 +35,7 @@ from ussd_server.status import ServiceError
 from ussd_server.values import shillings, written_amount
 from ussd_server.wire import keys_of, writer
 
+_EXAMPLE = "mtn statement.csv --csv result.csv"
 _HAS_DIFFERENCES = 1
 _PAGE = 100
 _MOST_SHOWN = 50
@@ -47,7 +48,7 @@ class _RefusedError(click.ClickException):
     exit_code = 2
 
 
-class _Reconcile(click.Group):
+class _Reconcile(Group):
     """`review` is a group of commands; anything else is the provider of a statement."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -58,6 +59,7 @@ class _Reconcile(click.Group):
 
 @click.group(
     cls=_Reconcile,
+    example=_EXAMPLE,
     options_metavar="",
     subcommand_metavar="PROVIDER FILE [--dry-run] [--yes] [--all] [--json] [--csv OUT] | undo ... | review ...",
 )
@@ -78,14 +80,13 @@ def reconcile() -> None:
     """
 
 
-@reconcile.command(hidden=True)
+@reconcile.command(hidden=True, example=_EXAMPLE)
 @click.argument("provider", type=KnownName(PROVIDER_NAMES))
-@click.argument("file", type=KnownFile())
+@file_argument
 @click.option("--csv", "csv_path", type=click.Path(dir_okay=False, path_type=Path), help="Write every line's result.")
 @click.option("--dry-run", "is_dry_run", is_flag=True, help="Compare, and store nothing.")
 @click.option("--yes", "is_confirmed", is_flag=True, help="Store a statement that looks like the wrong file.")
 @click.option("--all", "shows_all", is_flag=True, help="Show every difference, not only the first 50.")
-@with_json
 @click.pass_context
 def statement(
     ctx: click.Context,
@@ -95,27 +96,22 @@ def statement(
     is_dry_run: bool,
     is_confirmed: bool,
     shows_all: bool,
-    as_json: bool,
 ) -> None:
     """Compare a statement, and exit with 1 when there are differences."""
     if csv_path is not None and csv_path.exists() and csv_path.samefile(file):
         raise click.UsageError("The results would replace the statement; name another file for --csv.")
-    with (
-        open_services() as services,
-        file.open("rb") as source,
-        _csv_writer(csv_path) as write,
-        progress("lines") as show_lines,
-    ):
+    statements = services().provider_statements
+    with file.open("rb") as source, _csv_writer(csv_path) as write, progress("lines") as show_lines:
         request = ReconcileStatement(
             provider, file.name, source, write, show_lines, is_dry_run=is_dry_run, is_confirmed=is_confirmed
         )
         try:
-            result = services.provider_statements.reconcile(request, operator_context())
+            result = statements.reconcile(request, operator_context())
         except ServiceError as refusal:
             raise _RefusedError(f"{file.name}: {refusal}") from None
         if result.doubt and not result.is_stored and not is_dry_run:
             raise _RefusedError(f"{result.doubt} Nothing was stored; --dry-run shows them, --yes stores them.")
-    if as_json:
+    if wants_json():
         _print_json(result)
     else:
         _print_sentences(result, None if shows_all else _MOST_SHOWN)
@@ -123,23 +119,21 @@ def statement(
         ctx.exit(_HAS_DIFFERENCES)
 
 
-@reconcile.command()
-@click.argument("statement_id", metavar="STATEMENT_ID")
-@click.option("--by", required=True, help="Your name.")
-@click.option("--and", "second", required=True, help="The name of a second person.")
-@with_json
-def undo(statement_id: str, by: str, second: str, as_json: bool) -> None:
+@reconcile.command(example=f"{EXAMPLE_ID} --by Ann --and Ben")
+@click.argument("statement_id")
+@two_people()
+def undo(statement_id: str, by: str, second: str) -> None:
     """Remove an import and its differences, unless the review of one has ended.
 
     The same file can be imported again afterwards.
     """
-    with open_services() as services, progress():
-        statements = services.provider_statements
+    statements = services().provider_statements
+    with progress():
         undone = statements.undo(UndoImport(statement_id, by, second), operator_context())
         while statements.clean():
             continue
     document = {"statement_id": undone.statement_id, "file_name": undone.file_name, "removed": True}
-    show(document, f"The import of {undone.file_name} is removed.", as_json=as_json)
+    show(document, f"The import of {undone.file_name} is removed.")
 
 
 @reconcile.group()
@@ -150,64 +144,55 @@ def review() -> None:
 @review.command(name="list")
 @click.option("--statement", "statement_id", help="The differences of one statement, ended ones too.")
 @click.option("--all", "shows_all", is_flag=True, help="Show every difference, not only the first 50.")
-@with_json
-def list_(statement_id: str | None, shows_all: bool, as_json: bool) -> None:
+def list_(statement_id: str | None, shows_all: bool) -> None:
     """Show the differences whose review is open, newest first."""
-    with open_services() as services:
-        found: list[DifferenceView] = []
-        cursor = None
-        while True:
-            page = services.differences.list(ListDifferences(statement_id, cursor, _PAGE), operator_context())
-            found += page.items
-            cursor = page.next_cursor
-            if cursor is None or (len(found) > _MOST_SHOWN and not shows_all and not as_json):
-                break
+    found: list[DifferenceView] = []
+    cursor = None
+    while True:
+        page = services().differences.list(ListDifferences(statement_id, cursor, _PAGE), operator_context())
+        found += page.items
+        cursor = page.next_cursor
+        if cursor is None or (len(found) > _MOST_SHOWN and not shows_all and not wants_json()):
+            break
     shown = found if shows_all else found[:_MOST_SHOWN]
     sentence = "\n".join(map(_sentence_of_review, shown)) or "No difference waits for a review."
     if len(found) > len(shown):
         sentence += "\nThere are more; --all shows them."
-    show({"items": [_plain_difference(each) for each in found]}, sentence, as_json=as_json)
+    show({"items": [_plain_difference(each) for each in found]}, sentence)
 
 
-@review.command()
+@review.command(example=f"{EXAMPLE_ID} --reason 'Known' --by Ann")
 @click.argument("difference_id", metavar="ID")
 @click.option("--reason", required=True, help="What explains the difference.")
 @click.option("--by", default="operator", help="Your name.")
-@with_json
-def end(difference_id: str, reason: str, by: str, as_json: bool) -> None:
+def end(difference_id: str, reason: str, by: str) -> None:
     """End the review of a difference that is explained. No money moves."""
-    with open_services() as services:
-        ended = services.differences.end(EndDifference(difference_id, reason, by), operator_context())
-    show(_plain_difference(ended), _sentence_of_review(ended), as_json=as_json)
+    ended = services().differences.end(EndDifference(difference_id, reason, by), operator_context())
+    show(_plain_difference(ended), _sentence_of_review(ended))
 
 
-@review.command()
+@review.command(example=EXAMPLE_ID)
 @click.argument("difference_id", metavar="ID")
 @click.option("--by", default="operator", help="Your name.")
-@with_json
-def hold(difference_id: str, by: str, as_json: bool) -> None:
+def hold(difference_id: str, by: str) -> None:
     """Hold a credit of a statement that is not ours, until two operators assign it or mark it for return."""
-    with open_services() as services:
-        held = services.held_payments.hold(HoldDifference(difference_id, by), operator_context())
-    show(held, f"Incoming payment {held.incoming_id} is {held.status}.", as_json=as_json)
+    held = services().held_payments.hold(HoldDifference(difference_id, by), operator_context())
+    show(held, f"Incoming payment {held.incoming_id} is {held.status}.")
 
 
-@review.command()
+@review.command(example=f"{EXAMPLE_ID} --reason 'Line 12' --by Ann --and Ben")
 @click.argument("difference_id", metavar="ID")
 @click.option("--reason", required=True, help="How you know; the client reads it.")
-@click.option("--by", required=True, help="Your name.")
-@click.option("--and", "second", required=True, help="The name of a second person.")
-@with_json
-def conclude(difference_id: str, reason: str, by: str, second: str, as_json: bool) -> None:
+@two_people()
+def conclude(difference_id: str, reason: str, by: str, second: str) -> None:
     """Set a payment to succeeded, as the provider's statement says, and move its money.
 
     For a payment that has no outcome, or failed, here; two people must agree.
     """
-    with open_services() as services:
-        ended = services.differences.conclude(
-            ConcludeFromStatement(difference_id, reason, by, second), operator_context()
-        )
-    show(_plain_difference(ended), _sentence_of_review(ended), as_json=as_json)
+    ended = services().differences.conclude(
+        ConcludeFromStatement(difference_id, reason, by, second), operator_context()
+    )
+    show(_plain_difference(ended), _sentence_of_review(ended))
 
 
 @contextmanager

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from ussd_server.cli import open_services, show, with_json
+from ussd_server.cli import services
+from ussd_server.cli.commands import command, progress, show, show_lines
 from ussd_server.cli.names import KnownFile, Moment, client_named
-from ussd_server.cli.progress import progress
 from ussd_server.context import operator_context
 from ussd_server.services.reconciliation.messages import BookLost, Claim, FindLost, LostPayment
 from ussd_server.spreadsheets.delimited import csv_parts, shillings_cell
@@ -19,9 +18,6 @@ from ussd_server.spreadsheets.headings import find_columns
 from ussd_server.spreadsheets.reader import read_rows
 from ussd_server.spreadsheets.rows import FileBounds, SpreadsheetError
 from ussd_server.values import iso_milliseconds, written_amount
-
-if TYPE_CHECKING:
-    from ussd_server.bootstrap import Services
 
 _COLUMNS = (
     "provider", "provider_id", "provider_reference", "at", "type", "amount", "currency", "phone_number", "client",
@@ -31,7 +27,7 @@ _CLAIMED = ("provider", "provider_id", "client", "reference")
 _BOUNDS = FileBounds(most_bytes=10 * 1024 * 1024, most_unpacked_bytes=100 * 1024 * 1024, most_elements=1_000_000)
 
 
-@click.command()
+@command(example="--since 2026-11-20T14:00:00Z --statement mtn=statement.csv --csv lost.csv")
 @click.option("--since", required=True, type=Moment(or_time=True), help="The moment that the restored database has.")
 @click.option(
     "--statement",
@@ -47,7 +43,6 @@ _BOUNDS = FileBounds(most_bytes=10 * 1024 * 1024, most_unpacked_bytes=100 * 1024
 )
 @click.option("--by", help="Your name, with --book.")
 @click.option("--and", "second", help="The name of a second person, with --book.")
-@with_json
 def recover(
     since: datetime,
     statements: tuple[str, ...],
@@ -55,7 +50,6 @@ def recover(
     claims_file: Path | None,
     by: str | None,
     second: str | None,
-    as_json: bool,
 ) -> None:
     """List the payments that providers have and we do not, after a restore of the database; book them by two.
 
@@ -68,18 +62,17 @@ def recover(
     """
     if claims_file is not None and not (by and second):
         raise click.UsageError("--book needs --by and --and.")
-    with open_services() as services, progress(), ExitStack() as files:
+    recovery = services().recovery
+    with progress(), ExitStack() as files:
         opened = [(provider, files.enter_context(path.open("rb"))) for provider, path in map(_statement, statements)]
-        request = FindLost(since.replace(tzinfo=UTC), opened)
-        lost = services.recovery.find(request, operator_context())
+        request = FindLost(since, opened)
+        lost = recovery.find(request, operator_context())
         if claims_file is not None:
-            claims = _claims(services, claims_file)
-            booked = services.recovery.book(BookLost(lost, claims, by or "", second or ""), operator_context())
+            claims = _claims(claims_file)
+            booked = recovery.book(BookLost(lost, claims, by or "", second or ""), operator_context())
             new = [each for each in booked if not each.replayed]
             total = written_amount(sum(each.amount_cents for each in new))
-            show(
-                booked, f"{len(new)} booked, {total}; {len(booked) - len(new)} had been booked before.", as_json=as_json
-            )
+            show(booked, f"{len(new)} booked, {total}; {len(booked) - len(new)} had been booked before.")
             return
     if csv_path is not None:
         csv_path.write_bytes(b"".join(csv_parts(_COLUMNS, map(_cells, lost))))
@@ -88,7 +81,7 @@ def recover(
         f"{each.phone_number or 'no number':<13}  {each.provider_id}  {each.reference}"
         for each in lost
     ]
-    show(lost, "\n".join(lines) or "No payment was lost.", as_json=as_json)
+    show_lines(lost, lines, "No payment was lost.")
 
 
 def _statement(given: str) -> tuple[str, Path]:
@@ -99,7 +92,7 @@ def _statement(given: str) -> tuple[str, Path]:
     return provider, path
 
 
-def _claims(services: Services, path: Path) -> list[Claim]:
+def _claims(path: Path) -> list[Claim]:
     try:
         with path.open("rb") as file:
             rows = read_rows(file, _BOUNDS)
@@ -108,7 +101,7 @@ def _claims(services: Services, path: Path) -> list[Claim]:
     except SpreadsheetError as error:
         raise click.ClickException(f"{path.name}: {error}") from None
     return [
-        Claim(provider, provider_id, client_named(services, client).client_id, reference)
+        Claim(provider, provider_id, client_named(client).client_id, reference)
         for provider, provider_id, client, reference in named
         if client and reference
     ]

@@ -1,40 +1,43 @@
-"""`report`: what became final on a day."""
+"""`report`, `day` and `months`: what became final on a day, its close, and archives of months."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
+from pathlib import Path
 
 import click
 
-from ussd_server.cli import open_services, show, with_json
-from ussd_server.cli.names import Moment, client_id_of
+from ussd_server.cli import services
+from ussd_server.cli.commands import group, progress, show, show_lines
+from ussd_server.cli.names import KnownName, Moment, by_option, context_of
 from ussd_server.context import operator_context
+from ussd_server.providers.names import PROVIDER_NAMES
+from ussd_server.services.operations.months import export_month, verify_month
+from ussd_server.services.reconciliation.messages import BridgeStep, CloseDay, DayState
 from ussd_server.services.reports.messages import DailyReport, GetDailyReport
-from ussd_server.values import written_amount
+from ussd_server.values import iso_milliseconds, written_amount
 from ussd_server.wire import writer
 
 
-@click.group()
+@group()
 def report() -> None:
     """Reports of payments."""
 
 
-@report.command()
+@report.command(example="--date 2026-11-20 --client acme --csv")
 @click.option("--date", "day", type=Moment(), help="The day in Kampala. Default: today.")
 @click.option("--client", help="Name or id of a client. Default: all clients together.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print a CSV file.")
-@with_json
-def daily(day: datetime | None, client: str | None, as_csv: bool, as_json: bool) -> None:
+def daily(day: datetime | None, client: str | None, as_csv: bool) -> None:
     """Show what became final on a day, by type, provider and status."""
-    with open_services() as services:
-        client_id = client_id_of(services, client)
-        request, context = GetDailyReport(day.date() if day else None), operator_context(client_id)
-        if as_csv:
-            for part in services.daily_reports.csv(request, context):
-                click.echo(part, nl=False)
-            return
-        found = services.daily_reports.get(request, context)
-    show(writer(DailyReport)(found), _sentences(found), as_json=as_json)
+    request, context = GetDailyReport(day.date() if day else None), context_of(client)
+    if as_csv:
+        for part in services().daily_reports.csv(request, context):
+            click.echo(part, nl=False)
+        return
+    found = services().daily_reports.get(request, context)
+    show(writer(DailyReport)(found), _sentences(found))
 
 
 def _sentences(found: DailyReport) -> str:
@@ -46,3 +49,94 @@ def _sentences(found: DailyReport) -> str:
     ]
     rate = "No payment became final." if found.success_rate is None else f"{found.success_rate:.1%} did not fail."
     return "\n".join([found.date, *lines, rate])
+
+
+@group()
+def day() -> None:
+    """Close the days of providers.
+
+    \b
+    ussd-server day close 2026-11-20 mtn --by 'Mary Akello'
+    ussd-server day list
+    """
+
+
+@day.command(example="2026-11-20 mtn --by Ann")
+@click.argument("date", type=Moment())
+@click.argument("provider", type=KnownName(PROVIDER_NAMES))
+@by_option
+@click.option("--empty", "is_empty", is_flag=True, help="The provider's statement of this day has no lines.")
+def close(date: datetime, provider: str, by: str, is_empty: bool) -> None:
+    """Close DATE in Kampala for PROVIDER: keep both sums and what explains their difference.
+
+    The statement of this day alone must have been compared, and the reviews of its differences must have ended. A day
+    without payments is closed with --empty. What changes later counts on the day on which it comes, marked.
+    """
+    with progress():
+        closed = services().days.close(CloseDay(date.date(), provider, by, is_empty), operator_context())
+    sums = (closed.ours_cents, closed.theirs_cents, closed.difference_cents)
+    ours, theirs, difference = map(written_amount, sums)
+    lines = [f"{closed.date} of {provider} is closed: ours {ours}, theirs {theirs}, difference {difference}."]
+    show(closed, "\n".join([*lines, *map(_bridge_line, closed.bridge)]))
+
+
+@day.command(name="list", example="--open")
+@click.option("--open", "is_open", is_flag=True, help="Only days that are not closed.")
+def list_(is_open: bool) -> None:
+    """Show the past 31 days of each provider, and which are closed."""
+    found = services().days.list(operator_context())
+    shown = [each for each in found if not (is_open and each.closed)]
+    show_lines(shown, map(_state, shown), "Every day is closed.")
+
+
+def _bridge_line(step: BridgeStep) -> str:
+    late = f"  changes {step.late_for}" if step.late_for else ""
+    return f"  {step.verdict:<16}{step.count:>8}  {written_amount(step.amount_cents):>20}{late}"
+
+
+def _state(each: DayState) -> str:
+    if each.closed is None:
+        return f"{each.date}  {each.provider:<10}  open"
+    difference = written_amount(each.closed.difference_cents)
+    closed = f"closed by {each.closed.closed_by} at {iso_milliseconds(each.closed.closed_at)}"
+    return f"{each.date}  {each.provider:<10}  {closed}, difference {difference}"
+
+
+@group()
+def months() -> None:
+    """Export the payments of a month, and verify such an archive.
+
+    \b
+    ussd-server months export 2026-10 archive
+    ussd-server months verify archive/2026-10
+    """
+
+
+@months.command(example="2026-10 archive")
+@click.argument("month")
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+def export(month: str, folder: Path) -> None:
+    """Write the payments of MONTH (UTC) to a folder of its name in FOLDER: four CSV files and SHA256SUMS.
+
+    The files have transactions, status histories, transfers and events, as they are now. They are for programs: a
+    spreadsheet may take a description for a formula.
+    """
+    with progress("rows") as show_rows:
+        rows = export_month(month, folder, services().clock.now(), show_rows)
+    place = folder / month
+    show({"folder": str(place), "rows": rows}, f"Wrote {place}: {_counts(rows)}.")
+
+
+@months.command(example="archive/2026-10")
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False, exists=True))
+def verify(folder: Path) -> None:
+    """Verify the archive of a month in FOLDER: each file's checksum, and that its rows are of the month.
+
+    Needs no database. `sha256sum -c SHA256SUMS` compares the checksums too.
+    """
+    rows = verify_month(folder.resolve())
+    show({"folder": str(folder), "rows": rows}, f"{folder} is as it was exported: {_counts(rows)}.")
+
+
+def _counts(rows: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in rows.items())

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 
-from ussd_server.cli import open_services, show, with_json
-from ussd_server.cli.names import KnownFile, Moment, Shillings, client_named
+from ussd_server.cli import services
+from ussd_server.cli.commands import group, show, show_lines
+from ussd_server.cli.names import Moment, Shillings, by_option, client_named, context_of, file_argument, two_people
 from ussd_server.context import operator_context
 from ussd_server.services.bank.messages import (
     BankAccountView,
@@ -18,10 +19,8 @@ from ussd_server.services.bank.messages import (
 )
 from ussd_server.values import iso_milliseconds, written_amount
 
-_client = click.argument("client", metavar="CLIENT")
 
-
-@click.group()
+@group()
 def settlements() -> None:
     """Settle the money of clients to their banks.
 
@@ -31,89 +30,74 @@ def settlements() -> None:
     """
 
 
-@settlements.command(name="set")
-@_client
+@settlements.command(name="set", example="acme --keep 50000 --minimum 10000")
+@click.argument("client")
 @click.option("--keep", "keep_cents", type=Shillings(0), help="Shillings that stay in the main account. Default: none.")
 @click.option("--minimum", "minimum_cents", type=Shillings(0), help="The least settlement. Default: any sum.")
-@with_json
-def set_(client: str, keep_cents: int | None, minimum_cents: int | None, as_json: bool) -> None:
+def set_(client: str, keep_cents: int | None, minimum_cents: int | None) -> None:
     """Agree with CLIENT (name or id) what stays here and the least settlement; both are replaced."""
-    with open_services() as services:
-        terms = SetSettlementTerms(client_named(services, client).client_id, keep_cents, minimum_cents)
-        account = services.bank_accounts.set_terms(terms, operator_context())
-    show(account, _line(account), as_json=as_json)
+    terms = SetSettlementTerms(client_named(client).client_id, keep_cents, minimum_cents)
+    account = services().bank_accounts.set_terms(terms, operator_context())
+    show(account, _line(account))
 
 
-@settlements.command()
-@_client
-@click.option("--by", required=True, help="Your name.")
-@with_json
-def confirm(client: str, by: str, as_json: bool) -> None:
+@settlements.command(example="acme --by Ann")
+@click.argument("client")
+@by_option
+def confirm(client: str, by: str) -> None:
     """Confirm the bank account that an owner of CLIENT (name or id) has stated. Compare it with a document first."""
-    with open_services() as services:
-        request = ConfirmBankAccount(client_named(services, client).client_id, by)
-        account = services.bank_accounts.confirm(request, operator_context())
-    show(account, _line(account), as_json=as_json)
+    request = ConfirmBankAccount(client_named(client).client_id, by)
+    account = services().bank_accounts.confirm(request, operator_context())
+    show(account, _line(account))
 
 
 @settlements.command()
-@with_json
-def accounts(as_json: bool) -> None:
+def accounts() -> None:
     """Show the bank account of every client, and whether it is confirmed."""
-    with open_services() as services:
-        found = services.bank_accounts.list(operator_context())
-    show(found, "\n".join(map(_line, found)) or "There is no client yet.", as_json=as_json)
+    found = services().bank_accounts.list(operator_context())
+    show_lines(found, map(_line, found), "There is no client yet.")
 
 
-@settlements.command()
+@settlements.command(example="--csv due.csv")
 @click.option("--date", type=Moment(), help="What was available at the end of this day. Default: now.")
 @click.option("--csv", "csv_path", type=click.Path(dir_okay=False, path_type=Path), help="Write the file for the bank.")
-@with_json
-def propose(date: datetime | None, csv_path: Path | None, as_json: bool) -> None:
+def propose(date: datetime | None, csv_path: Path | None) -> None:
     """Show what each client is due: what is available, less what stays here, if it is at least the minimum."""
     day = date and date.date()
-    with open_services() as services:
-        due = services.bank_settlements.propose(day, operator_context())
-        if csv_path is not None:
-            csv_path.write_bytes(b"".join(services.bank_settlements.file(day, operator_context())))
+    due = services().bank_settlements.propose(day, operator_context())
+    if csv_path is not None:
+        csv_path.write_bytes(b"".join(services().bank_settlements.file(day, operator_context())))
     lines = [
         f"{written_amount(each.amount_cents):>20}  {each.client}: {each.bank}, {each.number}, {each.name}"
         for each in due
     ]
-    show(due, "\n".join(lines) or "No client is due anything.", as_json=as_json)
+    show_lines(due, lines, "No client is due anything.")
 
 
-@settlements.command()
-@click.argument("file", type=KnownFile())
-@click.option("--by", required=True, help="Your name.")
-@click.option("--and", "second", required=True, help="The name of a second person.")
-@with_json
-def record(file: Path, by: str, second: str, as_json: bool) -> None:
+@settlements.command(example="due.csv --by Ann --and Ben")
+@file_argument
+@two_people()
+def record(file: Path, by: str, second: str) -> None:
     """Record the lines of FILE that have a bank reference, all or none; the same file again changes nothing."""
-    with open_services() as services, file.open("rb") as source:
+    with file.open("rb") as source:
         request = RecordSettlements(source, by, second)
-        recorded = services.bank_settlements.record(request, operator_context())
+        recorded = services().bank_settlements.record(request, operator_context())
     new = [each for each in recorded if not each.replayed]
     total = written_amount(sum(each.amount_cents for each in new))
-    show(
-        recorded, f"{len(new)} recorded, {total}; {len(recorded) - len(new)} had been recorded before.", as_json=as_json
-    )
+    show(recorded, f"{len(new)} recorded, {total}; {len(recorded) - len(new)} had been recorded before.")
 
 
-@settlements.command(name="list")
+@settlements.command(name="list", example="acme")
 @click.argument("client", metavar="[CLIENT]", required=False)
-@with_json
-def list_(client: str | None, as_json: bool) -> None:
+def list_(client: str | None) -> None:
     """Show the newest settlements, of all clients or of CLIENT (name or id)."""
-    with open_services() as services:
-        client_id = client_named(services, client).client_id if client else None
-        found = services.bank_settlements.list(operator_context(client_id))
+    found = services().bank_settlements.list(context_of(client))
     lines = [
         f"{iso_milliseconds(each.created_at)}  {written_amount(each.amount_cents):>20}  "
         f"{each.client}  {each.bank_reference}"
         for each in found
     ]
-    show(found, "\n".join(lines) or "Nothing was settled yet.", as_json=as_json)
+    show_lines(found, lines, "Nothing was settled yet.")
 
 
 def _line(account: BankAccountView) -> str:

@@ -6,44 +6,41 @@ from dataclasses import asdict
 
 import click
 
-from ussd_server.cli import open_services, show, with_json
-from ussd_server.cli.names import Shillings, client_id_of
+from ussd_server.cli import services
+from ussd_server.cli.commands import EXAMPLE_ID, group, show, show_lines
+from ussd_server.cli.names import Shillings, client_id_of, two_people
 from ussd_server.context import operator_context
 from ussd_server.services.settlement.messages import EndReview, ReviewHistory, ReviewItem
 from ussd_server.services.transactions.messages import OperatorRefund, TransactionChange
 from ussd_server.values import written_amount
 
 
-@click.group()
+@group()
 def transactions() -> None:
     """Show, refund and review payments."""
 
 
-@transactions.command(name="show")
+@transactions.command(name="show", example="order-17 --client acme")
 @click.argument("id_or_reference")
 @click.option("--client", help="Name or id of the client, where several have the reference.")
-@with_json
-def show_(id_or_reference: str, client: str | None, as_json: bool) -> None:
+def show_(id_or_reference: str, client: str | None) -> None:
     """Show one transaction: where its money is, and its status history."""
-    with open_services() as services:
-        client_id = client_id_of(services, client)
-        item = services.reviews.show(id_or_reference, operator_context(), client_id)
-    show(item, _details(item), as_json=as_json)
+    client_id = client_id_of(client)
+    item = services().reviews.show(id_or_reference, operator_context(), client_id)
+    show(item, _details(item))
 
 
-@transactions.command()
+@transactions.command(example=f"{EXAMPLE_ID} --amount 2000 --reason 'Twice' --by Ann --and Ben")
 @click.argument("transaction_id")
 @click.option("--amount", "amount_cents", type=Shillings(), help="Shillings; without it, all that is left.")
 @click.option("--reason", required=True, help="Why; the client reads it.")
-@click.option("--by", required=True, help="Your name.")
-@click.option("--and", "second", required=True, help="The name of a second operator: two people refund a payment.")
+@two_people("The name of a second operator: two people refund a payment.")
 @click.option("--reference", help="Your own name for the refund.")
 @click.option(
     "--number",
     type=click.IntRange(1, 9999),
     help="Which refund of this payment by operators it is; a second one of the same amount needs it.",
 )
-@with_json
 def refund(
     transaction_id: str,
     amount_cents: int | None,
@@ -52,7 +49,6 @@ def refund(
     second: str,
     reference: str | None,
     number: int | None,
-    as_json: bool,
 ) -> None:
     """Give a succeeded collection back to its payer.
 
@@ -61,12 +57,11 @@ def refund(
     if reference is not None and number is not None:
         raise click.UsageError("Give the refund a --reference or a --number, not both.")
     wanted = OperatorRefund(transaction_id, reason, by, second, amount_cents, reference, number)
-    with open_services() as services:
-        created = services.refunds.create_by_operators(wanted, operator_context())
+    created = services().refunds.create_by_operators(wanted, operator_context())
     made = created.transaction
     verb = "had been accepted before" if created.replayed else "is accepted"
     sentence = f"The refund of {written_amount(made.amount_cents)} {verb}, transaction {made.transaction_id}."
-    show({"transaction": made, "replayed": created.replayed}, sentence, as_json=as_json)
+    show({"transaction": made, "replayed": created.replayed}, sentence)
 
 
 @transactions.command()
@@ -76,10 +71,7 @@ def refund(
 @click.option("--reason", default="", help="How you know; the client reads it.")
 @click.option("--by", default="", help="Your name.")
 @click.option("--and", "second", default="", help="The name of a second person: two people settle a transaction.")
-@with_json
-def review(
-    settle: str | None, outcome: str | None, close: str | None, reason: str, by: str, second: str, as_json: bool
-) -> None:
+def review(settle: str | None, outcome: str | None, close: str | None, reason: str, by: str, second: str) -> None:
     """List the transactions that an operator must review, or end the review of one.
 
     Settling moves or releases the money. Check the provider's own statement first.
@@ -91,14 +83,13 @@ def review(
         raise click.UsageError("Settle one transaction or close one, not both.")
     if bool(settle) != bool(outcome):
         raise click.UsageError("--settle ID and --as succeeded|failed go together.")
-    with open_services() as services:
-        if (transaction_id := settle or close) is None:
-            waiting = services.reviews.list(operator_context())
-            show(waiting, "\n".join(map(_line, waiting)) or "No transaction needs a review.", as_json=as_json)
-            return
-        has_succeeded = None if outcome is None else outcome == "succeeded"
-        item = services.reviews.end(EndReview(transaction_id, reason, by, second, has_succeeded), operator_context())
-    show(item, _details(item), as_json=as_json)
+    if (transaction_id := settle or close) is None:
+        waiting = services().reviews.list(operator_context())
+        show_lines(waiting, map(_line, waiting), "No transaction needs a review.")
+        return
+    has_succeeded = None if outcome is None else outcome == "succeeded"
+    item = services().reviews.end(EndReview(transaction_id, reason, by, second, has_succeeded), operator_context())
+    show(item, _details(item))
 
 
 def _line(item: ReviewItem) -> str:

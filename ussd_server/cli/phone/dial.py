@@ -14,11 +14,9 @@ from urllib.parse import urlencode
 import click
 from rich.console import Console
 
-from ussd_server.cli import show, with_json
-from ussd_server.cli.examples import program
+from ussd_server.cli.commands import command, program, show, wants_json
 from ussd_server.cli.names import KnownFile
-from ussd_server.cli.phone.handset import draw
-from ussd_server.cli.phone.menu import load
+from ussd_server.cli.phone.menu import draw_phone, load
 from ussd_server.menus.document.document import DocumentError, parse
 from ussd_server.menus.engine.navigator import SessionFacts
 from ussd_server.menus.text import measure
@@ -168,7 +166,7 @@ def _read_answers(_context: click.Context, _parameter: click.Parameter, typed: t
     return answers
 
 
-@click.command
+@command(example="'*165#' --phone +256770000000")
 @click.argument("code")
 @click.option("--phone", required=True, metavar="+256...", callback=_ugandan, help="The number of the phone.")
 @click.option("--network", default="64110", show_default=True, help="The code of the mobile network.")
@@ -190,7 +188,6 @@ def _read_answers(_context: click.Context, _parameter: click.Parameter, typed: t
     callback=_read_answers,
     help="With --menu: what the client's server answers at an http or handover node; repeat it for more.",
 )
-@with_json
 def dial(
     code: str,
     phone: str,
@@ -200,7 +197,6 @@ def dial(
     channel: str | None,
     menu_file: Path | None,
     answers: Mapping[str, Any],
-    as_json: bool,
 ) -> None:
     """Dial CODE, such as '*165#', and reply to the screens.
 
@@ -213,8 +209,8 @@ def dial(
         if menu_file
         else _server_conversation(facts, entries, base_url, channel)
     )
-    if as_json:
-        show({"screens": [_to_json(shown) for shown in _talk(conversation)]}, "", as_json=True)
+    if wants_json():
+        show({"screens": [_to_json(shown) for shown in _talk(conversation)]}, "")
     elif sys.stdin.isatty() and sys.stdout.isatty():
         _talk_on_terminal(conversation, phone)
     else:
@@ -256,7 +252,7 @@ def _talk_on_terminal(conversation: Conversation, phone: str) -> None:
     shown = conversation.dial()
     while True:
         used, limit, unit = _measure(shown.message)
-        console.print(draw(shown.message, f"{phone}  {shown.node}".strip(), budget=limit, used=used, unit=unit))
+        console.print(draw_phone(shown.message, f"{phone}  {shown.node}".strip(), budget=limit, used=used, unit=unit))
         if shown.ends:
             return
         try:

@@ -9,14 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
+from rich.align import Align
+from rich.box import HEAVY
+from rich.console import Console, Group, RenderableType
+from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from ussd_server.cli import open_services, show, with_json
-from ussd_server.cli.clients.codes import confirm_taking, yes_option
-from ussd_server.cli.names import KnownFile, among, client_named, client_option
-from ussd_server.cli.phone.handset import draw
+from ussd_server.cli import services
+from ussd_server.cli.clients.channels import among_menus, confirm_taking, yes_option
+from ussd_server.cli.commands import group, show, show_lines, wants_json
+from ussd_server.cli.names import client_named, client_option, context_of, file_argument
 from ussd_server.context import operator_context
 from ussd_server.menus.checks.check import check as check_document
 from ussd_server.menus.checks.width_proof import fullest_screens
@@ -25,40 +28,37 @@ from ussd_server.menus.document.document import Document, read
 from ussd_server.menus.document.findings import Finding, Report
 from ussd_server.menus.source.texts import read_menu_file
 from ussd_server.menus.source.yaml_text import Places, write_yaml
-from ussd_server.menus.tools.diagram import Graph, graph
-from ussd_server.menus.tools.diagram import draw as draw_diagram
+from ussd_server.menus.tools.diagram import Graph, draw, graph
 from ussd_server.menus.tools.scripts import play, read_script
 from ussd_server.services.menus.messages import AssignCode, BindCode, CheckReport, RollBack, SaveDraft
 from ussd_server.wire import writer
 
-_FILE = KnownFile()
+_SCREEN_COLUMNS = 30
 
 
-@click.group()
+@group()
 def menu() -> None:
     """Menu documents in YAML or JSON files."""
 
 
-@menu.command()
-@click.argument("file", type=_FILE)
-@with_json
-def check(file: Path, as_json: bool) -> None:
+@menu.command(example="shop.yaml")
+@file_argument
+def check(file: Path) -> None:
     """Check the menu in FILE; exit code 1 when it has errors, which block publishing."""
     raw, places = _load_with_places(file)
     report = check_document(raw, allow_plain_http=True, places=lambda: places)
     document, _ = read(raw)
-    if as_json:
+    if wants_json():
         found = CheckReport(document.id, report.passes, report.errors, report.warnings)
-        show(writer(CheckReport)(found), "", as_json=True)
+        show(writer(CheckReport)(found), "")
     else:
         _print_report(report, document)
     sys.exit(0 if report.passes else 1)
 
 
-@menu.command()
-@click.argument("file", type=_FILE)
-@with_json
-def script(file: Path, as_json: bool) -> None:
+@menu.command(example="shop.yaml")
+@file_argument
+def script(file: Path) -> None:
     """Run the scripts in FILE against its menu; exit code 1 when one fails."""
     document, problems = read(load(file))
     if problems:
@@ -66,104 +66,93 @@ def script(file: Path, as_json: bool) -> None:
     results = [_play(document, raw, number) for number, raw in enumerate(document.scripts, start=1)]
     lines = [f"{'failed' if result['problems'] else 'passed'}  {result['name']}" for result in results]
     lines += [f"        {problem}" for result in results for problem in result["problems"]]
-    show({"scripts": results}, "\n".join(lines) or "The menu has no scripts.", as_json=as_json)
+    show_lines({"scripts": results}, lines, "The menu has no scripts.")
     sys.exit(1 if any(result["problems"] for result in results) else 0)
 
 
-@menu.command(name="graph")
-@click.argument("file", type=_FILE)
-@with_json
-def show_graph(file: Path, as_json: bool) -> None:
+@menu.command(name="graph", example="shop.yaml > shop.svg")
+@file_argument
+def show_graph(file: Path) -> None:
     """Draw the menu in FILE as SVG; with --json, print its nodes and edges."""
     document, _ = read(load(file))
-    show(writer(Graph)(graph(document)), draw_diagram(document), as_json=as_json)
+    show(writer(Graph)(graph(document)), draw(document))
 
 
-@menu.command(name="list")
+@menu.command(name="list", example="--client acme")
 @click.option("--client", metavar="CLIENT", help="Only the menus of this client (name or id).")
-@with_json
-def list_menus(client: str | None, as_json: bool) -> None:
+def list_menus(client: str | None) -> None:
     """List the menus of all clients, with their published versions and codes."""
-    with open_services() as services:
-        operator = operator_context()
-        clients = services.clients
-        owners = clients.list(operator) if client is None else (client_named(services, client),)
-        found = [
-            {"client": owner.name, **asdict(each)}
-            for owner in owners
-            for each in services.menus.list(operator_context(owner.client_id))
-        ]
+    operator = operator_context()
+    clients = services().clients
+    owners = clients.list(operator) if client is None else (client_named(client),)
+    found = [
+        {"client": owner.name, **asdict(each)}
+        for owner in owners
+        for each in services().menus.list(operator_context(owner.client_id))
+    ]
     lines = [_summary(each) for each in found]
-    show(found, "\n".join(lines) or "There are no menus.", as_json=as_json)
+    show_lines(found, lines, "There are no menus.")
 
 
-@menu.command(name="show")
+@menu.command(name="show", example="shop --client acme > shop.yaml")
 @click.argument("menu_id", metavar="MENU")
 @client_option
 @click.option("--draft", is_flag=True, help="Show the draft instead of the published version.")
-@with_json
-def show_menu(menu_id: str, client: str, draft: bool, as_json: bool) -> None:
+def show_menu(menu_id: str, client: str, draft: bool) -> None:
     """Print the published document of MENU as YAML; its draft, when it was never published."""
-    with open_services() as services:
-        owner = client_named(services, client)
-        context = operator_context(owner.client_id)
-        with among("menu", menu_id, lambda: (each.menu_id for each in services.menus.list(context))):
-            found = services.menus.get(menu_id, context)
+    owner = client_named(client)
+    context = operator_context(owner.client_id)
+    with among_menus(menu_id, context):
+        found = services().menus.get(menu_id, context)
     document = found.draft if draft or found.published is None else found.published
-    show({"client": owner.name, **asdict(found)}, write_yaml(document).rstrip("\n"), as_json=as_json)
+    show({"client": owner.name, **asdict(found)}, write_yaml(document).rstrip("\n"))
 
 
-@menu.command()
-@click.argument("file", type=_FILE)
+@menu.command(example="shop.yaml --client acme --code '*384*123#'")
+@file_argument
 @client_option
 @click.option("--code", metavar="CODE", help="Assign this code to the client, and bind it to the menu.")
 @yes_option
-@with_json
-def publish(file: Path, client: str, code: str | None, yes: bool, as_json: bool) -> None:
+def publish(file: Path, client: str, code: str | None, yes: bool) -> None:
     """Publish the menu in FILE for a client."""
     raw = load(file)
     menu_id = str(raw.get("id") or file.stem)
-    with open_services() as services:
-        context = operator_context(client_named(services, client).client_id)
-        if code:
-            given = services.channels.assign_code(AssignCode(code, context.client_id), context)
-            confirm_taking(given, menu_id, yes=yes)
-        services.menus.save_draft(SaveDraft(menu_id, raw), context)
-        version = services.menus.publish(menu_id, context)
-        if code:
-            services.menus.bind_code(BindCode(code, menu_id), context)
-    show(version, f"Version {version.version} of {version.menu_id} is in force.", as_json=as_json)
+    context = context_of(client)
+    if code:
+        given = services().channels.assign_code(AssignCode(code, context.client_id), context)
+        confirm_taking(given, menu_id, yes=yes)
+    services().menus.save_draft(SaveDraft(menu_id, raw), context)
+    version = services().menus.publish(menu_id, context)
+    if code:
+        services().menus.bind_code(BindCode(code, menu_id), context)
+    show(version, f"Version {version.version} of {version.menu_id} is in force.")
 
 
-@menu.command()
+@menu.command(example="shop --client acme")
 @click.argument("menu_id", metavar="MENU")
 @client_option
 @click.option("--version", type=click.IntRange(1), help="A published version. Default: the one before.")
-@with_json
-def rollback(menu_id: str, client: str, version: int | None, as_json: bool) -> None:
+def rollback(menu_id: str, client: str, version: int | None) -> None:
     """Put an earlier version of MENU in force again, for new sessions. The draft stays."""
-    with open_services() as services:
-        context = operator_context(client_named(services, client).client_id)
-        with among("menu", menu_id, lambda: (each.menu_id for each in services.menus.list(context))):
-            versions = services.menus.versions(menu_id, context)
-        current = next((each.version for each in versions if each.in_force), 0)
-        wanted = version or max((each.version for each in versions if each.version < current), default=None)
-        if wanted is None:
-            raise click.ClickException(f"{menu_id} has no version before the one in force.")
-        rolled = services.menus.roll_back(RollBack(menu_id, wanted), context)
-    show(rolled, f"Version {rolled.version} of {menu_id} is in force.", as_json=as_json)
+    context = context_of(client)
+    with among_menus(menu_id, context):
+        versions = services().menus.versions(menu_id, context)
+    current = next((each.version for each in versions if each.in_force), 0)
+    wanted = version or max((each.version for each in versions if each.version < current), default=None)
+    if wanted is None:
+        raise click.ClickException(f"{menu_id} has no version before the one in force.")
+    rolled = services().menus.roll_back(RollBack(menu_id, wanted), context)
+    show(rolled, f"Version {rolled.version} of {menu_id} is in force.")
 
 
-@menu.command()
+@menu.command(example="--client acme")
 @client_option
-@with_json
-def secret(client: str, as_json: bool) -> None:
+def secret(client: str) -> None:
     """Show the secret that signs the calls of `http` and `handover` nodes (Standard Webhooks)."""
-    with open_services() as services:
-        owner = client_named(services, client)
-        key = services.menus.call_secrets(operator_context(owner.client_id))[0]
+    owner = client_named(client)
+    key = services().menus.call_secrets(operator_context(owner.client_id))[0]
     written = f"whsec_{base64.b64encode(key).decode()}"
-    show({"client_id": owner.client_id, "secret": written}, written, as_json=as_json)
+    show({"client_id": owner.client_id, "secret": written}, written)
 
 
 def load(file: Path) -> dict[str, Any]:
@@ -204,17 +193,27 @@ def _print_report(report: Report, document: Document) -> None:
         budget = document.budget_for(worst.network or "")
         limit = budget.septets if worst.unit == "septets" else budget.characters
         caption = f"{worst.node}, {worst.language}"
-        phone = draw(worst.screen, caption, budget=limit, used=limit + worst.excess, unit=worst.unit or "septets")
+        phone = draw_phone(worst.screen, caption, budget=limit, used=limit + worst.excess, unit=worst.unit or "septets")
         console.print("\nThe worst screen:", phone)
     elif report.passes:
         console.print(f"{document.id} may be published: every screen fits.")
         common = [each for each in fullest_screens(document, WorkBudget()) if each.network is None]
         for each in [max(common, key=lambda each: each.share)] if common else []:
             caption = f"{each.screen.node}, {each.screen.language}"
-            phone = draw(each.screen.text, caption, budget=each.limit, used=each.size.units, unit=each.size.unit)
+            phone = draw_phone(each.screen.text, caption, budget=each.limit, used=each.size.units, unit=each.size.unit)
             console.print("The fullest one:", phone)
     console.print(f"{len(report.errors)} errors, {len(report.warnings)} warnings")
 
 
 def _excess(finding: Finding) -> int:
     return finding.excess or 0
+
+
+def draw_phone(screen: str, caption: str, *, budget: int, used: int, unit: str = "septets") -> RenderableType:
+    """Draw a phone that shows `screen`, with `caption` and the used part of the budget, in `unit`, below it."""
+    display = Panel(Text(screen), width=_SCREEN_COLUMNS, box=HEAVY, style="black on green")
+    colour = "red" if used > budget else "dim"
+    measure = Text(f"{used} of {budget} {unit}", style=colour, justify="center")
+    keys = Text("1 2 3\n4 5 6\n7 8 9\n* 0 #", style="bold", justify="center")
+    body = Group(display, Align.center(measure), Align.center(Text(caption, style="dim")), Align.center(keys))
+    return Panel(body, width=_SCREEN_COLUMNS + 4)

@@ -8,8 +8,8 @@ from datetime import datetime
 
 import click
 
-from ussd_server.cli import open_services, show, with_json
-from ussd_server.cli.progress import progress
+from ussd_server.cli import services
+from ussd_server.cli.commands import command, progress, show, wants_json
 from ussd_server.services.operations.book_check.check import MarkError, Violation, check_ranges
 from ussd_server.services.operations.book_check.examinations import keep_check, recent_since
 from ussd_server.services.operations.messages import BoundedCheck
@@ -18,15 +18,14 @@ _MOST_IN_JSON = 1000
 _MOST_ROWS = 1_000_000
 
 
-@click.command
+@command()
 @click.option("--from", "mark", metavar="MARK", help="Continue from the mark that an earlier check printed.")
 @click.option("--batch", default=10_000, show_default=True, type=click.IntRange(1, _MOST_ROWS), help="Rows in a range.")
 @click.option(
     "--ranges", type=click.IntRange(min=1), help="Stop after so many ranges and print the mark to continue from."
 )
 @click.option("--full", is_flag=True, help="Check everything, however old.")
-@with_json
-def check(mark: str | None, batch: int, ranges: int | None, full: bool, as_json: bool) -> None:
+def check(mark: str | None, batch: int, ranges: int | None, full: bool) -> None:
     """Check balances, holds, statuses, histories, events, names and the schema.
 
     May run while the service does. Prints a sentence for every violation, and exits with 1 if there is one. An
@@ -39,14 +38,14 @@ def check(mark: str | None, batch: int, ranges: int | None, full: bool, as_json:
     found: list[Violation] = []
     number, is_whole, since = 0, mark is None, None
     try:
-        with open_services() as services, progress("rows") as show_rows:
-            since = None if full else recent_since(services.clock.now())
-            for checked in check_ranges(mark, batch, services.clock.now(), services.runtime.vault, since):
+        with progress("rows") as show_rows:
+            since = None if full else recent_since(services().clock.now())
+            for checked in check_ranges(mark, batch, services().clock.now(), services().runtime.vault, since):
                 rows[checked.part] += checked.rows
                 show_rows(rows.total())
                 found += checked.violations[: _MOST_IN_JSON - len(found)]
                 number += len(checked.violations)
-                if not as_json:
+                if not wants_json():
                     for violation in checked.violations:
                         click.echo(str(violation))
                 mark = checked.mark
@@ -54,7 +53,7 @@ def check(mark: str | None, batch: int, ranges: int | None, full: bool, as_json:
                 if ranges == 0:
                     break
             checked_rows = BoundedCheck(dict(rows), tuple(map(str, found)), mark)
-            keep_check(checked_rows, services.clock.now(), is_whole=is_whole, since=since)
+            keep_check(checked_rows, services().clock.now(), is_whole=is_whole, since=since)
     except MarkError as refusal:
         raise click.BadParameter(str(refusal), param_hint="--from") from None
     except BaseException:
@@ -69,7 +68,7 @@ def check(mark: str | None, batch: int, ranges: int | None, full: bool, as_json:
         "mark": mark,
         "since": since,
     }
-    show(result, _summary(rows, number, mark, since), as_json=as_json)
+    show(result, _summary(rows, number, mark, since))
     if number:
         raise SystemExit(1)
 

@@ -1,4 +1,4 @@
-"""`doctor`: check this installation and say how to repair it."""
+"""`doctor` and `mail`: check this installation and its mail server, and say how to repair it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 import click
 from peewee import PeeweeException
 
-from ussd_server.cli import show, with_json
+from ussd_server.cli import services
+from ussd_server.cli.commands import command, group, show
 from ussd_server.cli.service.doctor_checks import check_installation
 from ussd_server.database.dialect import UnsupportedDatabaseError
 from ussd_server.database.opening import open_database
@@ -18,6 +19,7 @@ from ussd_server.database.schema import missing_migrations
 from ussd_server.database.unit_of_work import close_connections, database_now
 from ussd_server.logs import configure_logs
 from ussd_server.server.running import RunningProcess, running_processes
+from ussd_server.services.mail.messages import TROUBLES
 from ussd_server.services.operations.book_check.examinations import keep_doctor
 from ussd_server.services.operations.messages import DoctorFinding
 from ussd_server.settings import Settings, SettingsError, read_settings
@@ -25,10 +27,9 @@ from ussd_server.settings import Settings, SettingsError, read_settings
 _CONNECTIONS = 2
 
 
-@click.command
-@with_json
+@command()
 @click.pass_context
-def doctor(context: click.Context, as_json: bool) -> None:
+def doctor(context: click.Context) -> None:
     """Check settings, files, database, clock, Redis and providers; exit code 1 when something is wrong.
 
     Also shows the settings of the service that runs with this data folder, without secrets, and where they differ from
@@ -56,7 +57,7 @@ def doctor(context: click.Context, as_json: bool) -> None:
             for each in running
         ],
     }
-    show(found, "\n".join([*map(_lines, findings), *_settings_lines(running)]), as_json=as_json)
+    show(found, "\n".join([*map(_lines, findings), *_settings_lines(running)]))
     context.exit(0 if healthy else 1)
 
 
@@ -89,3 +90,21 @@ def _settings_lines(running: list[RunningProcess]) -> Iterator[str]:
     for settings, names in groups.items():
         yield f"\nSettings of {' and '.join(names)}:"
         yield from (f"  {name:<32}{value}" for name, value in settings)
+
+
+@group()
+def mail() -> None:
+    """Mails to people of clients and to operators."""
+
+
+@mail.command(example="ops@example.org")
+@click.argument("address")
+def test(address: str) -> None:
+    """Send a test mail to ADDRESS at once, and say what the mail server replied."""
+    if not services().mails.is_on:
+        raise click.ClickException("No mail is sent: USSD_SMTP_URL is not set.")
+    result = services().mail_sender.test(address)
+    if result.trouble is not None:
+        code = f" ({result.code})" if result.code else ""
+        raise click.ClickException(f"Not sent: {TROUBLES[result.trouble]}{code}.")
+    show({"sent": True, "recipient": address}, f"The mail server accepted the mail to {address}.")

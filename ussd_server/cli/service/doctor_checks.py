@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from ussd_server.cli.service.doctor_callers import proxies
 from ussd_server.cli.service.doctor_database import check_database
 from ussd_server.database.opening import connection_parts
 from ussd_server.providers.messages import Direction
@@ -22,6 +21,7 @@ from ussd_server.services.operations.messages import DoctorFinding
 from ussd_server.settings import Settings
 from ussd_server.settings.problems import LOCAL_HOSTS
 
+_EVERY_ADDRESS = ("0.0.0.0", "[::]")  # noqa: S104
 _REDIS_TIMEOUT_SECONDS = 2.0
 _SMTP_TIMEOUT_SECONDS = 10.0
 _PROVIDER_TIMEOUT_SECONDS = 5.0
@@ -51,7 +51,7 @@ def check_installation(settings: Settings, running: list[RunningProcess]) -> Ite
     yield _redis(settings)
     yield _mail(settings)
     if not settings.is_sandbox:
-        yield proxies(settings)
+        yield _proxies(settings)
         yield _public_url(settings)
         yield from _links_without_tls(settings)
     yield from _providers(settings)
@@ -89,6 +89,22 @@ def _keyring(settings: Settings) -> Keyring | None:
         return Keyring(settings.secrets_file)
     except (OSError, ValueError):
         return None
+
+
+def _proxies(settings: Settings) -> DoctorFinding:
+    """Check that the service gets clients' addresses from its proxies."""
+    host, trusted = settings.bind.rpartition(":")[0], settings.trusted_proxies
+    if not trusted:
+        mend = "Set USSD_TRUSTED_PROXIES to the number of proxies in front, 1 for deploy/nginx.conf."
+        return DoctorFinding(
+            "proxies", "none is trusted, so all callers seem to be one, with one limit for wrong secrets", mend
+        )
+    if host in _EVERY_ADDRESS:
+        mend = "Set USSD_BIND to an address that only the proxies reach."
+        return DoctorFinding(
+            "proxies", f"{trusted} trusted, but others reach {settings.bind} too and may name any address", mend
+        )
+    return DoctorFinding("proxies", f"{trusted} trusted about the address of a caller")
 
 
 def _links_without_tls(settings: Settings) -> Iterator[DoctorFinding]:

@@ -1,15 +1,15 @@
-"""The checks of `doctor` about the database, its standbys and replica, and the keys that belong to it."""
+"""The checks of `doctor` about the database, its standbys and replica, and the keys in it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
 
 from peewee import PeeweeException
 
 from ussd_server.cli.refusals import explain
-from ussd_server.cli.service.doctor_callers import callers
 from ussd_server.database.dialect import UnsupportedDatabaseError
 from ussd_server.database.opening import open_database
 from ussd_server.database.partitions import end_of_requests, ends_of_partitions
@@ -100,6 +100,26 @@ def losses_of_a_failover(standbys: Standbys, *, are_accepted: bool) -> DoctorFin
         mend = "Set synchronous_standby_names on the primary, or accept the loss with USSD_MAY_LOSE_COMMITS=1."
         return DoctorFinding("failover", found, None if are_accepted else mend)
     return DoctorFinding("failover", "there is no standby: without this server the last backup is what is left")
+
+
+def callers() -> DoctorFinding:
+    """Check that the last calls of all keys did not come from one private address, which is that of a proxy."""
+    used = [row for row in ApiKey.select(ApiKey.client_id, ApiKey.last_used_address) if row.last_used_address]
+    addresses, clients = {str(row.last_used_address) for row in used}, {row.client_id for row in used}
+    if len(addresses) == 1 and _is_of_a_proxy(*addresses, is_shared=len(clients) > 1):
+        bound = ApiKey.select().where(ApiKey.allowed_addresses.is_null(False)).count()
+        found = f"the last calls of all keys came from {addresses.pop()}, which seems to be a proxy of yours"
+        mend = "Correct USSD_TRUSTED_PROXIES: the number of proxies that each add to X-Forwarded-For."
+        return DoctorFinding("callers", f"{found}; {bound} keys have allowed addresses" if bound else found, mend)
+    return DoctorFinding("callers", f"keys were last used from {len(addresses)} addresses")
+
+
+def _is_of_a_proxy(address: str, *, is_shared: bool) -> bool:
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return False
+    return parsed.is_loopback or (is_shared and not parsed.is_global)
 
 
 def newer_events() -> Iterator[DoctorFinding]:

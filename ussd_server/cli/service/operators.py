@@ -3,97 +3,71 @@
 from __future__ import annotations
 
 import io
-import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 import click
 import segno
 
-from ussd_server.cli import open_services, show, with_json
-from ussd_server.cli.names import among
+from ussd_server.cli import services
+from ussd_server.cli.commands import group, show, show_lines
+from ussd_server.cli.names import among, password_of, password_option
 from ussd_server.context import operator_context
-from ussd_server.security.passwords import new_password
 from ussd_server.services.operators.messages import CreateOperator, OperatorView, SecondFactor
 
-if TYPE_CHECKING:
-    from ussd_server.bootstrap import Services
 
-
-@click.group()
+@group()
 def operators() -> None:
     """People who run this server and sign in to its console."""
 
 
-@operators.command()
+@operators.command(example="--email ops@example.org")
 @click.option("--email", required=True)
-@click.option(
-    "--password-stdin",
-    is_flag=True,
-    help="Read the password from standard input; otherwise one is made and shown once.",
-)
-@with_json
-def create(email: str, password_stdin: bool, as_json: bool) -> None:
+@password_option
+def create(email: str, password_stdin: bool) -> None:
     """Make an operator, with a second factor for an authenticator and ten recovery codes."""
-    password = sys.stdin.readline().rstrip("\r\n") if password_stdin else new_password()
-    with open_services() as services:
-        factor = services.operators.create(CreateOperator(email, password), operator_context())
-        address = f"{services.settings.public_url or ''}/console/operator/sign-in"
-    _show_factor(factor, None if password_stdin else password, as_json, {"sign_in": address})
+    password = password_of(password_stdin)
+    factor = services().operators.create(CreateOperator(email, password), operator_context())
+    address = f"{services().settings.public_url or ''}/console/operator/sign-in"
+    _show_factor(factor, None if password_stdin else password, {"sign_in": address})
 
 
 @operators.command(name="list")
-@with_json
-def list_(as_json: bool) -> None:
+def list_() -> None:
     """Show operators."""
-    with open_services() as services:
-        found = services.operators.list(operator_context())
-    show(found, "\n".join(map(_line, found)) or "There are no operators.", as_json=as_json)
+    found = services().operators.list(operator_context())
+    show_lines(found, map(_line, found), "There are no operators.")
 
 
-@operators.command()
+@operators.switch(
+    disable="Refuse this operator and end all their logins.",
+    enable="Let this operator sign in again.",
+    example="ops@example.org",
+)
 @click.argument("email")
-@with_json
-def disable(email: str, as_json: bool) -> None:
-    """Refuse this operator and end all their logins."""
-    _set_active(email, False, as_json)
+def set_active(email: str, is_active: bool) -> None:
+    with _among_operators(email):
+        operator = services().operators.set_active(email, is_active, operator_context())
+    show(operator, _line(operator))
 
 
-@operators.command()
+@operators.command(example="ops@example.org")
 @click.argument("email")
-@with_json
-def enable(email: str, as_json: bool) -> None:
-    """Let this operator sign in again."""
-    _set_active(email, True, as_json)
-
-
-@operators.command()
-@click.argument("email")
-@with_json
-def reset_factor(email: str, as_json: bool) -> None:
+def reset_factor(email: str) -> None:
     """Give this operator a new second factor and recovery codes, and end all their logins."""
-    with open_services() as services, _among_operators(services, email):
-        factor = services.operators.reset_factor(email, operator_context())
-    _show_factor(factor, None, as_json)
+    with _among_operators(email):
+        factor = services().operators.reset_factor(email, operator_context())
+    _show_factor(factor, None)
 
 
-def _set_active(email: str, is_active: bool, as_json: bool) -> None:
-    with open_services() as services, _among_operators(services, email):
-        operator = services.operators.set_active(email, is_active, operator_context())
-    show(operator, _line(operator), as_json=as_json)
-
-
-def _among_operators(services: Services, email: str) -> AbstractContextManager[None]:
-    accounts = services.operators
+def _among_operators(email: str) -> AbstractContextManager[None]:
+    accounts = services().operators
     return among("operator", email, lambda: (each.email for each in accounts.list(operator_context())))
 
 
-def _show_factor(
-    factor: SecondFactor, password: str | None, as_json: bool, more: Mapping[str, str] = MappingProxyType({})
-) -> None:
+def _show_factor(factor: SecondFactor, password: str | None, more: Mapping[str, str] = MappingProxyType({})) -> None:
     """Print a new second factor, and the password where it was made here."""
     qr_code = io.StringIO()
     segno.make(factor.uri, micro=False).terminal(out=qr_code, compact=True)
@@ -109,7 +83,7 @@ def _show_factor(
         *(f"  {code}" for code in factor.recovery_codes),
     ]
     result = asdict(factor) | dict(more) | ({"password": password} if password else {})
-    show(result, "\n".join(lines), as_json=as_json)
+    show(result, "\n".join(lines))
 
 
 def _line(operator: OperatorView) -> str:

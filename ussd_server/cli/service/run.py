@@ -13,8 +13,8 @@ from pathlib import Path
 
 import click
 
-from ussd_server.cli import open_services, show, with_json
-from ussd_server.cli.progress import progress
+from ussd_server.cli import open_services
+from ussd_server.cli.commands import command, progress, show, show_lines, wants_json
 from ussd_server.database.schema import migrate as migrate_database
 from ussd_server.demonstration.client import Demonstration, prepare_demonstration
 from ussd_server.logs import log_fatal_errors, log_start
@@ -30,11 +30,10 @@ from ussd_server.worker import Worker
 _SANDBOX_PHONE = "+256770000000"
 
 
-@click.command
+@command(example="--without-examples")
 @click.option("--without-examples", is_flag=True, help="Sandbox: make no example data at the first start.")
 @click.option("--verbose", is_flag=True, help="Sandbox: print every line of the log on the terminal.")
-@with_json
-def run(without_examples: bool, verbose: bool, as_json: bool) -> None:
+def run(without_examples: bool, verbose: bool) -> None:
     """Run the web processes, the background worker and, unless USSD_REDIS_URL is set, a Redis or Valkey.
 
     The service listens on USSD_BIND (127.0.0.1:8000) and keeps its data in USSD_DATA_DIR (var in this folder).
@@ -60,12 +59,12 @@ def run(without_examples: bool, verbose: bool, as_json: bool) -> None:
                     shown, welcome = asdict(demonstration), _welcome(demonstration, settings.data_dir)
                 else:
                     shown, welcome = {"base_url": address}, f"Serving at {address}"
-                supervisor.serve(settings, listener, redis, lambda: show(shown, welcome, as_json=as_json))
+                supervisor.serve(settings, listener, redis, lambda: show(shown, welcome))
     except StartError as refusal:
         raise click.ClickException(str(refusal)) from None
     except NeverStartedError as name:
         raise click.ClickException(f"The {name} process does not start; what it wrote stands above.") from None
-    if not as_json:
+    if not wants_json():
         click.echo(f"Everything has stopped; the data stays in {settings.data_dir}.")
 
 
@@ -109,9 +108,8 @@ def _welcome(demonstration: Demonstration, data_dir: Path) -> str:
     return "\n".join([*lines, "\nCtrl-C stops everything.\n"])
 
 
-@click.command
-@with_json
-def worker(as_json: bool) -> None:
+@command()
+def worker() -> None:
     """Run the background worker until SIGINT or SIGTERM; `run` starts one too."""
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -124,14 +122,13 @@ def worker(as_json: bool) -> None:
         services.runtime.references.verify()
         Worker(services).run(stop)
         end_export()
-    if as_json:
-        show({"stopped": True}, "", as_json=as_json)
+    if wants_json():
+        show({"stopped": True}, "")
 
 
-@click.command
-@with_json
-def migrate(as_json: bool) -> None:
+@command()
+def migrate() -> None:
     """Migrate the database to this version."""
     with open_services(read_settings()), progress():
         applied = migrate_database()
-    show({"applied": applied}, "\n".join(applied) or "The database was up to date.", as_json=as_json)
+    show_lines({"applied": applied}, applied, "The database was up to date.")

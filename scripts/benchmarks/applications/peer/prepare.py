@@ -9,7 +9,7 @@ from typing import Any
 
 from benchmarks.applications.peer import models
 from benchmarks.applications.peer.app import app, digest
-from benchmarks.menu import CHANNELS, CODE, places_menu
+from benchmarks.load.requests import CHANNELS, CODE, places_menu
 
 _FUNDS_CENTS = 10**12
 
