@@ -67,7 +67,7 @@ _NAME = Kind(STRING.schema, lambda script, name: script.string(name, f"script {s
 
 
 @dataclass(frozen=True, slots=True)
-class Dial:
+class ScriptDial:
     """Who dials what."""
 
     phone: Annotated[str, _PHONE_NUMBER, "the number of the subscriber"]
@@ -96,7 +96,7 @@ def _step(fields: DocumentFields) -> ScriptStep:
 
 
 @dataclass(frozen=True, slots=True)
-class After:
+class ScriptOutcome:
     """What must be true after a script."""
 
     transaction: Annotated[str | dict[str, Any] | None, _TRANSACTION, "`none`, or fields of the last payment"] = None
@@ -112,14 +112,16 @@ class Script:
     number: int
     name: Annotated[str, _NAME, "the name in findings"]
     language: Annotated[str | None, LANGUAGE, "the language of the subscriber"] = None
-    dial: Annotated[Dial, record(Dial), "who dials what"]
+    dial: Annotated[ScriptDial, record(ScriptDial), "who dials what"]
     world: Annotated[World, part(World), "what the menu finds outside"] = field(default_factory=World)
     steps: Annotated[
         tuple[ScriptStep, ...],
         listed(_step, object_schema(ScriptStep), MAX_STEPS, 1),
         "the entries, and what the screens must show",
     ]
-    after: Annotated[After, part(After), "what must be true at the end"] = field(default_factory=After)
+    after: Annotated[ScriptOutcome, part(ScriptOutcome), "what must be true at the end"] = field(
+        default_factory=ScriptOutcome
+    )
 
 
 def to_fill_in(name: str) -> str:
@@ -204,7 +206,7 @@ def _compare(simulator: Simulator, step: ScriptStep) -> str | None:
     return None
 
 
-def _differences(simulator: Simulator, after: After) -> Iterator[str]:
+def _differences(simulator: Simulator, after: ScriptOutcome) -> Iterator[str]:
     state, wanted = simulator.state, after.transaction
     payments = list(simulator.payments.values())
     have = payments[-1] if payments else None
