@@ -6,8 +6,7 @@ from typing import Any
 
 from marshmallow import ValidationError, fields, validate
 
-from schemas.envelopes import Body, Query
-from schemas.fields import AnySum, Flag, Text, Timestamp, Whole
+from schemas.fields import AnySum, Body, Flag, Query, Text, Timestamp, Whole
 from schemas.shared import PAGE_CURSOR, PAGE_LIMIT, PERIOD_BEGIN, PERIOD_END
 
 

@@ -1,13 +1,19 @@
-"""Field types of the API. Each accepts exactly what the contract allows; `refusal` is its own error code."""
+"""Base classes of bodies and queries, and their field types.
+
+Each field accepts exactly what the contract allows; `refusal` is its own error code.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import date, datetime
 from decimal import Decimal
+from difflib import get_close_matches
+from functools import cached_property
 from typing import Any, ClassVar
 
-from marshmallow import ValidationError, fields
+from marshmallow import RAISE, Schema, ValidationError, fields, missing
 
 from ussd_server.providers.names import PROVIDER_NAMES
 from ussd_server.values import PHONE_NUMBER, cents_of, moment_of
@@ -18,6 +24,74 @@ _DAY = re.compile(r"20[0-9]{2}-[0-9]{2}-[0-9]{2}")
 _WHOLE = re.compile(r"[0-9]{1,9}")
 # Beyond this, JSON readers disagree about the value of a whole number (RFC 8259, section 6).
 _LARGEST_WHOLE = 2**53
+# Comparing words costs time, and a caller chooses them.
+_MISTYPED, _MOST_MISTYPED = re.compile(r"[\w.-]{1,40}", re.ASCII), 5
+_LIKENESS = 0.6
+
+
+class Body(Schema):
+    """A JSON object that a caller sends. Loading raises ValidationError for a field that is not declared."""
+
+    is_query: ClassVar[bool] = False
+    takes_yaml: ClassVar[bool] = False
+    """Whether the body may also be YAML; the service then reads it from its text."""
+    takes_files: ClassVar[tuple[str, ...]] = ()
+    """Media types of files that are taken whole instead of JSON."""
+    error_messages = {"unknown": "Unknown field."}
+
+    class Meta:
+        unknown = RAISE
+        ordered = True
+
+    def load(self, data: Any, **options: Any) -> Any:
+        """Load valid data field by field, which is fast. For other data marshmallow collects the errors and raises."""
+        try:
+            return self._load_valid(data)
+        except ValidationError:
+            try:
+                return super().load(data, **options)
+            except ValidationError as refusal:
+                self._add_hints(refusal, data)
+                raise
+
+    def _load_valid(self, document: Mapping[str, Any]) -> dict[str, Any]:
+        loaded = {}
+        seen = 0
+        for key, name, field in self._readers:
+            if key in document:
+                seen += 1
+                loaded[name] = field.deserialize(document[key], key, document)
+            elif field.required:
+                raise ValidationError("missing")
+            elif field.load_default is not missing:
+                loaded[name] = field.load_default
+        if seen < len(document):
+            raise ValidationError("unknown")
+        return loaded
+
+    def _add_hints(self, refusal: ValidationError, data: Any) -> None:
+        """Say at a missing field, and at an unknown one, which of the other kind was probably meant."""
+        if not isinstance(data, Mapping) or not isinstance(refusal.messages, dict):
+            return
+        free = [key for key, _, _ in self._readers if key not in data]
+        known = {key for key, _, _ in self._readers}
+        unknown = [key for key in data if key not in known and _MISTYPED.fullmatch(key)][:_MOST_MISTYPED]
+        for key in unknown:
+            for meant in get_close_matches(key, free, n=1, cutoff=_LIKENESS):
+                refusal.messages[key] = [f"{self.error_messages['unknown']} Did you mean {meant}?"]
+                if meant in refusal.messages:
+                    refusal.messages[meant] = [f"{refusal.messages[meant][0]} The field {key} is unknown."]
+
+    @cached_property
+    def _readers(self) -> list[tuple[str, str, fields.Field[Any]]]:
+        return [(field.data_key or name, name, field) for name, field in self.load_fields.items()]
+
+
+class Query(Body):
+    """Query parameters: each at most once, and only those that are declared."""
+
+    is_query: ClassVar[bool] = True
+    error_messages = {"unknown": "Unknown query parameter."}
 
 
 class PhoneNumber(fields.Field[str]):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.envelopes import Body, Query
-from schemas.fields import Amount, AnySum, Flag, PhoneNumber, Text, Timestamp
+from schemas.fields import Amount, AnySum, Body, Flag, PhoneNumber, Query, Text, Timestamp
 from schemas.shared import ACCOUNT_PATTERN, PAGE_CURSOR, PAGE_LIMIT
 
 _LONGEST_TYPED = 160

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.envelopes import Query
-from schemas.fields import Text
+from schemas.fields import Query, Text
 from schemas.shared import PAGE_CURSOR, PAGE_LIMIT, REQUIRED_SUBSCRIBER
 
 

@@ -6,8 +6,7 @@ from typing import Any
 
 from marshmallow import INCLUDE, fields, validate
 
-from schemas.envelopes import Body, Query
-from schemas.fields import JsonObject, Text, Timestamp, Whole
+from schemas.fields import Body, JsonObject, Query, Text, Timestamp, Whole
 
 _LONGEST_DOCUMENT = 1_000_000
 _HIGHEST_VERSION = 1_000_000

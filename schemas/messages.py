@@ -7,8 +7,7 @@ from typing import Any
 
 from marshmallow import ValidationError, fields, validate
 
-from schemas.envelopes import Body, Query
-from schemas.fields import PhoneNumber, Text
+from schemas.fields import Body, PhoneNumber, Query, Text
 from schemas.shared import PAGE_CURSOR, PAGE_LIMIT, PERIOD_BEGIN, PERIOD_END
 
 # Five parts of 153 septets.

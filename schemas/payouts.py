@@ -6,8 +6,7 @@ from typing import Any
 
 from marshmallow import ValidationError, fields, validate
 
-from schemas.envelopes import Body, Query
-from schemas.fields import FeeSum, Text, Timestamp
+from schemas.fields import Body, FeeSum, Query, Text, Timestamp
 from schemas.shared import PAGE_CURSOR, PAGE_LIMIT, PERIOD_BEGIN, PERIOD_END, REFERENCE
 
 _MOST_ITEMS = 5000

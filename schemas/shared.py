@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.envelopes import Body
-from schemas.fields import PhoneNumber, Text, Timestamp, Whole
+from schemas.fields import Body, PhoneNumber, Text, Timestamp, Whole
 
 PAGE_CURSOR = Text(longest=512, metadata={"description": "The `next_cursor` of the page before."})
 PAGE_LIMIT = Whole(lowest=1, highest=100, metadata={"description": "The most entries of a page. Default: 50."})

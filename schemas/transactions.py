@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from marshmallow import fields, validate
 
-from schemas.envelopes import Body, Query
-from schemas.fields import Amount, Day, JsonObject, PhoneNumber, ProviderName, Text, Timestamp, Whole
+from schemas.fields import Amount, Body, Day, JsonObject, PhoneNumber, ProviderName, Query, Text, Timestamp, Whole
 from schemas.shared import (
     ACCOUNT_PATTERN,
     PAGE_CURSOR,

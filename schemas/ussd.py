@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from marshmallow import fields, validate
 
-from schemas.envelopes import Body, Query
-from schemas.fields import Text, Whole
+from schemas.fields import Body, Query, Text, Whole
 from schemas.shared import PAGE_CURSOR, PAGE_LIMIT, PERIOD_BEGIN, PERIOD_END, REQUIRED_SUBSCRIBER, SUBSCRIBER
 
 _SERVICE_CODE = r"\*[0-9]+(\*[0-9]+)*#"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from marshmallow import fields, validate
 
-from schemas.envelopes import Body, Query
-from schemas.fields import Text, Timestamp
+from schemas.fields import Body, Query, Text, Timestamp
 from schemas.shared import PAGE_CURSOR, PAGE_LIMIT, PERIOD_BEGIN, PERIOD_END
 
 _LONGEST_TYPE = 64

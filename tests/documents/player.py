@@ -10,8 +10,8 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import Any, NamedTuple
 
-from schemas.envelopes import is_management
 from tests.support.real_service.service import Service
+from ussd_server.api.requests import is_management
 from ussd_server.status import Code
 
 _PATIENCE_SECONDS = 120.0

@@ -9,12 +9,12 @@ from flask.testing import FlaskClient
 from werkzeug.routing import Rule
 from werkzeug.test import TestResponse
 
-from schemas.envelopes import is_management
 from tests.conftest import MovableClock
 from tests.support.example_client import PASSWORD
 from tests.support.money import deposit, work
 from tests.support.shop import OPERATOR, PHONE, Shop, shop_document
 from ussd_server.api.document_examples import request_example
+from ussd_server.api.requests import is_management
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.services.clients.keys.messages import SCOPES, CreateApiKey

@@ -18,11 +18,12 @@ from marshmallow import INCLUDE, ValidationError
 from werkzeug.routing import Rule
 from werkzeug.test import TestResponse
 
-from schemas.envelopes import Body, is_management
+from schemas.fields import Body
 from tests.conftest import MovableClock
 from tests.faults.seeded_client import SeededClient, example_of
 from ussd_server.api.document import api_document
 from ussd_server.api.endpoints import EndpointSpec
+from ussd_server.api.requests import is_management
 from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import database
 

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from marshmallow import ValidationError, fields
 
 from schemas.clients import Scopes
-from schemas.envelopes import Query
-from schemas.fields import Amount, Flag, JsonObject, PhoneNumber, Text, Timestamp, Whole
+from schemas.fields import Amount, Flag, JsonObject, PhoneNumber, Query, Text, Timestamp, Whole
 from ussd_server.values import iso_milliseconds, shillings
 
 

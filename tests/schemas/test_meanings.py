@@ -6,7 +6,7 @@ import importlib
 import pkgutil
 
 import schemas
-from schemas.envelopes import Body
+from schemas.fields import Body
 
 
 def all_bodies() -> list[type[Body]]:

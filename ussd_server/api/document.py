@@ -18,14 +18,13 @@ from marshmallow import INCLUDE, Schema
 from marshmallow.fields import Field
 from werkzeug.routing import Rule
 
-from schemas.envelopes import is_management
 from ussd_server.api.document_errors import EVERY_CALL, error_codes, error_responses
 from ussd_server.api.document_events import event_data, webhooks
 from ussd_server.api.document_examples import examples, reply_example, request_example
 from ussd_server.api.document_models import menu_component, narrowed, simplify
 from ussd_server.api.document_words import HEADERS, TAGS, VARIABLES
 from ussd_server.api.endpoints import EndpointSpec, allow_anyone, authenticate_access_token, authenticate_api_key
-from ussd_server.api.requests import EXTENSION
+from ussd_server.api.requests import EXTENSION, is_management
 from ussd_server.status import Code
 from ussd_server.wire import object_schema, schema_of
 

@@ -11,9 +11,9 @@ from typing import Any
 from apispec import APISpec
 from werkzeug.routing import Rule
 
-from schemas.envelopes import is_management
 from ussd_server.api.document_examples import error_examples, management_error_examples
 from ussd_server.api.endpoints import EndpointSpec, allow_anyone, authenticate_access_token, authenticate_api_key
+from ussd_server.api.requests import is_management
 from ussd_server.status import Code
 
 _Json = dict[str, Any]

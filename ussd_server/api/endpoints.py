@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
 from flask import Blueprint, Request, Response
 
-from schemas.envelopes import Body, Query, error_envelope, management_envelope, success_envelope
+from schemas.fields import Body, Query
 from ussd_server.api.bodies import (
     MAX_BODY_BYTES,
     FieldError,
@@ -25,7 +25,14 @@ from ussd_server.api.bodies import (
     read_idempotency_key,
     read_yaml_text,
 )
-from ussd_server.api.requests import CurrentRequest, current_request, json_response
+from ussd_server.api.requests import (
+    CurrentRequest,
+    current_request,
+    error_envelope,
+    json_response,
+    management_envelope,
+    success_envelope,
+)
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.limits.limiter import rate_limit_headers
 from ussd_server.limits.sliding_window import DATA_CALL_REFUSED, RateLimitDecision

@@ -1,10 +1,11 @@
-"""The current call: what its response and its log line need, beside Flask's own `request`; and responses in JSON."""
+"""The current call: what its response and its log line need, beside Flask's own `request`; envelopes of replies."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +13,10 @@ import orjson
 from flask import Request, Response, current_app, g, request
 from werkzeug.datastructures import Headers
 
-from schemas.envelopes import is_management
 from ussd_server import spans
 from ussd_server.context import request_id_from
 from ussd_server.logs import now_about
+from ussd_server.values import iso_milliseconds
 
 if TYPE_CHECKING:
     from ussd_server.api.endpoints import EndpointSpec
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 EXTENSION = "ussd_server"
 """The name under which the application keeps its services in `app.extensions`."""
 
+MANAGEMENT_PREFIX = "/api/clients/"
 _STATUS_LINES = {status.value: f"{status.value} {status.phrase}" for status in HTTPStatus}
 
 
@@ -92,3 +94,23 @@ class _JsonResponse(Response):
 def json_response(status: int, envelope: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Response:
     """Return a response with an envelope."""
     return _JsonResponse(orjson.dumps(envelope), _STATUS_LINES[status], headers, content_type="application/json")
+
+
+def is_management(path: str) -> bool:
+    """Return whether a path answers with the key-management envelope."""
+    return path.startswith(MANAGEMENT_PREFIX)
+
+
+def management_envelope(status: int, message: str, data: Any) -> dict[str, Any]:
+    """The envelope of the key-management endpoints; `data` is None on errors."""
+    return {"status": status, "message": message, "data": data}
+
+
+def success_envelope(message: str, data: Any) -> dict[str, Any]:
+    """The general envelope of a success."""
+    return {"success": True, "data": data, "message": message}
+
+
+def error_envelope(error: str, message: str, now: datetime) -> dict[str, Any]:
+    """The general envelope of an error: these four fields and no other."""
+    return {"success": False, "error": error, "message": message, "timestamp": iso_milliseconds(now)}

@@ -10,11 +10,11 @@ from typing import Any
 import orjson
 from flask import Blueprint, Response, request
 
-from schemas.envelopes import Body, success_envelope
+from schemas.fields import Body
 from schemas.incoming import CheckPaymentBody, ListPaymentCodesQuery, NotifyPaymentBody, PutPaymentCodeBody
 from ussd_server.api.bodies import load, parse_object
 from ussd_server.api.endpoints import ApiBlueprint, authenticate_api_key, speaks
-from ussd_server.api.requests import current_request, services
+from ussd_server.api.requests import current_request, services, success_envelope
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.services.incoming.messages import (
     CheckPayment,

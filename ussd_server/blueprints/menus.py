@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flask import Response
 
-from schemas.envelopes import Body
+from schemas.fields import Body
 from schemas.menus import BindCodeBody, CheckMenuBody, GetGraphQuery, ReplayBody, RollBackBody, SaveDraftBody
 from ussd_server.api.endpoints import ApiBlueprint, authenticate_api_key
 from ussd_server.api.requests import services

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import flask
 
-from schemas.envelopes import Body
+from schemas.fields import Body
 from schemas.payouts import (
     ApprovePayoutBody,
     CopyPayoutBody,

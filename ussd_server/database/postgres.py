@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
+from functools import lru_cache
 from heapq import heappop
 from threading import Lock
 from typing import Any
@@ -321,7 +322,7 @@ class Postgres(Dialect):
         return statement.replace("%", "%%")
 
     def named(self, query: str) -> str:
-        return _PARAMETER.sub(r"%(\1)s", query)
+        return _with_driver_parameters(query)
 
     def moment(self, column: str) -> str:
         return f"to_char({column} AT TIME ZONE 'UTC', '{_ISO_MILLISECONDS}')"
@@ -375,3 +376,8 @@ class Postgres(Dialect):
 
 def _typed(columns: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {kind}" for name, kind in columns.items())
+
+
+@lru_cache(maxsize=256)
+def _with_driver_parameters(query: str) -> str:
+    return _PARAMETER.sub(r"%(\1)s", query)

@@ -32,7 +32,7 @@ from gunicorn.http.errors import (
 )
 from gunicorn.workers.ggevent import GeventWorker
 
-from schemas.envelopes import error_envelope
+from ussd_server.api.requests import error_envelope
 from ussd_server.context import new_request_id
 from ussd_server.logs import Logger, trace_of
 from ussd_server.server.connection import ClientConnection

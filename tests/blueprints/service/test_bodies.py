@@ -9,8 +9,7 @@ import pytest
 from flask import Request
 from werkzeug.test import EnvironBuilder
 
-from schemas.envelopes import Body
-from schemas.fields import Amount
+from schemas.fields import Amount, Body
 from ussd_server.api.bodies import MAX_BODY_BYTES, load, parse_object, read_body
 from ussd_server.status import Code, ServiceError
 
