@@ -30,7 +30,7 @@ class PostgresServer:
 
     def __init__(self, folder: Path, *, is_durable: bool = False, replica_of: PostgresServer | None = None) -> None:
         self._folder = folder
-        self._durability = [] if is_durable else ["-c", "fsync=off", "-c", "full_page_writes=off"]
+        self._durability = [] if is_durable else ["--fsync=off", "--full_page_writes=off"]
         self._data = folder / "data"
         # PostgreSQL refuses to run as root.
         self._as: dict[str, str | list[str]] = {"user": "nobody", "extra_groups": []} if os.getuid() == 0 else {}
@@ -45,28 +45,15 @@ class PostgresServer:
         subprocess.run(
             [binaries() / begin[0], *begin[1:]], check=True, stdout=subprocess.DEVNULL, cwd=folder, **self._as
         )
-        self._postgres = binaries() / "postgres"
         self.port = free_port()
         self.url = f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
         self.start()
 
     def start(self) -> None:
         """Start it and wait until it answers."""
+        options = ["--listen_addresses=127.0.0.1", "--max_connections=300", *self._durability]
         self.process = subprocess.Popen(
-            [
-                self._postgres,
-                "-D",
-                self._data,
-                "-p",
-                str(self.port),
-                "-k",
-                "",
-                "-c",
-                "listen_addresses=127.0.0.1",
-                "-c",
-                "max_connections=300",
-                *self._durability,
-            ],
+            [binaries() / "postgres", "-D", self._data, "-p", str(self.port), "-k", "", *options],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             cwd=self._folder,
@@ -110,16 +97,11 @@ def create_database(server_url: str, template: str = "template1", options: str =
 
 
 def drop_database(server_url: str, url: str) -> None:
-    """Drop a database, with its connections."""
-    _execute_unused(server_url, f"DROP DATABASE {url.rpartition('/')[2]} WITH (FORCE)")
-
-
-def _execute_unused(server_url: str, statement: str) -> None:
-    """Execute what needs a database without users; PostgreSQL waits only five seconds for connections to close."""
+    """Drop a database, with its connections; PostgreSQL waits only five seconds for them to close."""
     for attempt in range(_ATTEMPTS):
         try:
             with psycopg.connect(server_url, autocommit=True) as connection:
-                connection.execute(statement)
+                connection.execute(f"DROP DATABASE {url.rpartition('/')[2]} WITH (FORCE)")
             return
         except psycopg.errors.ObjectInUse:
             if attempt == _ATTEMPTS - 1:

@@ -25,7 +25,6 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 _MOST_NAMED = 20
 _CENTURY = range(2000, 2100)
-
 _BELOW = Decimal(10) ** 13
 # As the service itself writes amounts.
 _GROUPED = re.compile(r"(?:UGX )?[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]{1,2})?")
@@ -82,6 +81,29 @@ class Moment(click.DateTime):
             time = " or a time such as 2026-11-30T14:00:00Z" if self._takes_time else ""
             raise click.BadParameter(f"{value!r} must be a day such as 2026-11-30{time}.", ctx, param) from None
         return moment.replace(tzinfo=UTC)
+
+
+class Shillings(click.ParamType[int]):
+    """Digits with at most two decimals, also as the service writes them (5,000), from `least_cents` on.
+
+    The option's value is in cents.
+    """
+
+    name = "shillings"
+
+    def __init__(self, least_cents: int = 1) -> None:
+        self._least_cents = least_cents
+
+    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Cents of what was typed."""
+        if isinstance(value, int):
+            return value
+        plain = value.removeprefix("UGX ").replace(",", "") if _GROUPED.fullmatch(value) else value
+        cents = cents_of(plain, Decimal(self._least_cents) / 100, _BELOW)
+        if cents is None:
+            least = "0 shillings or more" if self._least_cents == 0 else "more than 0 shillings"
+            self.fail(f"{value!r} must be {least}, such as 5000 or 5000.50", param, ctx)
+        return cents
 
 
 client_option = click.option("--client", required=True, metavar="CLIENT", help="Name or id of the client.")
@@ -186,26 +208,3 @@ def _listed(names: Iterable[str]) -> str:
     listed = list(names)
     more = len(listed) - _MOST_NAMED
     return ", ".join(listed[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
-class Shillings(click.ParamType[int]):
-    """Digits with at most two decimals, also as the service writes them (5,000), from `least_cents` on.
-
-    The option's value is in cents.
-    """
-
-    name = "shillings"
-
-    def __init__(self, least_cents: int = 1) -> None:
-        self._least_cents = least_cents
-
-    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Cents of what was typed."""
-        if isinstance(value, int):
-            return value
-        plain = value.removeprefix("UGX ").replace(",", "") if _GROUPED.fullmatch(value) else value
-        cents = cents_of(plain, Decimal(self._least_cents) / 100, _BELOW)
-        if cents is None:
-            least = "0 shillings or more" if self._least_cents == 0 else "more than 0 shillings"
-            self.fail(f"{value!r} must be {least}, such as 5000 or 5000.50", param, ctx)
-        return cents

@@ -58,58 +58,50 @@ _AWAY = Explanation("does not answer", f"Start it, or {_CORRECT}.")
 _TROUBLES = (
     (
         r"invalid (URI|connection|port|percent)|invalid .* value|missing \"=\"",
-        Explanation("has an address that PostgreSQL does not take", "Correct USSD_DATABASE_URL."),
+        "has an address that PostgreSQL does not take",
+        "Correct USSD_DATABASE_URL.",
     ),
     (
         r"authentication failed|pg_hba\.conf|no password supplied|not permitted to log in",
-        Explanation(
-            "does not let this user in",
-            f"Run this as the user that the database knows, let the user in (pg_hba.conf), or {_CORRECT}.",
-        ),
+        "does not let this user in",
+        f"Run this as the user that the database knows, let the user in (pg_hba.conf), or {_CORRECT}.",
     ),
     (
         r"no such (table|column)|(relation|column) .* does not exist",
-        Explanation("lacks what this version needs", "Run `ussd-server migrate`."),
+        "lacks what this version needs",
+        "Run `ussd-server migrate`.",
     ),
     (
         r"FATAL: .* does not exist",
-        Explanation("or its user does not exist", f"Make them (`createuser`, `createdb --owner`), or {_CORRECT}."),
+        "or its user does not exist",
+        f"Make them (`createuser`, `createdb --owner`), or {_CORRECT}.",
     ),
     (
         r"permission denied|must be owner|read-?only",
-        Explanation(
-            "does not give this user the rights it needs",
-            "Make the user the owner of the database and of everything in it; on SQLite, of the file and its folder.",
-        ),
+        "does not give this user the rights it needs",
+        "Make the user the owner of the database and of everything in it; on SQLite, of the file and its folder.",
     ),
-    (
-        r"SSL|certificate",
-        Explanation("does not agree with us about TLS", "Check sslmode and sslrootcert in USSD_DATABASE_URL."),
-    ),
+    (r"SSL|certificate", "does not agree with us about TLS", "Check sslmode and sslrootcert in USSD_DATABASE_URL."),
     (
         r"too many|connection slots",
-        Explanation(
-            "has no connection left", "Raise max_connections; docs/OPERATIONS.md, Growing, says how many are used."
-        ),
+        "has no connection left",
+        "Raise max_connections; docs/OPERATIONS.md, Growing, says how many are used.",
     ),
     (
         r"unable to open database file",
-        Explanation(
-            "is a file that cannot be opened",
-            f"Check that its folder is there and belongs to this user, or {_CORRECT}.",
-        ),
+        "is a file that cannot be opened",
+        f"Check that its folder is there and belongs to this user, or {_CORRECT}.",
     ),
     (
         r"not a database|malformed",
-        Explanation("is a file that is damaged or something else", f"Restore it from a backup, or {_CORRECT}."),
+        "is a file that is damaged or something else",
+        f"Restore it from a backup, or {_CORRECT}.",
     ),
-    (
-        r"disk|No space left|database or disk is full",
-        Explanation("has no room left", "Make room on its disk."),
-    ),
+    (r"disk|No space left|database or disk is full", "has no room left", "Make room on its disk."),
     (
         r"is locked|lock timeout|canceling statement|deadlock",
-        Explanation("is locked by another connection", "Try again; pg_stat_activity shows who holds it."),
+        "is locked by another connection",
+        "Try again; pg_stat_activity shows who holds it.",
     ),
 )
 
@@ -117,9 +109,9 @@ _TROUBLES = (
 def explain(error: PeeweeException) -> Explanation | None:
     """Return what is wrong with the database; None when one of our statements is wrong instead."""
     text = str(error)
-    for words, trouble in _TROUBLES:
+    for words, found, mend in _TROUBLES:
         if re.search(words, text):
-            return trouble
+            return Explanation(found, mend)
     # SQLite reports wrong statements as operational errors.
     is_ours = "syntax error" in text or not isinstance(error, DATABASE_TROUBLE)
     return None if is_ours else _AWAY

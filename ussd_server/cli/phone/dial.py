@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import urlencode
 
 import click
@@ -37,18 +37,6 @@ class Shown:
     message: str
     ends: bool
     node: str = ""
-
-
-class Conversation(Protocol):
-    """A USSD session with a server or a menu file."""
-
-    def dial(self) -> Shown:
-        """Begin the session."""
-        ...
-
-    def send(self, entry: str) -> Shown:
-        """Send one entry."""
-        ...
 
 
 class GatewayConversation:
@@ -148,6 +136,9 @@ class FileConversation:
         return Shown(screen.text, screen.ends, screen.node)
 
 
+Conversation = GatewayConversation | FileConversation
+
+
 def _ugandan(_context: click.Context, _parameter: click.Parameter, typed: str) -> str:
     found = phone_number(typed)
     if found is None:
@@ -218,7 +209,9 @@ def dial(
             click.echo(f"{shown.message}\n-- {_caption(shown)}\n")
 
 
-def _server_conversation(facts: SessionFacts, entries: str, base_url: str | None, channel: str | None) -> Conversation:
+def _server_conversation(
+    facts: SessionFacts, entries: str, base_url: str | None, channel: str | None
+) -> GatewayConversation:
     """Return a session with the named server, or with the one in `demo.json` in the data folder."""
     file = read_settings(find_data=True).data_dir / "demo.json"
     try:
