@@ -199,13 +199,13 @@ def _log_request(current: CurrentRequest, route: EndpointSpec, response: Respons
             address=current.address,
             # A path may hold anything until the request is accepted.
             object_id=made if is_id(made) or (made and not is_refused) else None,
-            body=loggable_body(given.get_data()) if is_refused else None,
+            body=loggable_body(given.get_data()) if is_refused and has_body(given) else None,
         )
     )
 
 
 def _printable(text: str) -> str:
-    return "".join(letter for letter in text if letter.isprintable())
+    return text if text.isprintable() else "".join(letter for letter in text if letter.isprintable())
 
 
 class _Stream(Iterator[bytes]):
