@@ -225,14 +225,17 @@ class RepeatedWork:
         self._is_closed.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
-        self._work()
+        self._do()
 
     def _repeat(self) -> None:
         while not self._is_closed.wait(self._seconds):
-            try:
-                self._work()
-            except Exception as error:
-                self._fail(error)
+            self._do()
+
+    def _do(self) -> None:
+        try:
+            self._work()
+        except Exception as error:
+            self._fail(error)
 
 
 Result = TypeVar("Result")

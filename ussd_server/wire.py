@@ -2,6 +2,7 @@
 
 A field that callers see states its meaning: `Annotated[str, "One sentence."]`. A field without a meaning is for the
 service alone and is never written. Amounts are `Cents` inside and shillings in JSON, under the name without `_cents`.
+The two envelopes of replies stand at the end.
 """
 
 from __future__ import annotations
@@ -280,3 +281,18 @@ def _view_fields(view: Any) -> tuple[tuple[str, type[Enum] | None], ...]:
 def _enumeration(hint: Any) -> type[Enum] | None:
     kinds = (hint, *get_args(hint))
     return next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Enum)), None)
+
+
+def management_envelope(status: int, message: str, data: Any) -> dict[str, Any]:
+    """The envelope of the key-management endpoints; `data` is None on errors."""
+    return {"status": status, "message": message, "data": data}
+
+
+def success_envelope(message: str, data: Any) -> dict[str, Any]:
+    """The general envelope of a success."""
+    return {"success": True, "data": data, "message": message}
+
+
+def error_envelope(error: str, message: str, now: datetime) -> dict[str, Any]:
+    """The general envelope of an error: these four fields and no other."""
+    return {"success": False, "error": error, "message": message, "timestamp": iso_milliseconds(now)}

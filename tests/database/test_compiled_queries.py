@@ -8,11 +8,10 @@ import pytest
 
 from tests.support.shop import PHONE, Shop
 from ussd_server.bootstrap import Services
-from ussd_server.database.tables import CompiledQuery, param, written_moment
+from ussd_server.database.tables import CompiledQuery, param
 from ussd_server.models.clients import Client
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.sessions.messages import BeginSession
-from ussd_server.values import iso_milliseconds
 
 _FIND = CompiledQuery(
     lambda: (
@@ -26,11 +25,7 @@ _SEE = CompiledQuery(
         UssdSession.id == param(UssdSession.id), UssdSession.last_seen_at < param(UssdSession.last_seen_at, "before")
     )
 )
-_NAMES = CompiledQuery(
-    lambda: Client.select(Client.id, Client.name, written_moment(Client.created_at)).where(
-        Client.id == param(Client.id)
-    )
-)
+_NAMES = CompiledQuery(lambda: Client.select(Client.id, Client.name).where(Client.id == param(Client.id)))
 
 
 def test_rows_are_those_of_the_query_with_what_was_joined_beside(services: Services) -> None:
@@ -42,14 +37,9 @@ def test_rows_are_those_of_the_query_with_what_was_joined_beside(services: Servi
     assert _FIND.first(UssdSession, phone_number="+256770000009") is None
 
 
-@pytest.mark.parametrize("milliseconds", [0, 7, 120, 999])
-def test_tuples_are_what_the_database_says_with_ids_and_written_moments_as_text(
-    services: Services, milliseconds: int
-) -> None:
+def test_tuples_are_what_the_database_says_with_ids_as_text(services: Services) -> None:
     client_id = Shop(services).client_id
-    moment = datetime(2026, 11, 20, 23, 59, 59, 1000 * milliseconds, UTC)
-    Client.update(created_at=moment).where(Client.id == client_id).execute()
-    assert _NAMES.tuples(id=client_id) == [(client_id, "ACME *384*123#", iso_milliseconds(moment))]
+    assert _NAMES.tuples(id=client_id) == [(client_id, "ACME *384*123#")]
 
 
 def test_values_are_converted_as_their_fields_convert_them(services: Services) -> None:

@@ -43,11 +43,11 @@ def test_an_installed_package_serves_without_its_checkout(service: Service, pyth
 
 def test_a_reload_serves_the_code_that_was_installed_since_the_start(service: Service, python: Path) -> None:
     assert code_of_a_refusal(service) == "NOT_FOUND"
-    (requests,) = python.parents[1].glob("lib/python*/site-packages/ussd_server/api/requests.py")
-    before = requests.read_text()
+    (wire,) = python.parents[1].glob("lib/python*/site-packages/ussd_server/wire.py")
+    before = wire.read_text()
     after = before.replace('"error": error,', '"error": error.lower(),')
     assert after != before
-    requests.write_text(after)
+    wire.write_text(after)
     # The master has this module itself, for the refusals of what is not HTTP.
     (master,) = (pid for pid, line in descendants(service.pid).items() if "gunicorn" in line and _children(pid))
     os.kill(master, signal.SIGHUP)

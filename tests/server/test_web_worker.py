@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -51,3 +53,8 @@ def test_a_short_response_is_sent_in_one_piece_and_a_long_one_while_it_is_made()
     assert (theirs.recv(100), connection.is_idle) == (b"end", True)
     theirs.close()
     connection.close()
+
+
+def test_the_main_process_imports_no_flask_so_that_a_reload_serves_an_upgraded_one() -> None:
+    look = "import sys, ussd_server.server.gevent_worker; print({'flask', 'werkzeug'} & set(sys.modules))"
+    assert subprocess.check_output([sys.executable, "-c", look], text=True) == "set()\n"

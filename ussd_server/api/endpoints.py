@@ -25,20 +25,13 @@ from ussd_server.api.bodies import (
     read_idempotency_key,
     read_yaml_text,
 )
-from ussd_server.api.requests import (
-    CurrentRequest,
-    current_request,
-    error_envelope,
-    json_response,
-    management_envelope,
-    success_envelope,
-)
+from ussd_server.api.requests import CurrentRequest, current_request, json_response
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.limits.limiter import rate_limit_headers
 from ussd_server.limits.sliding_window import DATA_CALL_REFUSED, RateLimitDecision
 from ussd_server.services.menus.messages import SourceText
 from ussd_server.status import Code, ServiceError
-from ussd_server.wire import writer
+from ussd_server.wire import error_envelope, management_envelope, success_envelope, writer
 
 Authenticator = Callable[[CurrentRequest], Caller]
 

@@ -1,11 +1,10 @@
-"""The current call: what its response and its log line need, beside Flask's own `request`; envelopes of replies."""
+"""The current call: what its response and its log line need, beside Flask's own `request`; and responses in JSON."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,6 @@ from werkzeug.datastructures import Headers
 from ussd_server import spans
 from ussd_server.context import request_id_from
 from ussd_server.logs import now_about
-from ussd_server.values import iso_milliseconds
 
 if TYPE_CHECKING:
     from ussd_server.api.endpoints import EndpointSpec
@@ -99,18 +97,3 @@ def json_response(status: int, envelope: Mapping[str, Any], headers: Mapping[str
 def is_management(path: str) -> bool:
     """Return whether a path answers with the key-management envelope."""
     return path.startswith(MANAGEMENT_PREFIX)
-
-
-def management_envelope(status: int, message: str, data: Any) -> dict[str, Any]:
-    """The envelope of the key-management endpoints; `data` is None on errors."""
-    return {"status": status, "message": message, "data": data}
-
-
-def success_envelope(message: str, data: Any) -> dict[str, Any]:
-    """The general envelope of a success."""
-    return {"success": True, "data": data, "message": message}
-
-
-def error_envelope(error: str, message: str, now: datetime) -> dict[str, Any]:
-    """The general envelope of an error: these four fields and no other."""
-    return {"success": False, "error": error, "message": message, "timestamp": iso_milliseconds(now)}

@@ -14,7 +14,7 @@ from schemas.fields import Body
 from schemas.incoming import CheckPaymentBody, ListPaymentCodesQuery, NotifyPaymentBody, PutPaymentCodeBody
 from ussd_server.api.bodies import load, parse_object
 from ussd_server.api.endpoints import ApiBlueprint, authenticate_api_key, speaks
-from ussd_server.api.requests import current_request, services, success_envelope
+from ussd_server.api.requests import current_request, services
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.services.incoming.messages import (
     CheckPayment,
@@ -26,7 +26,7 @@ from ussd_server.services.incoming.messages import (
     PutPaymentCode,
 )
 from ussd_server.services.settlement.messages import Callback
-from ussd_server.wire import DeletionResult, Page, writer
+from ussd_server.wire import DeletionResult, Page, success_envelope, writer
 
 callbacks = Blueprint("callbacks", __name__)
 payment_codes = ApiBlueprint("payment_codes", authenticate_api_key)

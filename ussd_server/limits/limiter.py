@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache, lru_cache
+from functools import cache
 
 from limits import RateLimitItem
 
@@ -200,7 +200,6 @@ class Limiter:
         return RateLimitDecision(windows.frames, reading)
 
 
-@lru_cache(maxsize=10_000)
 def _account(namespace: str, identity: str) -> str:
     """The name of an identity in Redis, as a digest: strangers choose its length, and it may be an e-mail address."""
     digest = hashlib.blake2b(identity.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

@@ -93,12 +93,18 @@ _IDENTITIES = (
 )
 
 
-@lru_cache(maxsize=10_000)
 def _packed(words: tuple[str | int, ...]) -> bytes:
-    """A command as it is sent: the calls of a key send the same words again and again."""
+    """A command as it is sent. The calls of a key send the same words to a script again and again."""
+    return _packed_again(words) if words[0] == "EVALSHA" else _packed_anew(words)
+
+
+def _packed_anew(words: tuple[str | int, ...]) -> bytes:
     # redis-py's own packer takes as long as the server.
     packed: bytes = pack_command(words)  # type: ignore[arg-type]
     return packed
+
+
+_packed_again = lru_cache(maxsize=5000)(_packed_anew)
 
 
 class _Command:
@@ -179,13 +185,7 @@ class RedisPipeline:
 
     def _ask(self, commands: Sequence[_Command], *, is_fresh: bool) -> None:
         """Make one round trip. Some commands stay unanswered when the connection had been closed."""
-        sent = []
-        for each in commands:
-            if each.words and each.within_run in (None, self._server_run):
-                sent.append(each)
-            else:
-                each.reply, each.is_answered = None if each.words else self._server_run, True
-        is_current = len(sent) == sum(bool(each.words) for each in commands)
+        sent = [each for each in commands if each.words and each.within_run in (None, self._server_run)]
         try:
             if sent:
                 packed = b"".join([_packed(each.words) for each in sent])
@@ -197,6 +197,12 @@ class RedisPipeline:
             if is_fresh:
                 raise
             return
+        is_current = True
+        for each in commands:
+            if not each.is_answered:
+                # It asks for the server run, or was meant for another one.
+                each.reply, each.is_answered = None if each.words else self._server_run, True
+                is_current = is_current and not each.words
         if not (is_current or is_fresh):
             # A promotion changes the run without closing connections: read it again.
             self._connection.disconnect()

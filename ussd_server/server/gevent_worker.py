@@ -32,12 +32,12 @@ from gunicorn.http.errors import (
 )
 from gunicorn.workers.ggevent import GeventWorker
 
-from ussd_server.api.requests import error_envelope
 from ussd_server.context import new_request_id
 from ussd_server.logs import Logger, trace_of
 from ussd_server.server.connection import ClientConnection
 from ussd_server.server.connection_shares import SHARES, ConnectionShare
 from ussd_server.status import Code
+from ussd_server.wire import error_envelope
 
 # A client may be sending its next request already when the process stops. nginx closes idle connections sooner
 # (`deploy/nginx.conf`).

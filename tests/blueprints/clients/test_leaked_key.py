@@ -58,7 +58,7 @@ class Till:
         assert self.owner.ask("PATCH", f"api-keys/{self.id}", fields).status_code == 200
 
     def look(self, path: str) -> Any:
-        """What the owner sees a second later: the writer of the log works every half second."""
+        """What the owner sees a second later: the writer of the log works every second."""
         self._services.runtime.request_recorder.write()
         return self.owner.ask("GET", path).json["data"]
 

@@ -54,8 +54,7 @@ class Retention:
         is_done = (Delivery.id < self._floor(self._deliveries_days)) & (Delivery.status != DeliveryStatus.WAITING)
         of_sessions = self._floor(self._sessions_days)
         is_over = (UssdSession.id < of_sessions) & (UssdSession.status != "active")
-        KeyUsage.delete().where(KeyUsage.day < kampala_day(self._clock.now() - timedelta(days=_USAGE_DAYS))).execute()
-        return (
+        removed = (
             _remove(Delivery, is_done, limit)
             + remove_sessions(_ids(UssdSession, is_over, limit))
             # Also messages and mails that were never sent because the setting of their sender was removed.
@@ -64,6 +63,8 @@ class Retention:
             # On PostgreSQL whole days of requests are dropped, so this finds what never got a partition.
             + _remove(ApiRequest, ApiRequest.id < new_id_floor(self._oldest_requests()), limit)
         )
+        KeyUsage.delete().where(KeyUsage.day < kampala_day(self._clock.now() - timedelta(days=_USAGE_DAYS))).execute()
+        return removed
 
     def _turn_partitions(self, now: datetime) -> None:
         for table, end in ends_of_partitions().items():
