@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
 import urllib.request
@@ -122,6 +124,12 @@ def status_of(address: str) -> int:
         return 0
 
 
+def ends_in_order(process: subprocess.Popen[str]) -> bool:
+    """Whether the process handles SIGTERM yet."""
+    (caught,) = re.findall(r"^SigCgt:\s*(\w+)$", Path(f"/proc/{process.pid}/status").read_text(), re.MULTILINE)
+    return bool(int(caught, 16) >> (signal.SIGTERM - 1) & 1)
+
+
 def test_each_command_of_the_image_works_in_a_read_only_tree(image: Path, settings: Path) -> None:
     services, port = composed(), free_port()
     before = {path: path.stat().st_mtime_ns for path in image.parent.rglob("*")}
@@ -134,6 +142,7 @@ def test_each_command_of_the_image_works_in_a_read_only_tree(image: Path, settin
         eventually(lambda: status_of(f"http://127.0.0.1:{port}/health/ready") == 200)
         _, *program, check = services["web"]["healthcheck"]["test"]
         run(image, settings, [*program, check.replace(":8000", f":{port}")])
+        eventually(lambda: ends_in_order(worker))
         assert worker.poll() is None
     assert worker.returncode == 0
     assert {path: path.stat().st_mtime_ns for path in image.parent.rglob("*")} == before

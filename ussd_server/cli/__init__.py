@@ -194,8 +194,12 @@ def open_services(settings: Settings | None = None) -> Iterator[Services]:
 
 
 def services(settings: Settings | None = None) -> Services:
-    """Return the services, which the first call in a command opens as `open_services` does, and its end closes."""
+    """Return the services, which the first call in a command opens as `open_services` does, and its end closes.
+
+    Only the first call may give `settings`.
+    """
     context = click.get_current_context()
+    assert context.obj is None or settings is None
     if context.obj is None:
         context.obj = context.with_resource(open_services(settings))
     opened: Services = context.obj

@@ -84,7 +84,8 @@ class Desk:
 
     def operators_key(self, scopes: str | None = None) -> dict[str, Any]:
         request = CreateApiKey(scopes and tuple(scopes.split()))
-        return vars(self.services.api_keys.create(request, operator_context(self.client.id)))
+        key = self.services.api_keys.create(request, operator_context(self.client.id))
+        return {"id": key.id, "apikey": key.apikey, "apisecret": key.apisecret}
 
     def rotate(self, name: str, key: dict[str, Any], grace: int = 0) -> dict[str, Any]:
         body = {"grace_period_seconds": grace}

@@ -166,7 +166,7 @@ def _payment(node: PayNode, scope: Scope, confirmation: str | None) -> PayAction
     amount = node.amount.value(scope)
     phone_number = _phone_number(node.phone_number.value(scope))
     to_phone_number = _phone_number(node.to_phone_number.value(scope)) if node.to_phone_number else None
-    account = _account(node.account.value(scope)) if node.account else "main"
+    account = _account(node.account.value(scope))
     whole = isinstance(amount, int) and not isinstance(amount, bool) and 0 < amount <= MAX_PAYMENT_SHILLINGS
     if not (whole and phone_number and account and confirmation):
         return None

@@ -21,7 +21,7 @@ from ussd_server.values import iso_milliseconds, kampala_day, new_id
 log = Logger(__name__)
 
 _WRITE_SECONDS = 1.0
-_MOST_WAITING = 5000
+_MOST_WAITING = 10_000
 _MOST_USES = 100_000
 _AT_ONCE = 250
 
