@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from functools import lru_cache
 from itertools import count
@@ -82,6 +82,12 @@ def iso_milliseconds(moment: datetime) -> str:
 def kampala_day(moment: datetime) -> str:
     """The day of a moment in Kampala: `2026-11-20`."""
     return moment.astimezone(KAMPALA).date().isoformat()
+
+
+def bounds_of_day(day: date) -> tuple[datetime, datetime]:
+    """The first moment of a day in Kampala, and that of the next day."""
+    begin = datetime(day.year, day.month, day.day, tzinfo=KAMPALA)
+    return begin, begin + timedelta(days=1)
 
 
 def moment_of(text: str) -> datetime | None:

@@ -13,9 +13,8 @@ from flask import Response, abort, flash, make_response, redirect, url_for
 
 from ussd_server import values
 from ussd_server.api.requests import services
-from ussd_server.services.reports.messages import bounds_of_day
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import KAMPALA
+from ussd_server.values import KAMPALA, bounds_of_day
 
 _ANY_SUM = Decimal(10_000_000_000_000)
 _SUM = re.compile(r"(?:[0-9]{1,12}|[0-9]{1,3}(?:,[0-9]{3}){1,3})(?:\.[0-9]{1,2})?", re.ASCII)

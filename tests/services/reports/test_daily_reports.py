@@ -19,9 +19,9 @@ from tests.support.runtimes import other_runtime
 from ussd_server.bootstrap import Services
 from ussd_server.services.reports import daily_reports
 from ussd_server.services.reports.daily_reports import ReportFiles
-from ussd_server.services.reports.messages import GetDailyReport, bounds_of_day
+from ussd_server.services.reports.messages import GetDailyReport
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import KAMPALA
+from ussd_server.values import KAMPALA, bounds_of_day
 
 
 def test_a_process_makes_four_reports_at_a_time_and_two_of_a_client(

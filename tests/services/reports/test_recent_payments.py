@@ -10,9 +10,8 @@ from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.reports import recent_payments
-from ussd_server.services.reports.messages import bounds_of_day
 from ussd_server.status import ServiceError
-from ussd_server.values import KAMPALA
+from ussd_server.values import KAMPALA, bounds_of_day
 
 
 def test_payments_count_by_the_moment_at_which_they_became_final(

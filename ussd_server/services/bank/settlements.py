@@ -32,7 +32,6 @@ from ussd_server.services.bank.messages import (
     SettlementView,
 )
 from ussd_server.services.operator_names import require_two_names
-from ussd_server.services.reports.messages import bounds_of_day
 from ussd_server.services.transactions.create import Prepared, RequestIdentity, TransactionCreator, digest_of
 from ussd_server.services.transactions.messages import MAIN_ACCOUNT, CreatedTransaction, Source, TransactionType
 from ussd_server.services.transactions.transactions import SETTLEMENT
@@ -41,7 +40,7 @@ from ussd_server.spreadsheets.headings import Headings, find_columns
 from ussd_server.spreadsheets.reader import read_rows
 from ussd_server.spreadsheets.rows import FileBounds, Row, SpreadsheetError
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import cents_of, is_id
+from ussd_server.values import bounds_of_day, cents_of, is_id
 
 _COLUMNS = ("client_id", "client", "bank", "number", "name", "amount", "currency", "bank_reference")
 

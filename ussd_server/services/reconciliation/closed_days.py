@@ -29,10 +29,9 @@ from ussd_server.services.operator_names import require_name
 from ussd_server.services.reconciliation.imports import lock_imports
 from ussd_server.services.reconciliation.matching import AT_PROVIDERS, LONGEST_PAYMENT
 from ussd_server.services.reconciliation.messages import BridgeStep, CloseDay, ClosedDayView, DayState, Verdict
-from ussd_server.services.reports.messages import bounds_of_day
 from ussd_server.services.transactions.messages import SUCCESSFUL, Origin, TransactionType
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import KAMPALA, kampala_day
+from ussd_server.values import KAMPALA, bounds_of_day, kampala_day
 from ussd_server.wire import view_of_row
 
 _DAYS_LISTED = 31

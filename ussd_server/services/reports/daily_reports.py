@@ -15,11 +15,11 @@ from ussd_server.runtime import Runtime
 from ussd_server.services.accounts.messages import GetStatement
 from ussd_server.services.accounts.statements import StatementService
 from ussd_server.services.bulkhead import Bulkhead
-from ussd_server.services.reports.messages import DailyReport, GetDailyReport, ReportRow, bounds_of_day
+from ussd_server.services.reports.messages import DailyReport, GetDailyReport, ReportRow
 from ussd_server.services.transactions.messages import TransactionStatus
 from ussd_server.spreadsheets.delimited import csv_parts, shillings_cell
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import KAMPALA, iso_milliseconds
+from ussd_server.values import KAMPALA, bounds_of_day, iso_milliseconds
 
 # So long after the day, its units of work are certainly committed.
 _SETTLES_WITHIN = timedelta(hours=1)

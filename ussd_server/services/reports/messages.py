@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from typing import Annotated
 
 from ussd_server.providers.messages import ProviderName
-from ussd_server.values import KAMPALA
 from ussd_server.wire import Cents
 
 
@@ -38,12 +37,6 @@ class DailyReport:
     date: Annotated[str, "The day in Kampala."]
     rows: Annotated[tuple[ReportRow, ...], "The groups, by type, provider and status."]
     success_rate: Annotated[float | None, "The share that did not fail, 0 to 1; null on a day without payments."]
-
-
-def bounds_of_day(day: date) -> tuple[datetime, datetime]:
-    """The first moment of a day in Kampala, and that of the next day."""
-    begin = datetime(day.year, day.month, day.day, tzinfo=KAMPALA)
-    return begin, begin + timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,9 @@ from ussd_server.services.reports.messages import (
     PaymentFigures,
     ProviderPayments,
     RecentPayments,
-    bounds_of_day,
 )
 from ussd_server.services.transactions.messages import SUCCESSFUL, TransactionType
-from ussd_server.values import KAMPALA, iso_milliseconds, new_id_floor
+from ussd_server.values import KAMPALA, bounds_of_day, iso_milliseconds, new_id_floor
 
 MOST_PAYMENTS = 100_000
 _KEPT_FOR = timedelta(seconds=10)

@@ -24,7 +24,7 @@ from ussd_server.services.providers.messages import (
     QuarterOfCalls,
     SwitchProvider,
 )
-from ussd_server.services.reports.messages import bounds_of_day
+from ussd_server.values import bounds_of_day
 
 _COLUMNS = (
     Column("provider", "Provider", "word"),

@@ -17,9 +17,9 @@ from ussd_server.context import RequestContext
 from ussd_server.languages import gettext, marked
 from ussd_server.services.accounts.messages import GetBalances, GetStatement, StatementView
 from ussd_server.services.clients.messages import ClientView
-from ussd_server.services.reports.messages import GetDailyReport, bounds_of_day
+from ussd_server.services.reports.messages import GetDailyReport
 from ussd_server.services.transactions.messages import MAIN_ACCOUNT
-from ussd_server.values import KAMPALA
+from ussd_server.values import KAMPALA, bounds_of_day
 
 _MOST_POINTS = 31
 _MOST_PRINTED = 2_000
