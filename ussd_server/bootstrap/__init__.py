@@ -66,8 +66,8 @@ from ussd_server.services.sms.receipts import ReceiptService
 from ussd_server.services.sms.sending import SmsReportService, SmsSending
 from ussd_server.services.subscribers.history import SubscriberHistoryService
 from ussd_server.services.subscribers.personal_data import PersonalDataService
+from ussd_server.services.transactions.bookings import DepositService
 from ussd_server.services.transactions.create import TransactionCreator
-from ussd_server.services.transactions.deposits import DepositService
 from ussd_server.services.transactions.refunds import RefundService
 from ussd_server.services.transactions.transactions import TransactionService
 from ussd_server.services.ussd.actions import Actions

@@ -6,7 +6,7 @@ A CSV file is proposed here, completed with the bank's references, and recorded.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import date, datetime
 from decimal import Decimal
 from io import BytesIO
@@ -20,10 +20,9 @@ from ussd_server.models.ledger import BankAccount
 from ussd_server.models.transactions import Transaction
 from ussd_server.runtime import Runtime
 from ussd_server.services.accounts.balances import BalanceService
-from ussd_server.services.accounts.ledger import BANK_ACCOUNT, legs_of
+from ussd_server.services.accounts.ledger import BANK_ACCOUNT
 from ussd_server.services.accounts.messages import GetBalances
 from ussd_server.services.accounts.statements import StatementService
-from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.bank.messages import (
     LARGEST_FILE_BYTES,
     DueSettlement,
@@ -32,8 +31,9 @@ from ussd_server.services.bank.messages import (
     SettlementView,
 )
 from ussd_server.services.operator_names import require_two_names
-from ussd_server.services.transactions.create import Prepared, RequestIdentity, TransactionCreator, digest_of
-from ussd_server.services.transactions.messages import MAIN_ACCOUNT, CreatedTransaction, Source, TransactionType
+from ussd_server.services.transactions.bookings import audited, book
+from ussd_server.services.transactions.create import RequestIdentity, TransactionCreator, digest_of
+from ussd_server.services.transactions.messages import MAIN_ACCOUNT, CreatedTransaction, TransactionType
 from ussd_server.services.transactions.transactions import SETTLEMENT
 from ussd_server.spreadsheets.delimited import csv_parts, neutralised, shillings_cell
 from ussd_server.spreadsheets.headings import Headings, find_columns
@@ -167,36 +167,21 @@ class BankSettlementService:
     def _record(self, line: SettlementLine, names: Sequence[str], context: RequestContext) -> CreatedTransaction:
         reference = f"{SETTLEMENT}{line.bank_reference}"
         digest = digest_of({"settlement": line.amount_cents, "reference": reference})
-        content = {"amount_cents": line.amount_cents}
-        identity = RequestIdentity(line.client_id, TransactionType.SETTLEMENT, digest, reference, content=content)
 
-        def prepare(identity: RequestIdentity) -> Prepared:
+        def within(row: Transaction) -> AbstractContextManager[None]:
             _require_account(line)
-            draft = self._creator.draft(
-                identity,
-                line.amount_cents,
-                account=MAIN_ACCOUNT,
-                provider_transaction_id=line.bank_reference,
-                request_id=context.request_id,
-            )
-            return draft, legs_of(draft.row, "move", MAIN_ACCOUNT, BANK_ACCOUNT, fee_from=MAIN_ACCOUNT)
+            return audited(row, "transaction.settled_to_bank", context, line.bank_reference, ", ".join(names))
 
-        @contextmanager
-        def within(row: Transaction) -> Iterator[None]:
-            with unit_of_work():
-                yield
-                write_audit_event(
-                    "transaction.settled_to_bank",
-                    context,
-                    row.created_at,
-                    client_id=row.client_id,
-                    object_id=row.id,
-                    reason=line.bank_reference,
-                    amount_cents=row.amount_cents,
-                    decided_by=", ".join(names),
-                )
-
-        return self._creator.create(identity, prepare, Source.OPERATOR, within)
+        return book(
+            self._creator,
+            RequestIdentity(line.client_id, TransactionType.SETTLEMENT, digest, reference),
+            line.amount_cents,
+            MAIN_ACCOUNT,
+            BANK_ACCOUNT,
+            within,
+            provider_transaction_id=line.bank_reference,
+            request_id=context.request_id,
+        )
 
 
 def _written(due: Iterable[DueSettlement]) -> Iterator[bytes]:

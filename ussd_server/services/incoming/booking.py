@@ -11,12 +11,13 @@ from ussd_server.models.clients import Client
 from ussd_server.models.incoming import IncomingPayment, PaymentCode
 from ussd_server.models.transactions import Transaction
 from ussd_server.runtime import Runtime
-from ussd_server.services.accounts.ledger import PROVIDER_ACCOUNT, legs_of
+from ussd_server.services.accounts.ledger import PROVIDER_ACCOUNT
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.incoming.codes import canonical
 from ussd_server.services.incoming.messages import IncomingStatus
 from ussd_server.services.sms.receipts import with_receipt
-from ussd_server.services.transactions.create import Prepared, RequestIdentity, TransactionCreator, digest_of
+from ussd_server.services.transactions.bookings import book
+from ussd_server.services.transactions.create import RequestIdentity, TransactionCreator, digest_of
 from ussd_server.services.transactions.messages import CreatedTransaction, Origin, Source, TransactionType
 from ussd_server.services.transactions.transactions import INCOMING
 from ussd_server.status import Code, ServiceError
@@ -143,29 +144,25 @@ class IncomingBook:
     def _create(
         self, row: IncomingPayment, code: PaymentCode, reference: str, source: Source, context: RequestContext
     ) -> CreatedTransaction:
-        content = {"amount_cents": row.amount_cents, "phone_number": row.phone_number}
         receipt = {"incoming": row.provider_transaction_id, "provider": row.provider}
         digest = digest_of({**receipt, "amount_cents": row.amount_cents})
-        kind = TransactionType.COLLECTION
-        identity = RequestIdentity(code.client_id, kind, digest, reference, content=content)
-
-        def prepare(identity: RequestIdentity) -> Prepared:
-            draft = self._creator.draft(
-                identity,
-                row.amount_cents,
-                account=code.account,
-                phone_number=row.phone_number,
-                provider=row.provider,
-                provider_transaction_id=row.provider_transaction_id,
-                description=code.description,
-                metadata={"payment_code": code.code},
-                request_id=context.request_id,
-                origin=Origin.PAYER,
-            )
-            provider = PROVIDER_ACCOUNT.format(row.provider)
-            return draft, legs_of(draft.row, "move", provider, code.account, fee_from=code.account)
-
-        return self._creator.create(identity, prepare, source, with_receipt)
+        return book(
+            self._creator,
+            RequestIdentity(code.client_id, TransactionType.COLLECTION, digest, reference),
+            row.amount_cents,
+            PROVIDER_ACCOUNT.format(row.provider),
+            code.account,
+            with_receipt,
+            source,
+            account=code.account,
+            phone_number=row.phone_number,
+            provider=row.provider,
+            provider_transaction_id=row.provider_transaction_id,
+            description=code.description,
+            metadata={"payment_code": code.code},
+            request_id=context.request_id,
+            origin=Origin.PAYER,
+        )
 
 
 def _amounts_of(code: PaymentCode) -> str:

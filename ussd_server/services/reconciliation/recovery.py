@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from peewee import chunked
 
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import unit_of_work
-from ussd_server.models.transactions import Transaction
 from ussd_server.providers.statement_format import LineStatus
 from ussd_server.runtime import Runtime
-from ussd_server.services.accounts.ledger import PROVIDER_ACCOUNT, legs_of
-from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.accounts.ledger import PROVIDER_ACCOUNT
 from ussd_server.services.operator_names import require_two_names
 from ussd_server.services.reconciliation.cell_values import phone_number_in
 from ussd_server.services.reconciliation.matching import Matcher
@@ -26,8 +21,9 @@ from ussd_server.services.reconciliation.messages import (
     Verdict,
 )
 from ussd_server.services.reconciliation.statements import ProviderStatementService
-from ussd_server.services.transactions.create import RECOVERED, Prepared, RequestIdentity, TransactionCreator
-from ussd_server.services.transactions.messages import MAIN_ACCOUNT, CreatedTransaction, Source, TransactionType
+from ussd_server.services.transactions.bookings import audited, book
+from ussd_server.services.transactions.create import RECOVERED, RequestIdentity, TransactionCreator
+from ussd_server.services.transactions.messages import MAIN_ACCOUNT, TransactionType
 from ussd_server.spreadsheets.rows import SpreadsheetError
 from ussd_server.status import Code, ServiceError
 
@@ -104,40 +100,21 @@ class RecoveryService:
         kind = TransactionType(payment.type)
         if self._references.of_reference(claim.client, kind, claim.reference) != payment.reference.lower():
             raise _refusal(claim, f"is not the {kind} of this client under the reference {claim.reference!r}")
-        content = {"amount_cents": payment.amount_cents, "phone_number": payment.phone_number}
-        identity = RequestIdentity(claim.client, kind, RECOVERED, claim.reference, content=content)
-
-        def prepare(identity: RequestIdentity) -> Prepared:
-            draft = self._creator.draft(
-                identity,
-                payment.amount_cents,
-                account=MAIN_ACCOUNT,
-                phone_number=payment.phone_number,
-                provider=payment.provider,
-                provider_transaction_id=payment.provider_id,
-                request_id=context.request_id,
-            )
-            sides = [PROVIDER_ACCOUNT.format(payment.provider), MAIN_ACCOUNT]
-            debited, credited = sides if kind is TransactionType.COLLECTION else reversed(sides)
-            return draft, legs_of(draft.row, "move", debited, credited, fee_from=MAIN_ACCOUNT)
-
-        @contextmanager
-        def within(row: Transaction) -> Iterator[None]:
-            with unit_of_work():
-                yield
-                write_audit_event(
-                    "transaction.recovered",
-                    context,
-                    row.created_at,
-                    client_id=row.client_id,
-                    object_id=row.id,
-                    reason=f"{payment.provider} has it as {payment.provider_id}"[:200],
-                    amount_cents=row.amount_cents,
-                    phone_number=row.phone_number,
-                    decided_by=names,
-                )
-
-        created: CreatedTransaction = self._creator.create(identity, prepare, Source.OPERATOR, within)
+        sides = [PROVIDER_ACCOUNT.format(payment.provider), MAIN_ACCOUNT]
+        debited, credited = sides if kind is TransactionType.COLLECTION else reversed(sides)
+        reason = f"{payment.provider} has it as {payment.provider_id}"[:200]
+        created = book(
+            self._creator,
+            RequestIdentity(claim.client, kind, RECOVERED, claim.reference),
+            payment.amount_cents,
+            debited,
+            credited,
+            lambda row: audited(row, "transaction.recovered", context, reason, names),
+            phone_number=payment.phone_number,
+            provider=payment.provider,
+            provider_transaction_id=payment.provider_id,
+            request_id=context.request_id,
+        )
         made = created.transaction
         return RecoveredPayment(
             made.transaction_id,

@@ -15,8 +15,8 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.providers.messages import Direction
 from ussd_server.runtime import Runtime
 from ussd_server.services.accounts.ledger import hold_legs
-from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import require_reason, require_two_people
+from ussd_server.services.transactions.bookings import audited
 from ussd_server.services.transactions.create import Prepared, RequestIdentity, TransactionCreator, digest_of
 from ussd_server.services.transactions.history import views_of
 from ussd_server.services.transactions.messages import (
@@ -172,18 +172,9 @@ class RefundService:
                 # Two refunds at once must not give back more than there was.
                 lock_row(Transaction, original.id)
                 _within_what_is_left(row.amount_cents, original)
-                yield
-                write_audit_event(
-                    "transaction.refunded",
-                    context,
-                    row.created_at,
-                    client_id=original.client_id,
-                    object_id=original.id,
-                    reason=details.reason,
-                    amount_cents=row.amount_cents,
-                    phone_number=original.phone_number,
-                    decided_by=", ".join(details.operators) or None,
-                )
+                decided_by = ", ".join(details.operators) or None
+                with audited(row, "transaction.refunded", context, details.reason, decided_by):
+                    yield
 
         return self._creator.create(identity, prepare, details.source, within)
 

@@ -1,0 +1,114 @@
+"""Bookings: money that has moved already. Deposits, and what settlements, incoming and recovered payments share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from typing import Unpack
+
+from ussd_server.context import RequestContext
+from ussd_server.database.unit_of_work import unit_of_work
+from ussd_server.models.clients import Client
+from ussd_server.models.transactions import Transaction
+from ussd_server.services.accounts.ledger import DEPOSITS_ACCOUNT, legs_of
+from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.transactions.create import (
+    DraftColumns,
+    Prepared,
+    RequestIdentity,
+    TransactionCreator,
+    Within,
+    digest_of,
+)
+from ussd_server.services.transactions.messages import (
+    MAIN_ACCOUNT,
+    CreateDeposit,
+    CreatedTransaction,
+    Source,
+    TransactionType,
+)
+from ussd_server.services.transactions.transactions import require_description, require_reference
+from ussd_server.status import Code, ServiceError
+
+
+def book(
+    creator: TransactionCreator,
+    identity: RequestIdentity,
+    amount_cents: int,
+    debited: str,
+    credited: str,
+    within: Within,
+    source: Source = Source.OPERATOR,
+    **columns: Unpack[DraftColumns],
+) -> CreatedTransaction:
+    """Create a transaction that succeeds at once, or return the one that an equal request created before.
+
+    The money moves from the account `debited` to `credited`; the transaction's own account, `main` by default, pays the
+    fee. Raises as `TransactionCreator.create`.
+    """
+    account = columns.setdefault("account", MAIN_ACCOUNT) or MAIN_ACCOUNT
+    content = {"amount_cents": amount_cents, "phone_number": columns.get("phone_number")}
+
+    def prepare(identity: RequestIdentity) -> Prepared:
+        draft = creator.draft(identity, amount_cents, **columns)
+        return draft, legs_of(draft.row, "move", debited, credited, fee_from=account)
+
+    return creator.create(replace(identity, content=content), prepare, source, within)
+
+
+@contextmanager
+def audited(
+    row: Transaction, action: str, context: RequestContext, reason: str | None, decided_by: str | None = None
+) -> Iterator[None]:
+    """A unit of work that creates a transaction, and ends with its audit event; that of a refund names the collection.
+
+    `decided_by` are the names of the operators who decided.
+    """
+    with unit_of_work():
+        yield
+        write_audit_event(
+            action,
+            context,
+            row.created_at,
+            client_id=row.client_id,
+            object_id=row.refund_of or row.id,
+            reason=reason,
+            amount_cents=row.amount_cents,
+            phone_number=row.phone_number,
+            decided_by=decided_by,
+        )
+
+
+class DepositService:
+    """Creates deposits, which are free: what clients paid the operator, credited to their main accounts."""
+
+    def __init__(self, creator: TransactionCreator) -> None:
+        self._creator = creator
+
+    def create(self, request: CreateDeposit, context: RequestContext) -> CreatedTransaction:
+        """Credit a client's main account with what it paid the operator; the same reference again changes nothing.
+
+        The client's audit trail shows it. Raises INVALID_REQUEST for a reference or a description that is out of its
+        bounds, NOT_FOUND for an unknown client, IDEMPOTENCY_KEY_REUSED for a reference of another deposit.
+        """
+        context.require("accounts:credit")
+        require_reference(request.reference)
+        require_description(request.description or "")
+        digest = digest_of({"deposit": request.amount_cents, "reference": request.reference})
+
+        def within(row: Transaction) -> AbstractContextManager[None]:
+            if not Client.select().where(Client.id == request.client_id).exists():
+                raise ServiceError(Code.NOT_FOUND, "Client not found")
+            return audited(row, "transaction.deposited", context, request.description)
+
+        return book(
+            self._creator,
+            RequestIdentity(request.client_id, TransactionType.DEPOSIT, digest, request.reference),
+            request.amount_cents,
+            DEPOSITS_ACCOUNT,
+            MAIN_ACCOUNT,
+            within,
+            description=request.description,
+            request_id=context.request_id,
+        )
