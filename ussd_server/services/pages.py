@@ -1,13 +1,33 @@
-"""Pages of lists, newest first. Ids are made from the time, so that one order serves pages and periods."""
+"""Rows of lists: pages, newest first, and single rows.
+
+Ids are made from the time, so that one order serves pages and periods.
+"""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from ussd_server.database.servers import rows_that_may_lag
+from ussd_server.database.tables import Table
 from ussd_server.security.tokens import Tokens
+from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id, new_id_floor
+
+Row = TypeVar("Row", bound=Table)
+
+
+def find_by_id(rows: Any, table: type[Row], row_id: str, noun: str) -> Row:
+    """The one of `rows` with this id. Raises NOT_FOUND ("Payout not found"), also for what is no id."""
+    row: Row | None = rows.where(table._meta.primary_key == row_id).first() if is_id(row_id) else None
+    return require_row(row, noun)
+
+
+def require_row(row: Row | None, noun: str) -> Row:
+    """The row. Raises NOT_FOUND where there is none."""
+    if row is None:
+        raise ServiceError(Code.NOT_FOUND, f"{noun} not found")
+    return row
 
 
 def of_period(rows: Any, table: Any, from_at: datetime | None, to_at: datetime | None) -> Any:

@@ -22,7 +22,7 @@ from ussd_server.services.incoming.messages import (
     PutPaymentCode,
     SetPrefix,
 )
-from ussd_server.services.pages import page_of
+from ussd_server.services.pages import page_of, require_row
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import new_id
 from ussd_server.wire import DeletionResult, Page, view_of_row
@@ -117,9 +117,7 @@ class PaymentCodeService(Service):
         now = self._clock.now()
         with unit_of_work():
             advisory_lock(_LOCK)
-            client = Client.get_or_none(Client.id == request.client_id)
-            if client is None:
-                raise ServiceError(Code.NOT_FOUND, "Client not found")
+            client = require_row(Client.get_or_none(Client.id == request.client_id), "Client")
             present = prefix_of(client.id)
             if present != prefix:
                 if present and _codes_of(client.id).exists():
@@ -146,9 +144,7 @@ def _codes_of(client_id: str) -> Any:
 
 def _found(rows: Any, code: str) -> PaymentCode:
     row: PaymentCode | None = rows.where(PaymentCode.code == canonical(code)).first()
-    if row is None:
-        raise ServiceError(Code.NOT_FOUND, "Payment code not found")
-    return row
+    return require_row(row, "Payment code")
 
 
 def _own_code(typed: str, context: RequestContext) -> str:

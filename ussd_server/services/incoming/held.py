@@ -29,13 +29,12 @@ from ussd_server.services.incoming.messages import (
     ReturnIncoming,
 )
 from ussd_server.services.operator_names import require_name, require_two_names, require_two_people
-from ussd_server.services.pages import page_of
+from ussd_server.services.pages import find_by_id, page_of, require_row
 from ussd_server.services.reconciliation.cell_values import phone_number_in
 from ussd_server.services.reconciliation.differences import DifferenceService
 from ussd_server.services.reconciliation.messages import DifferenceView, EndDifference, Verdict
 from ussd_server.services.transactions.messages import Source
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import is_id
 from ussd_server.wire import Page, view_of_row
 
 _MOST_SUGGESTED = 3
@@ -159,11 +158,8 @@ def _credit_of(difference: DifferenceView) -> tuple[str, int]:
 
 
 def _found(incoming_id: str, *, locked: bool) -> IncomingPayment:
-    rows = IncomingPayment.select().where(IncomingPayment.id == incoming_id)
-    row: IncomingPayment | None = (for_update(rows) if locked else rows).first() if is_id(incoming_id) else None
-    if row is None:
-        raise ServiceError(Code.NOT_FOUND, "Incoming payment not found")
-    return row
+    rows = IncomingPayment.select()
+    return find_by_id(for_update(rows) if locked else rows, IncomingPayment, incoming_id, "Incoming payment")
 
 
 def _held(incoming_id: str) -> IncomingPayment:
@@ -177,10 +173,7 @@ def _held(incoming_id: str) -> IncomingPayment:
 
 def _assignable(incoming_id: str, typed: str) -> tuple[IncomingPayment, PaymentCode]:
     row = _held(incoming_id)
-    code = find_code(typed, locked=True)
-    if code is None:
-        raise ServiceError(Code.NOT_FOUND, "Payment code not found")
-    return row, code
+    return row, require_row(find_code(typed, locked=True), "Payment code")
 
 
 def _suggestions(row: IncomingPayment) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.runtime import Runtime, Service
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import require_name, require_two_names
-from ussd_server.services.pages import of_period, page_of
+from ussd_server.services.pages import find_by_id, of_period, page_of
 from ussd_server.services.payouts.approval import PayoutApproval
 from ussd_server.services.payouts.drafts import PayoutDrafts
 from ussd_server.services.payouts.messages import (
@@ -53,7 +53,6 @@ from ussd_server.services.people import counted_as_one
 from ussd_server.services.transactions.create import TransactionCreator
 from ussd_server.spreadsheets.delimited import csv_parts, shillings_cell
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import is_id
 from ussd_server.wire import Page
 
 log = Logger(__name__)
@@ -223,12 +222,8 @@ def _as_operators(context: RequestContext, *names: str) -> RequestContext:
 
 
 def _find(payout_id: str, context: RequestContext) -> Payout:
-    row: Payout | None = None
-    if is_id(payout_id):
-        row = Payout.get_or_none(Payout.id == payout_id, Payout.client_id == context.client_id)
-    if row is None:
-        raise ServiceError(Code.NOT_FOUND, "Payout not found")
-    return row
+    own = Payout.select().where(Payout.client_id == context.client_id)
+    return find_by_id(own, Payout, payout_id, "Payout")
 
 
 def _shortfalls(payout: Payout) -> tuple[FloatShortfall, ...]:

@@ -16,7 +16,7 @@ from ussd_server.providers.statement_format import LineStatus
 from ussd_server.runtime import Runtime, Service
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import require_name, require_reason, require_two_people
-from ussd_server.services.pages import page_of
+from ussd_server.services.pages import find_by_id, page_of
 from ussd_server.services.reconciliation.imports import lock_imports, stored_statement
 from ussd_server.services.reconciliation.messages import (
     ConcludeFromStatement,
@@ -30,7 +30,6 @@ from ussd_server.services.settlement.review import ReviewService
 from ussd_server.services.transactions.messages import SUCCESSFUL
 from ussd_server.services.transactions.transactions import find_any
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import is_id
 from ussd_server.wire import Page, view_of_row
 
 _MOST_COUNTED = 10_000
@@ -140,11 +139,8 @@ def _open() -> Any:
 
 
 def _found(difference_id: str) -> Any:
-    rows = StatementDifference.select().where(StatementDifference.id == difference_id, is_in_stored_statement())
-    row = rows.first() if is_id(difference_id) else None
-    if row is None:
-        raise ServiceError(Code.NOT_FOUND, "Difference not found")
-    return row
+    rows = StatementDifference.select().where(is_in_stored_statement())
+    return find_by_id(rows, StatementDifference, difference_id, "Difference")
 
 
 def _conclusive(difference_id: str) -> Any:

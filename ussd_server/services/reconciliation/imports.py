@@ -29,9 +29,10 @@ from ussd_server.models.statements import (
 )
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import require_two_people
+from ussd_server.services.pages import find_by_id
 from ussd_server.services.reconciliation.messages import ComparedLine, UndoImport, Verdict
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import is_id, iso_milliseconds, new_id
+from ussd_server.values import iso_milliseconds, new_id
 
 # Rows in one transaction. On SQLite, so many hold the write lock for some 20 ms.
 _ROWS = 250
@@ -144,16 +145,8 @@ def _begin(statement: ProviderStatement) -> bool:
 
 def stored_statement(statement_id: str) -> ProviderStatement:
     """A statement whose import has ended and was not undone. Raises NOT_FOUND."""
-    row: ProviderStatement | None = (
-        ProviderStatement.get_or_none(
-            ProviderStatement.id == statement_id, ProviderStatement.state == StatementState.STORED
-        )
-        if is_id(statement_id)
-        else None
-    )
-    if row is None:
-        raise ServiceError(Code.NOT_FOUND, "Statement not found")
-    return row
+    stored = ProviderStatement.select().where(ProviderStatement.state == StatementState.STORED)
+    return find_by_id(stored, ProviderStatement, statement_id, "Statement")
 
 
 @contextmanager
