@@ -83,26 +83,31 @@ def account_kind(name: str) -> str:
     return name.partition(":")[0]
 
 
-def _transfers() -> Query:
+def _transfers(which: Any) -> Query:
+    """Transfers with the names of their accounts, in their order."""
     debited, credited = Account.alias(), Account.alias()
     return (
         Transfer.select(Transfer, debited.name.alias("debit"), credited.name.alias("credit"))
         .join(debited, on=(debited.id == Transfer.debit_account_id))
         .switch(Transfer)
         .join(credited, on=(credited.id == Transfer.credit_account_id))
-        .where(Transfer.transaction_id == param(Transfer.transaction_id))
+        .where(which)
         .order_by(Transfer.id)
     )
+
+
+def _of_one() -> Query:
+    return _transfers(Transfer.transaction_id == param(Transfer.transaction_id))
 
 
 def _open_holds() -> Query:
     ended = Transfer.alias()
     of_ended = (ended.transaction_id == param(Transfer.transaction_id)) & ended.hold_id.is_null(False)
-    return _transfers().where(Transfer.kind == "hold", Transfer.id.not_in(ended.select(ended.hold_id).where(of_ended)))
+    return _of_one().where(Transfer.kind == "hold", Transfer.id.not_in(ended.select(ended.hold_id).where(of_ended)))
 
 
 _OPEN_HOLDS = CompiledQuery(_open_holds)
-_TRANSFERS = CompiledQuery(_transfers)
+_TRANSFERS = CompiledQuery(_of_one)
 _AGREED_FEE = CompiledQuery(
     lambda: Fee.select().where(Fee.client_id == param(Fee.client_id), Fee.type == param(Fee.type))
 )
@@ -203,10 +208,11 @@ def write_entry(client_id: str, transaction_id: str, legs: Collection[Leg], now:
 
 def holds_of(transaction_id: str) -> list[Leg]:
     """The open holds of a transaction, each as the leg that it was written by; `hold_id` is its id."""
-    return [
-        Leg(hold.kind, hold.purpose, hold.debit, hold.credit, hold.amount_cents, hold.id)
-        for hold in _OPEN_HOLDS.rows(Transfer, transaction_id=transaction_id)
-    ]
+    return [_leg_of(hold) for hold in _OPEN_HOLDS.rows(Transfer, transaction_id=transaction_id)]
+
+
+def _leg_of(hold: Any) -> Leg:
+    return Leg(hold.kind, hold.purpose, hold.debit, hold.credit, hold.amount_cents, hold.id)
 
 
 def entries_of(transaction_id: str) -> dict[str, tuple[LedgerEntry, ...]]:
@@ -230,6 +236,20 @@ def _entries(transfer: Any) -> tuple[LedgerEntry, ...]:
 def end_holds(holds: Collection[Leg], kind: str) -> list[Leg]:
     """The legs that end holds: `post` moves what they reserved, `void` releases it."""
     return [hold._replace(kind=kind) for hold in holds]
+
+
+def releases_of(transaction_ids: Collection[str], now: datetime) -> list[Postings]:
+    """The postings that release the holds of transactions, which have nothing but their holds yet."""
+    holds = _transfers(Transfer.transaction_id.in_(transaction_ids) & (Transfer.kind == "hold")).objects()
+    return [postings_of(hold.client_id, hold.transaction_id, end_holds([_leg_of(hold)], "void"), now) for hold in holds]
+
+
+def joined(parts: Sequence[Postings]) -> Postings:
+    """All legs and sums, and each account once."""
+    accounts = {(row["client_id"], row["name"]): row for part in parts for row in part.accounts}
+    legs: Rows = [leg for part in parts for leg in part.legs]
+    spending: Rows = [paid for part in parts for paid in part.spending]
+    return Postings(accounts=list(accounts.values()), legs=legs, spending=spending)
 
 
 def fee_cents(agreed: FeeTerms, amount_cents: int) -> int:

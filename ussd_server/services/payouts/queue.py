@@ -12,27 +12,25 @@ from itertools import groupby
 from typing import Any
 
 import orjson
-from peewee import fn
+from peewee import chunked, fn
 
 from ussd_server.database.tables import insert_rows
 from ussd_server.database.unit_of_work import for_update
-from ussd_server.models.events import EVENT_FORMAT, Event
-from ussd_server.models.ledger import Account, Transfer
+from ussd_server.models.events import Event
 from ussd_server.models.transactions import QUEUED_UNTIL, StatusChange, Transaction
 from ussd_server.providers.failures import FailureCode
-from ussd_server.services.accounts.ledger import Leg, Postings, Rows, end_holds, hold_legs, postings_of, write_postings
+from ussd_server.services.accounts.ledger import Postings, hold_legs, joined, postings_of, releases_of, write_postings
 from ussd_server.services.transactions.history import (
     Batch,
     Draft,
     batch_of,
-    later_payload,
     merged,
+    rows_of_change,
     spending_of,
     view_of,
     write_batch,
 )
 from ussd_server.services.transactions.messages import UNFINISHED, Source, TransactionStatus
-from ussd_server.values import iso_milliseconds, new_id
 
 _ROWS_AT_ONCE = 500
 _NEVER_SENT = Transaction.asked_at.is_null() & Transaction.status.in_(
@@ -54,10 +52,10 @@ def insert_queued(drafts: Sequence[tuple[Batch, Postings]]) -> None:
     The account is locked by the last statement only, so other payments of the client hardly wait for it.
     Raises OverdraftError, DailyLimitError, AnotherFeeError, and IntegrityError for a reference that is taken.
     """
-    for start in range(0, len(drafts), _ROWS_AT_ONCE):
-        batch = merged([batch for batch, _ in drafts[start : start + _ROWS_AT_ONCE]])
+    for some in chunked(drafts, _ROWS_AT_ONCE):
+        batch = merged([batch for batch, _ in some])
         write_batch(replace(batch, fees=[terms for terms, _ in groupby(batch.fees)]))
-    write_postings(_joined([postings for _, postings in drafts]))
+    write_postings(joined([postings for _, postings in drafts]))
 
 
 def release_queued(payout_id: str, provider: str, most: int, now: datetime) -> int:
@@ -92,13 +90,12 @@ def cancel_queued(payout_id: str, now: datetime) -> int:
     rows = list(
         for_update(Transaction.select().where(Transaction.payout_id == payout_id, _NEVER_SENT).order_by(Transaction.id))
     )
-    for start in range(0, len(rows), _ROWS_AT_ONCE):
-        _cancel(rows[start : start + _ROWS_AT_ONCE], now)
     postings: list[Postings] = []
-    for start in range(0, len(rows), _ROWS_AT_ONCE):
-        postings += _releases(rows[start : start + _ROWS_AT_ONCE], now)
+    for some in chunked(rows, _ROWS_AT_ONCE):
+        _cancel(some, now)
+        postings += releases_of([row.id for row in some], now)
     if postings:
-        write_postings(_joined(postings))
+        write_postings(joined(postings))
     return len(rows)
 
 
@@ -134,64 +131,16 @@ def _cancel(rows: Sequence[Transaction], now: datetime) -> None:
         .group_by(Event.object_id)
     )
     last_events = {str(object_id): (last, event_id) for object_id, last, event_id in reported.tuples()}
-    at = iso_milliseconds(now)
     detail = {"code": FailureCode.CANCELLED, "note": "Cancelled before it was sent"}
+    provider_call = orjson.dumps(detail).decode()
     changes, events = [], []
     for row in rows:
         row.__data__ |= cancelled
-        common = {"client_id": row.client_id, "created_at": at}
-        changes.append(
-            common
-            | {
-                "transaction_id": row.id,
-                "sequence": last_steps[row.id] + 1,
-                "status": TransactionStatus.FAILED,
-                "source": Source.SUBMIT,
-                "provider_call": orjson.dumps(detail).decode(),
-            }
-        )
         sequence, last_id = last_events[row.id]
-        events.append(
-            common
-            | {
-                "id": new_id(now, last_id),
-                "object_id": row.id,
-                "sequence": sequence + 1,
-                "type": f"transaction.{TransactionStatus.FAILED}",
-                "format": EVENT_FORMAT,
-                "payload": orjson.dumps(later_payload(view_of(row))).decode(),
-            }
+        change, event = rows_of_change(
+            row.client_id, view_of(row), Source.SUBMIT, last_steps[row.id] + 1, sequence + 1, last_id
         )
+        changes.append(change | {"provider_call": provider_call})
+        events.append(event)
     insert_rows(StatusChange, changes)
     insert_rows(Event, events)
-
-
-def _releases(rows: Sequence[Transaction], now: datetime) -> list[Postings]:
-    """The postings that end the holds of transactions, which have nothing but their holds yet."""
-    debited, credited = Account.alias(), Account.alias()
-    ids = [row.id for row in rows]
-    holds: Any = (
-        Transfer.select(Transfer, debited.name.alias("debit"), credited.name.alias("credit"))
-        .join(debited, on=(debited.id == Transfer.debit_account_id))
-        .switch(Transfer)
-        .join(credited, on=(credited.id == Transfer.credit_account_id))
-        .where(Transfer.transaction_id.in_(ids), Transfer.kind == "hold")
-        .objects()
-    )
-    return [
-        postings_of(
-            hold.client_id,
-            hold.transaction_id,
-            end_holds([Leg(hold.kind, hold.purpose, hold.debit, hold.credit, hold.amount_cents, hold.id)], "void"),
-            now,
-        )
-        for hold in holds
-    ]
-
-
-def _joined(parts: Sequence[Postings]) -> Postings:
-    """All legs and sums, and each account once."""
-    accounts = {(row["client_id"], row["name"]): row for part in parts for row in part.accounts}
-    legs: Rows = [leg for part in parts for leg in part.legs]
-    spending: Rows = [paid for part in parts for paid in part.spending]
-    return Postings(accounts=list(accounts.values()), legs=legs, spending=spending)

@@ -97,11 +97,11 @@ def batch_of(draft: Draft, legs: Collection[Leg], source: Source) -> tuple[Batch
     row, terms = draft.row, draft.terms
     transaction = values_of(row)
     view = view_of(row)
-    changes, settled = [_first_rows(row.client_id, view, 1, source)], []
+    changes, settled = [rows_of_change(row.client_id, view, source, 1, 1)], []
     if any(leg.kind == "move" for leg in legs):
         row.status, row.completed_at, row.due_at = TransactionStatus.SUCCEEDED, row.created_at, None
         view = view_of(row)
-        changes.append(_first_rows(row.client_id, view, 2, source))
+        changes.append(rows_of_change(row.client_id, view, source, 2, 2))
         settled.append(row.id)
     postings = postings_of(row.client_id, row.id, legs, row.created_at)
     batch = Batch(
@@ -131,20 +131,30 @@ def spending_of(row: Transaction) -> Rows:
     return [{"key_id": row.key_id, "day": kampala_day(row.created_at), "cents": row.amount_cents + row.fee_cents}]
 
 
-def _first_rows(
-    client_id: str, view: TransactionView, sequence: int, source: Source
+def rows_of_change(
+    client_id: str,
+    view: TransactionView,
+    source: Source,
+    sequence: int,
+    event_sequence: int,
+    last_event_id: str | None = None,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The rows of a status change and of its event for a transaction that is about to be inserted.
+    """The rows of the last change of a transaction's status, and of its event, to be inserted with those of others.
 
-    `sequence` is 1, and 2 for the success of a transaction that moves its money at once.
+    The sequences are the places of the two among the changes and the events of the transaction, from 1.
     """
-    created_at = iso_milliseconds(view.created_at)
-    common = {"client_id": client_id, "sequence": sequence, "created_at": created_at}
-    change = common | {"transaction_id": view.transaction_id, "status": view.status, "source": source}
-    payload = first_payload(view) if sequence == 1 else later_payload(view)
+    common = {"client_id": client_id, "created_at": iso_milliseconds(view.updated_at)}
+    change = common | {
+        "transaction_id": view.transaction_id,
+        "sequence": sequence,
+        "status": view.status,
+        "source": source,
+    }
+    payload = first_payload(view) if event_sequence == 1 else later_payload(view)
     event = common | {
-        "id": new_id(view.created_at),
+        "id": new_id(view.updated_at, last_event_id),
         "object_id": view.transaction_id,
+        "sequence": event_sequence,
         "type": f"transaction.{view.status}",
         "format": EVENT_FORMAT,
         "payload": orjson.dumps(payload).decode(),
