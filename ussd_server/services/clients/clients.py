@@ -20,7 +20,7 @@ from ussd_server.services.clients.people import (
     moved_on,
     set_person_active,
 )
-from ussd_server.services.pages import of_period, page_of
+from ussd_server.services.pages import of_period, page_of, require_row
 from ussd_server.services.sign_in import checked_email, end_logins, hash_checked_password
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id, new_id
@@ -198,16 +198,12 @@ class ClientService(Service):
 def _find_client(name_or_id: str) -> Client:
     column = Client.id if is_id(name_or_id) else Client.name
     row: Client | None = Client.select().where(column == name_or_id).first()
-    if row is None:
-        raise ServiceError(Code.NOT_FOUND, "Client not found")
-    return row
+    return require_row(row, "Client")
 
 
 def _find_user(email: str) -> User:
     row: User | None = User.select().where(User.email == email.lower()).first()
-    if row is None:
-        raise ServiceError(Code.NOT_FOUND, "User not found")
-    return row
+    return require_row(row, "User")
 
 
 def _client_view(row: Client) -> ClientView:

@@ -38,7 +38,7 @@ from ussd_server.services.clients.people import (
 )
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import is_mail_on, queue_mail, refuse_too_many_mails
-from ussd_server.services.pages import page_of
+from ussd_server.services.pages import find_by_id, page_of
 from ussd_server.services.people import counted_as_one, people_behind, present_role
 from ussd_server.services.sign_in import checked_email
 from ussd_server.status import Code, ServiceError
@@ -225,10 +225,7 @@ def _require_another_owner(row: User) -> None:
 
 
 def _found(user_id: str, client_id: str) -> User:
-    row: User | None = User.get_or_none(User.id == user_id, User.client_id == client_id) if is_id(user_id) else None
-    if row is None:
-        raise ServiceError(Code.NOT_FOUND, "Person not found")
-    return row
+    return find_by_id(User.select().where(User.client_id == client_id), User, user_id, "Person")
 
 
 def _logins(row: User, now: datetime) -> tuple[OpenLogin, ...]:

@@ -48,6 +48,7 @@ from ussd_server.services.menus.messages import (
     SaveDraft,
     VersionView,
 )
+from ussd_server.services.pages import require_row
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import new_id
 
@@ -269,16 +270,11 @@ def _is(menu_id: str, context: RequestContext) -> Any:
 def find_menu(menu_id: str, context: RequestContext) -> Menu:
     """Return a menu of the client. Raises NOT_FOUND for any other."""
     menu = Menu.get_or_none(_is(menu_id, context)) if _MENU_ID.fullmatch(menu_id) else None
-    if menu is None:
-        raise ServiceError(Code.NOT_FOUND, "Menu not found")
-    return menu
+    return require_row(menu, "Menu")
 
 
 def _require_version(menu: Menu, version: int) -> MenuVersion:
-    row = find_version(menu.id, version)
-    if row is None:
-        raise ServiceError(Code.NOT_FOUND, "Menu version not found")
-    return row
+    return require_row(find_version(menu.id, version), "Menu version")
 
 
 def _write_audit_event(action: str, menu: Menu, context: RequestContext, now: datetime) -> None:

@@ -17,6 +17,7 @@ from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.messages import LogIn
 from ussd_server.services.mail.outbox import mail_factor_removed
 from ussd_server.services.operators.messages import CreateOperator, OperatorView, SecondFactor
+from ussd_server.services.pages import require_row
 from ussd_server.services.sign_in import (
     FactorStore,
     Guesses,
@@ -199,9 +200,7 @@ class OperatorLoginService(Service):
 
 def _find(email: str) -> Operator:
     row: Operator | None = for_update(Operator.select().where(Operator.email == email.lower())).first()
-    if row is None:
-        raise ServiceError(Code.NOT_FOUND, "Operator not found")
-    return row
+    return require_row(row, "Operator")
 
 
 def _view(row: Operator, codes_left: int) -> OperatorView:

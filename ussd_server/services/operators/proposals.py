@@ -24,8 +24,9 @@ from ussd_server.services.operators.messages import (
     ProposedEffect,
     ShownProposal,
 )
+from ussd_server.services.pages import find_by_id
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import is_id, new_id
+from ussd_server.values import new_id
 from ussd_server.wire import view_of_row
 
 PROPOSAL_HOURS = 24
@@ -166,11 +167,8 @@ def _close_expired(request: Propose, now: datetime) -> None:
 
 
 def _find(proposal_id: str, *, locked: bool) -> Proposal:
-    rows = Proposal.select().where(Proposal.id == proposal_id)
-    row: Proposal | None = (for_update(rows) if locked else rows).first() if is_id(proposal_id) else None
-    if row is None:
-        raise ServiceError(Code.NOT_FOUND, "Proposal not found")
-    return row
+    rows = Proposal.select()
+    return find_by_id(for_update(rows) if locked else rows, Proposal, proposal_id, "Proposal")
 
 
 def _view(row: Proposal) -> ProposalView:

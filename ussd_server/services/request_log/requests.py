@@ -11,7 +11,7 @@ from peewee import fn
 from ussd_server.context import RequestContext
 from ussd_server.models.keys import ApiKey, ApiRequest, KeyUsage
 from ussd_server.runtime import Service
-from ussd_server.services.pages import of_period, page_of
+from ussd_server.services.pages import of_period, page_of, require_row
 from ussd_server.services.request_log.messages import (
     ErrorGroup,
     GetKeyUsage,
@@ -55,10 +55,8 @@ class RequestLogService(Service):
         """The newest request with this id, with its body where it was refused. NOT_FOUND."""
         context.require("api_keys:list", _MAY_NOT)
         rows = ApiRequest.select().where(ApiRequest.client_id == context.client_id, ApiRequest.request_id == request_id)
-        row = rows.order_by(ApiRequest.id.desc()).first()
-        if row is None:
-            raise ServiceError(Code.NOT_FOUND, "Request not found")
-        return view_of_row(RequestDetail, row)
+        row: ApiRequest | None = rows.order_by(ApiRequest.id.desc()).first()
+        return view_of_row(RequestDetail, require_row(row, "Request"))
 
     def errors(self, context: RequestContext) -> tuple[ErrorGroup, ...]:
         """The refused calls of the last day by code and endpoint, the most frequent first, 20 at most."""

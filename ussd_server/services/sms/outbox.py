@@ -9,7 +9,7 @@ from ussd_server.menus.text import sms_parts
 from ussd_server.models.sending import Sms
 from ussd_server.runtime import Service
 from ussd_server.senders.messages import SMS_FAILURES, SmsFailure
-from ussd_server.services.pages import of_period, page_of
+from ussd_server.services.pages import find_by_id, of_period, page_of
 from ussd_server.services.sms.messages import (
     MOST_PARTS,
     CreatedSms,
@@ -20,7 +20,7 @@ from ussd_server.services.sms.messages import (
     SmsView,
 )
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import is_id, new_id
+from ussd_server.values import new_id
 from ussd_server.wire import Page, view_of_row
 
 _OURS = ("receipt/", "ussd/")
@@ -97,11 +97,8 @@ class SmsService(Service):
     def get(self, message_id: str, context: RequestContext) -> SmsView:
         """One message. Raises NOT_FOUND, also for another client's."""
         context.require("messages:read")
-        own = Sms.select().where(Sms.id == message_id, Sms.client_id == context.client_id)
-        row = own.first() if is_id(message_id) else None
-        if row is None:
-            raise ServiceError(Code.NOT_FOUND, "Message not found")
-        return _view(row)
+        own = Sms.select().where(Sms.client_id == context.client_id)
+        return _view(find_by_id(own, Sms, message_id, "Message"))
 
     def list(self, request: ListSms, context: RequestContext) -> Page[SmsView]:
         """A page of the client's messages, newest first."""

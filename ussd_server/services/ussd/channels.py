@@ -16,9 +16,10 @@ from ussd_server.runtime import Runtime, Service
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.menus.menus import service_code, view_of_code
 from ussd_server.services.menus.messages import AssignCode, CodeView
+from ussd_server.services.pages import find_by_id
 from ussd_server.services.ussd.messages import CachedChannel, ChannelView, CreateChannel
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import is_id, new_id
+from ussd_server.values import new_id
 from ussd_server.wire import view_of_row
 
 log = Logger(__name__)
@@ -192,10 +193,7 @@ class ChannelService(Service):
 
 
 def _require_channel(channel_id: str) -> Channel:
-    row: Channel | None = Channel.get_or_none(Channel.id == channel_id) if is_id(channel_id) else None
-    if row is None:
-        raise ServiceError(Code.NOT_FOUND, "Channel not found")
-    return row
+    return find_by_id(Channel.select(), Channel, channel_id, "Channel")
 
 
 def _require_client(client_id: str) -> None:

@@ -16,7 +16,7 @@ from ussd_server.logs import current_traceparent
 from ussd_server.models.events import EVENT_FORMAT, Event, PendingEvent
 from ussd_server.models.sending import Delivery, Webhook
 from ussd_server.runtime import Service
-from ussd_server.services.pages import of_period, page_of
+from ussd_server.services.pages import find_by_id, of_period, page_of
 from ussd_server.services.transactions.messages import TransactionView
 from ussd_server.services.webhooks.messages import (
     EVENT_TYPES,
@@ -28,7 +28,7 @@ from ussd_server.services.webhooks.messages import (
     Redelivery,
 )
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import is_id, new_id
+from ussd_server.values import new_id
 from ussd_server.wire import Page, keys_of, view_of_row
 
 MOST_EVENTS_AT_ONCE = 1000
@@ -167,10 +167,7 @@ def _chosen(client_id: str, event_type: str | None, from_at: datetime | None, to
 
 def find_event(event_id: str, client_id: str) -> Event:
     """One of the client's events. Raises NOT_FOUND, also for another client's."""
-    row = Event.get_or_none(Event.id == event_id, Event.client_id == client_id) if is_id(event_id) else None
-    if row is None:
-        raise ServiceError(Code.NOT_FOUND, "Event not found")
-    return row
+    return find_by_id(Event.select().where(Event.client_id == client_id), Event, event_id, "Event")
 
 
 def _with_deliveries(events: Sequence[Event], client_id: str) -> tuple[EventDeliveries, ...]:

@@ -18,6 +18,7 @@ from ussd_server.security.key_ring import Vault
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import notify_people
+from ussd_server.services.pages import find_by_id
 from ussd_server.services.webhooks.events import event_views, no_such_type, write_event
 from ussd_server.services.webhooks.messages import (
     EVENT_TYPES,
@@ -36,7 +37,7 @@ from ussd_server.services.webhooks.messages import (
     WebhookView,
 )
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import is_id, iso_milliseconds, new_id
+from ussd_server.values import iso_milliseconds, new_id
 from ussd_server.wire import DeletionResult, Page, view_of_row, writer
 
 MOST_WEBHOOKS_OF_A_CLIENT = 20
@@ -254,11 +255,7 @@ def _locked(webhook_id: str, client_id: str) -> Webhook:
 
 
 def _found(rows: Any, webhook_id: str) -> Webhook:
-    row = rows.where(Webhook.id == webhook_id).first() if is_id(webhook_id) else None
-    if row is None:
-        raise ServiceError(Code.NOT_FOUND, "Webhook not found")
-    assert isinstance(row, Webhook)
-    return row
+    return find_by_id(rows, Webhook, webhook_id, "Webhook")
 
 
 def _view(row: Webhook) -> WebhookView:

@@ -22,6 +22,7 @@ from ussd_server.services.clients.keys.messages import (
     OwnWindow,
     approves,
 )
+from ussd_server.services.pages import find_by_id, require_row
 from ussd_server.services.people import people_behind
 from ussd_server.services.request_log.requests import RequestLogService
 from ussd_server.status import Code, ServiceError
@@ -30,7 +31,6 @@ from ussd_server.wire import view_of_row
 
 _SOON = timedelta(days=7)
 _MAY_NOT = "Insufficient permissions"
-_NOT_FOUND = "API Key not found"
 
 
 class ApiKeyReader(Service):
@@ -173,21 +173,15 @@ class ApiKeyReader(Service):
 
 
 def _find(api_key_id: str, context: RequestContext) -> ApiKey:
-    row: ApiKey | None = None
-    if is_id(api_key_id):
-        row = ApiKey.get_or_none(ApiKey.id == api_key_id, ApiKey.client_id == context.client_id)
-    if row is None:
-        raise ServiceError(Code.NOT_FOUND, _NOT_FOUND)
-    return row
+    own = ApiKey.select().where(ApiKey.client_id == context.client_id)
+    return find_by_id(own, ApiKey, api_key_id, "API Key")
 
 
 def key_of_any_client(id_or_apikey: str, *, locked: bool = False) -> ApiKey:
     """The key of any client with this id or apikey. NOT_FOUND for an unknown one."""
     rows = ApiKey.select().where((ApiKey.id if is_id(id_or_apikey) else ApiKey.apikey) == id_or_apikey)
     row: ApiKey | None = (for_update(rows) if locked else rows).first()
-    if row is None:
-        raise ServiceError(Code.NOT_FOUND, _NOT_FOUND)
-    return row
+    return require_row(row, "API Key")
 
 
 def unread_keys(rows: Iterable[ApiKey], context: RequestContext) -> list[str]:
