@@ -23,7 +23,7 @@ from ussd_server.services.operators.messages import (
     SecondFactor,
 )
 from ussd_server.services.operators.proposals import ProposalService
-from ussd_server.services.transactions.messages import CreateRefund, GetTransaction
+from ussd_server.services.transactions.messages import CreateRefund
 from ussd_server.status import Code, ServiceError
 
 PASSWORD = "correct horse battery"
@@ -221,7 +221,7 @@ def test_nothing_is_done_for_an_operator_who_was_disabled_since(services: Servic
     services.operators.set_active("ann@ops.example", False, operator_context())
     confirmation = ConfirmProposal(made.proposal_id, shown.digest)
     assert "active operator" in refusal(proposals.confirm, confirmation, bob)[1]
-    assert services.refunds.list(GetTransaction(paid), call) == ()
+    assert services.refunds.list(paid, call) == ()
 
 
 class _Lamp:

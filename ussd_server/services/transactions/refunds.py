@@ -23,7 +23,6 @@ from ussd_server.services.transactions.messages import (
     UNFINISHED,
     CreatedTransaction,
     CreateRefund,
-    GetTransaction,
     OperatorRefund,
     RefundPreview,
     Source,
@@ -88,13 +87,13 @@ class RefundService:
         refuse_operators_name(request.reference)
         return self._create(request, context, _Details(request.reason))
 
-    def list(self, request: GetTransaction, context: RequestContext) -> tuple[TransactionView, ...]:
+    def list(self, transaction_id: str, context: RequestContext) -> tuple[TransactionView, ...]:
         """The refunds of one of the client's transactions, oldest first, at most 100; none for an unknown one."""
         context.require("transactions:read")
-        if not is_id(request.transaction_id):
+        if not is_id(transaction_id):
             return ()
         rows = Transaction.select().where(
-            Transaction.refund_of == request.transaction_id, Transaction.client_id == context.client_id
+            Transaction.refund_of == transaction_id, Transaction.client_id == context.client_id
         )
         return views_of(list(rows.order_by(Transaction.id).limit(_MOST_LISTED)))
 

@@ -161,7 +161,7 @@ def _about(view: TransactionHistory, context: RequestContext) -> dict[str, Any]:
         "original": original,
         "payout": payout,
         "timeline": timeline_of(view),
-        "refunds": services().refunds.list(GetTransaction(view.transaction_id), context),
+        "refunds": services().refunds.list(view.transaction_id, context),
         "events": events,
         "is_live": view.completed_at is None or _is_sending(events),
     }
