@@ -30,6 +30,14 @@ def require_row(row: Row | None, noun: str) -> Row:
     return row
 
 
+def matching(rows: Any, request: object, *columns: Any) -> Any:
+    """Those rows whose columns have the values of the request's fields of the same names; None sets no bound."""
+    for column in columns:
+        if (value := getattr(request, column.name)) is not None:
+            rows = rows.where(column == value)
+    return rows
+
+
 def of_period(rows: Any, table: Any, from_at: datetime | None, to_at: datetime | None) -> Any:
     """Those rows that were made from `from_at` (included) to `to_at` (not included); None sets no bound."""
     if from_at is not None:

@@ -24,7 +24,7 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import Channel, Menu
 from ussd_server.runtime import Service
 from ussd_server.services.audit.messages import AuditEventView, ListAuditEvents, ListOperatorActions
-from ussd_server.services.pages import of_period, page_of
+from ussd_server.services.pages import matching, of_period, page_of
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id, new_id
 from ussd_server.wire import Page, view_of_row
@@ -95,9 +95,7 @@ class AuditService(Service):
             .left_outer_join(User, on=(User.id == AuditEvent.user_id), attr="user")
             .where(AuditEvent.client_id == context.client_id)
         )
-        if request.user_id is not None:
-            rows = rows.where(AuditEvent.user_id == request.user_id)
-        rows = _filtered(rows, request)
+        rows = _filtered(matching(rows, request, AuditEvent.user_id), request)
         try:
             found, next_cursor = page_of(rows, AuditEvent, request.cursor, request.limit, self._tokens)
         except ServiceError:
@@ -135,8 +133,7 @@ class AuditService(Service):
 
 
 def _filtered(rows: Any, request: ListAuditEvents | ListOperatorActions) -> Any:
-    if request.action is not None:
-        rows = rows.where(AuditEvent.action == request.action)
+    rows = matching(rows, request, AuditEvent.action)
     return of_period(rows, AuditEvent, request.from_at, request.to_at)
 
 

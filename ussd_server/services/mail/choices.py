@@ -26,7 +26,7 @@ from ussd_server.services.mail.messages import (
     MailView,
 )
 from ussd_server.services.mail.outbox import is_mail_on
-from ussd_server.services.pages import page_of
+from ussd_server.services.pages import matching, page_of
 from ussd_server.status import Code, ServiceError
 from ussd_server.wire import Page, view_of_row
 
@@ -65,9 +65,7 @@ class MailService(Service):
     def list(self, request: ListMails, context: RequestContext) -> Page[MailView]:
         """One page of all mails, newest first."""
         context.require_operator()
-        rows = Mail.select()
-        if request.status is not None:
-            rows = rows.where(Mail.status == request.status)
+        rows = matching(Mail.select(), request, Mail.status)
         found, next_cursor = page_of(rows, Mail, request.cursor, request.limit, self._tokens, may_lag=False)
         return Page(tuple(map(_view, found)), next_cursor)
 

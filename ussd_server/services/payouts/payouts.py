@@ -19,7 +19,7 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.runtime import Runtime, Service
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import require_name, require_two_names
-from ussd_server.services.pages import find_by_id, of_period, page_of
+from ussd_server.services.pages import find_by_id, matching, of_period, page_of
 from ussd_server.services.payouts.approval import PayoutApproval
 from ussd_server.services.payouts.drafts import PayoutDrafts
 from ussd_server.services.payouts.messages import (
@@ -141,10 +141,7 @@ class PayoutService(Service):
         """A page of the client's payouts without replaced drafts, newest first."""
         context.require("payouts:read")
         rows = Payout.select().where(Payout.client_id == context.client_id, Payout.replaced_by.is_null())
-        if request.status is not None:
-            rows = rows.where(Payout.status == request.status)
-        if request.reference is not None:
-            rows = rows.where(Payout.reference == request.reference)
+        rows = matching(rows, request, Payout.status, Payout.reference)
         rows = of_period(rows, Payout, request.from_at, request.to_at)
         found, next_cursor = page_of(rows, Payout, request.cursor, request.limit, self._tokens, may_lag=False)
         return Page(payout_views(found), next_cursor)

@@ -11,7 +11,7 @@ from peewee import fn
 from ussd_server.context import RequestContext
 from ussd_server.models.keys import ApiKey, ApiRequest, KeyUsage
 from ussd_server.runtime import Service
-from ussd_server.services.pages import of_period, page_of, require_row
+from ussd_server.services.pages import matching, of_period, page_of, require_row
 from ussd_server.services.request_log.messages import (
     ErrorGroup,
     GetKeyUsage,
@@ -43,10 +43,8 @@ class RequestLogService(Service):
         if request.key_id is not None and not is_id(request.key_id):
             return Page((), None)
         rows = ApiRequest.select().where(ApiRequest.client_id == context.client_id)
-        for column in (ApiRequest.key_id, ApiRequest.status, ApiRequest.code, ApiRequest.path, ApiRequest.request_id):
-            value = getattr(request, column.name)
-            if value is not None:
-                rows = rows.where(column == value)
+        columns = (ApiRequest.key_id, ApiRequest.status, ApiRequest.code, ApiRequest.path, ApiRequest.request_id)
+        rows = matching(rows, request, *columns)
         rows = of_period(rows, ApiRequest, request.from_at, request.to_at)
         found, cursor = page_of(rows, ApiRequest, request.cursor, request.limit, self._tokens)
         return Page(tuple(view_of_row(RequestView, row) for row in found), cursor)

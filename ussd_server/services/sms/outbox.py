@@ -9,7 +9,7 @@ from ussd_server.menus.text import sms_parts
 from ussd_server.models.sending import Sms
 from ussd_server.runtime import Service
 from ussd_server.senders.messages import SMS_FAILURES, SmsFailure
-from ussd_server.services.pages import find_by_id, of_period, page_of
+from ussd_server.services.pages import find_by_id, matching, of_period, page_of
 from ussd_server.services.sms.messages import (
     MOST_PARTS,
     CreatedSms,
@@ -104,10 +104,7 @@ class SmsService(Service):
         """A page of the client's messages, newest first."""
         context.require("messages:read")
         rows = Sms.select().where(Sms.client_id == context.client_id)
-        if request.status is not None:
-            rows = rows.where(Sms.status == request.status)
-        if request.phone_number is not None:
-            rows = rows.where(Sms.phone_number == request.phone_number)
+        rows = matching(rows, request, Sms.status, Sms.phone_number)
         rows = of_period(rows, Sms, request.from_at, request.to_at)
         found, next_cursor = page_of(rows, Sms, request.cursor, request.limit, self._tokens, may_lag=False)
         return Page(tuple(map(_view, found)), next_cursor)

@@ -15,7 +15,7 @@ from ussd_server.providers.messages import Direction
 from ussd_server.runtime import Runtime, Service
 from ussd_server.services.accounts.ledger import hold_legs, legs_of
 from ussd_server.services.bulkhead import Bulkhead
-from ussd_server.services.pages import of_period, page_of
+from ussd_server.services.pages import matching, of_period, page_of
 from ussd_server.services.sms.receipts import has_receipts, with_receipt
 from ussd_server.services.transactions.create import (
     Prepared,
@@ -57,6 +57,13 @@ _CONTENT = tuple(
     each.name
     for each in fields(CreateTransaction)
     if each.name not in ("idempotency_key", "session_id", "confirmation", "place", "wait")
+)
+_FILTERS = (
+    Transaction.status,
+    Transaction.type,
+    Transaction.phone_number,
+    Transaction.provider_transaction_id,
+    Transaction.payout_id,
 )
 _OWN = CompiledQuery(
     lambda: Transaction.select().where(
@@ -168,15 +175,7 @@ class TransactionService(Service):
         if request.payout_id is not None and not is_id(request.payout_id):
             return Page((), None)
         rows = Transaction.select().where(Transaction.client_id == context.client_id)
-        for column, value in (
-            (Transaction.status, request.status),
-            (Transaction.type, request.type),
-            (Transaction.phone_number, request.phone_number),
-            (Transaction.provider_transaction_id, request.provider_transaction_id),
-            (Transaction.payout_id, request.payout_id),
-        ):
-            if value is not None:
-                rows = rows.where(column == value)
+        rows = matching(rows, request, *_FILTERS)
         if request.reference is not None:
             named = Transaction.select(Transaction.id).where(
                 Transaction.client_id == context.client_id, Transaction.reference == request.reference

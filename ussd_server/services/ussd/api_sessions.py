@@ -8,7 +8,7 @@ from ussd_server.context import RequestContext
 from ussd_server.menus.engine.engine import dialled_entries
 from ussd_server.models.ussd import UssdSession
 from ussd_server.runtime import Runtime
-from ussd_server.services.pages import of_period, page_of
+from ussd_server.services.pages import matching, of_period, page_of
 from ussd_server.services.sessions.endings import IS_ACTIVE, view_of, view_with_transcript
 from ussd_server.services.sessions.lookup import find_target
 from ussd_server.services.sessions.messages import (
@@ -102,13 +102,7 @@ class UssdService:
         """Return a page of the client's sessions, newest first."""
         context.require("ussd:read")
         rows = UssdSession.select().where(UssdSession.client_id == context.client_id)
-        for column, value in (
-            (UssdSession.status, request.status),
-            (UssdSession.phone_number, request.phone_number),
-            (UssdSession.service_code, request.service_code),
-        ):
-            if value is not None:
-                rows = rows.where(column == value)
+        rows = matching(rows, request, UssdSession.status, UssdSession.phone_number, UssdSession.service_code)
         rows = of_period(rows, UssdSession, request.from_at, request.to_at)
         found, next_cursor = page_of(rows, UssdSession, request.cursor, request.limit, self._tokens)
         return Page(tuple(map(view_of, found)), next_cursor)
