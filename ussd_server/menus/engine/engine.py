@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -116,6 +116,17 @@ def resume(document: Document, state: State, outcome: ActionOutcome, channel: Di
         turn = navigator.go_back(state)
         return replace(turn, state=replace(turn.state, ahead=None))
     return _apply_remaining(navigator, turn)
+
+
+def finish(
+    document: Document, turn: Turn, run: Callable[[MenuAction], ActionOutcome], channel: DisplayOptions = STANDARD
+) -> Turn:
+    """Run the actions of a turn until it has a screen. Keeps the entry and the language that was chosen."""
+    entered, chosen = turn, turn.language_chosen
+    while turn.action is not None:
+        turn = resume(document, turn.state, run(turn.action), channel)
+        chosen = turn.language_chosen or chosen
+    return replace(turn, language_chosen=chosen, entry_shown=entered.entry_shown, is_secret=entered.is_secret)
 
 
 def _apply_remaining(navigator: Navigator, turn: Turn) -> Turn:
