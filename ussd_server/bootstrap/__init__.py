@@ -34,7 +34,6 @@ from ussd_server.services.mail.outbox import MailReminders, use_mail
 from ussd_server.services.mail.sending import MailSender
 from ussd_server.services.menus.menus import MenuService
 from ussd_server.services.menus.replays import ReplayService
-from ussd_server.services.menus.walks import WalkService
 from ussd_server.services.operations.book_check.history_digests import HistoryDigests
 from ussd_server.services.operations.gauges import Gauges
 from ussd_server.services.operations.master_keys import MasterKeyService
@@ -145,7 +144,6 @@ class Services:
 
         # What phones show.
         self.menus = MenuService(runtime)
-        self.walks = WalkService(self.menus)
         self.replays = ReplayService(runtime, self.menus)
         self.channels = ChannelService(runtime)
         sessions = Sessions(runtime)

@@ -11,7 +11,7 @@ from ussd_server.menus.document.findings import Finding, error, node_path, short
 from ussd_server.menus.document.nodes import EndNode, InputNode, ScreenNode, SmsNode
 from ussd_server.menus.engine.entries import notices
 from ussd_server.menus.engine.views import OPTIONS, WORDS, Renderer, WidestValues
-from ussd_server.menus.text import BASIC, EXTENSION, Budget, Screen, Size, joined, measure, sms_parts, transliterate
+from ussd_server.menus.text import BASIC, EXTENSION, Budget, Size, joined, measure, sms_parts, transliterate
 from ussd_server.menus.tools.node_parts import texts
 
 CHANNELS = (True, False)  # with and without transliteration: a menu may be dialled on both kinds
@@ -67,20 +67,23 @@ def prove(document: Document, work: WorkBudget) -> Iterator[Finding]:
 
 @dataclass(frozen=True, slots=True)
 class FullestScreen:
-    """The fullest screen of a language on a network, every variable at its maximum. `limit` is in the unit of `size`.
+    """The fullest screen of a language on a network, every variable at its maximum. `used` and `limit` count `unit`.
 
     `network` None stands for every network without a budget of its own.
     """
 
-    screen: Screen
+    language: str
     network: str | None
-    size: Size
+    node: str
+    text: str
+    used: int
     limit: int
+    unit: str
 
     @property
     def share(self) -> float:
         """The used part of the budget; above 1 the screen does not fit."""
-        return self.size.units / self.limit
+        return self.used / self.limit
 
 
 def fullest_screens(document: Document, work: WorkBudget) -> list[FullestScreen]:
@@ -93,8 +96,9 @@ def fullest_screens(document: Document, work: WorkBudget) -> list[FullestScreen]
         for layout in _layouts(document, node, language, measurer):
             for network, budget in budgets.items():
                 for size, lines in measurer.longest(layout.screens(budget)):
-                    limit = budget.limit_of(size)
-                    found = FullestScreen(Screen(joined(lines), node.name, language), network, size, limit)
+                    found = FullestScreen(
+                        language, network, node.name, joined(lines), size.units, budget.limit_of(size), size.unit
+                    )
                     before = fullest.get((language, network))
                     if before is None or found.share > before.share:
                         fullest[language, network] = found

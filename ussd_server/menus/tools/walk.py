@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ussd_server.menus.document.document import Document
@@ -24,7 +24,7 @@ from ussd_server.menus.engine.navigator import DisplayOptions, Navigator, Sessio
 from ussd_server.menus.engine.resumption import TO_MENU
 from ussd_server.menus.engine.views import items_of
 from ussd_server.menus.phrases import phrase
-from ussd_server.menus.text import Screen, Size, measure
+from ussd_server.menus.text import Screen, measure
 from ussd_server.menus.tools.scripts import MAX_STEPS, to_fill_in
 from ussd_server.menus.tools.simulator import Simulator, World
 
@@ -45,23 +45,28 @@ class Act:
     """What the phone does: `send` (`text`), `retry` or `redial`."""
 
     kind: str
-    text: str = ""
+    text: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class WalkedScreen:
-    """A screen, and what a designer wants to know about it. `limit` is in the unit of `size`.
+class WalkScreen:
+    """A screen, and what a designer wants to know about it. `act` led to it; `used` and `limit` count `unit`.
 
     `secret` names what the screen asks for secretly: the variable, or the node where there is none. Empty elsewhere.
     """
 
     act: Act
-    screen: Screen
+    text: str
+    ends: bool
+    node: str
     node_type: str
-    size: Size
+    language: str
+    network: str
+    used: int
     limit: int
-    variables: Mapping[str, Any]
-    keys: tuple[NextKey, ...]
+    unit: str
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    keys: tuple[NextKey, ...] = ()
     secret: str = ""
 
 
@@ -71,7 +76,7 @@ class Walk:
 
     simulator: Simulator
     entries: tuple[str, ...]
-    screens: tuple[WalkedScreen, ...]
+    screens: tuple[WalkScreen, ...]
 
 
 def walk(
@@ -112,7 +117,7 @@ def script_of(walked: Walk, name: str) -> dict[str, Any]:
     payments = list(simulator.payments.values())
     paid = {key: value for key, value in payments[-1].items() if value is not None} if payments else "none"
     script: dict[str, Any] = {"name": name, "dial": dial}
-    first = walked.screens[0].screen.language
+    first = walked.screens[0].language
     if first != simulator.document.default_language:
         script["language"] = first
     script["steps"] = list(_steps(walked.screens))
@@ -120,7 +125,7 @@ def script_of(walked: Walk, name: str) -> dict[str, Any]:
     return script
 
 
-def _steps(screens: Sequence[WalkedScreen]) -> Iterator[dict[str, Any]]:
+def _steps(screens: Sequence[WalkScreen]) -> Iterator[dict[str, Any]]:
     for number, seen in enumerate(screens):
         step: dict[str, Any] = {}
         match seen.act.kind:
@@ -129,21 +134,33 @@ def _steps(screens: Sequence[WalkedScreen]) -> Iterator[dict[str, Any]]:
             case _ if number:
                 asked = screens[number - 1].secret
                 step["send"] = to_fill_in(asked) if asked else seen.act.text
-        line = next((line for line in seen.screen.text.split("\n") if line.strip()), "")
-        yield {**step, "expect": line, "end": seen.screen.ends}
+        line = next((line for line in seen.text.split("\n") if line.strip()), "")
+        yield {**step, "expect": line, "end": seen.ends}
 
 
 def seen_screen(
     document: Document, screen: Screen, state: State | None, network: str, channel: DisplayOptions, act: Act
-) -> WalkedScreen:
+) -> WalkScreen:
     """Return what a designer wants to know about a screen. `state` is None when the session is over."""
     budget = document.budget_for(network).narrowed(channel.budget)
     size = measure(screen.text)
-    limit = budget.limit_of(size)
-    keys = () if state is None or screen.ends else next_keys(document, state, channel)
-    variables = {} if state is None else dict(state.variables)
-    secret = "" if state is None or screen.ends or not asks_secret(document, state) else _name_of(document, state)
-    return WalkedScreen(act, screen, kind_of(document.nodes[screen.node]), size, limit, variables, keys, secret)
+    seen = WalkScreen(
+        act=act,
+        text=screen.text,
+        ends=screen.ends,
+        node=screen.node,
+        node_type=kind_of(document.nodes[screen.node]),
+        language=screen.language,
+        network=network,
+        used=size.units,
+        limit=budget.limit_of(size),
+        unit=size.unit,
+        variables={} if state is None else dict(state.variables),
+    )
+    if state is None or screen.ends:
+        return seen
+    secret = _name_of(document, state) if asks_secret(document, state) else ""
+    return replace(seen, keys=next_keys(document, state, channel), secret=secret)
 
 
 def _name_of(document: Document, state: State) -> str:
@@ -151,7 +168,7 @@ def _name_of(document: Document, state: State) -> str:
     return node.var if isinstance(node, InputNode) else state.node
 
 
-def _seen(simulator: Simulator, act: Act) -> WalkedScreen:
+def _seen(simulator: Simulator, act: Act) -> WalkScreen:
     seen = seen_screen(
         simulator.document, simulator.screen, simulator.state, simulator.facts.network, simulator.channel, act
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from ussd_server.menus.engine.navigator import DisplayOptions
-from ussd_server.services.menus.messages import WalkScreen
+from ussd_server.menus.tools.walk import WalkScreen
 
 
 @dataclass(frozen=True, slots=True)
