@@ -12,32 +12,20 @@ from ussd_server.menus.document.nodes import (
     EndNode,
     HandoverNode,
     InputNode,
-    LanguageNode,
     ListNode,
-    MenuNode,
     ScreenNode,
-    TextNode,
     kind_of,
 )
 from ussd_server.menus.engine.engine import asks_secret
 from ussd_server.menus.engine.navigator import DisplayOptions, Navigator, SessionFacts, State
 from ussd_server.menus.engine.resumption import TO_MENU
-from ussd_server.menus.engine.views import items_of
+from ussd_server.menus.engine.views import Choice, choices, items_of
 from ussd_server.menus.phrases import phrase
 from ussd_server.menus.text import Screen, measure
 from ussd_server.menus.tools.scripts import MAX_STEPS, to_fill_in
 from ussd_server.menus.tools.simulator import Simulator, World
 
 MAX_ACTS = MAX_STEPS - 1
-
-
-@dataclass(frozen=True, slots=True)
-class NextKey:
-    """A key, its label, and the node that it leads to; `key` is empty for a free entry."""
-
-    key: str
-    label: str
-    goto: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +54,7 @@ class WalkScreen:
     limit: int
     unit: str
     variables: Mapping[str, Any] = field(default_factory=dict)
-    keys: tuple[NextKey, ...] = ()
+    keys: tuple[Choice, ...] = ()
     secret: str = ""
 
 
@@ -175,56 +163,38 @@ def _seen(simulator: Simulator, act: Act) -> WalkScreen:
     return replace(seen, keys=()) if simulator.is_over else seen
 
 
-def next_keys(document: Document, state: State, channel: DisplayOptions) -> tuple[NextKey, ...]:
+def next_keys(document: Document, state: State, channel: DisplayOptions) -> tuple[Choice, ...]:
     """Return the keys of a screen; none for a last screen."""
     node, language = document.nodes[state.node], state.language
     label = document.navigation.label
     if state.interlude == "resume":
-        again = NextKey("2", phrase("start_again", language), document.start)
-        return (NextKey("1", label("yes", language), state.node), again)
+        again = Choice("2", phrase("start_again", language), document.start)
+        return (Choice("1", label("yes", language), state.node), again)
     if state.interlude is not None:
-        return (NextKey(TO_MENU, phrase("menu", language), document.start),)
+        return (Choice(TO_MENU, phrase("menu", language), document.start),)
     if isinstance(node, EndNode):
         return ()
     if isinstance(node, HandoverNode):
-        return (NextKey("", node.url, state.node),)
+        return (Choice("", node.url, state.node),)
     if not isinstance(node, ScreenNode):
         return ()
-    return (*_choices(document, state, node), *_navigation(document, state, node, channel))
+    navigation = _navigation(document, state, node, channel)
+    if isinstance(node, InputNode):
+        return (Choice("", "secret entry" if node.secret else f"vars.{node.var}", node.goto), *navigation)
+    return (*choices(document, node, state.values(), language), *navigation)
 
 
-def _choices(document: Document, state: State, node: ScreenNode) -> Iterator[NextKey]:
-    label, values = document.navigation.label, state.values()
-    match node:
-        case MenuNode():
-            for option in values.options(node):
-                yield NextKey(option.key, values.text(option.label, state.language), option.goto)
-        case ConfirmNode():
-            yield NextKey("1", label("yes", state.language), node.yes)
-            yield NextKey("2", label("no", state.language), node.no)
-        case ListNode():
-            for number, item in enumerate(values.labels(node, state.language), start=1):
-                yield NextKey(str(number), item, node.goto)
-        case LanguageNode():
-            for key, _, name in node.options:
-                yield NextKey(key, name, node.goto)
-        case TextNode():
-            yield NextKey("1", label("continue", state.language), node.goto)
-        case InputNode():
-            yield NextKey("", "secret entry" if node.secret else f"vars.{node.var}", node.goto)
-
-
-def _navigation(document: Document, state: State, node: ScreenNode, channel: DisplayOptions) -> Iterator[NextKey]:
+def _navigation(document: Document, state: State, node: ScreenNode, channel: DisplayOptions) -> Iterator[Choice]:
     keys, language = document.navigation, state.language
     if state.back:
-        yield NextKey(keys.back, keys.label("back", language), state.back[-1][0])
-        yield NextKey(keys.home, phrase("home", language), document.start)
+        yield Choice(keys.back, keys.label("back", language), state.back[-1][0])
+        yield Choice(keys.home, phrase("home", language), document.start)
     if isinstance(node, InputNode | ConfirmNode):
         return
     if isinstance(node, ListNode) and not items_of(node, state.scope()):
         return
     last = len(Navigator(document, channel).pages(state, node)) - 1
     if state.page < last:
-        yield NextKey(keys.more, keys.label("more", language), node.name)
+        yield Choice(keys.more, keys.label("more", language), node.name)
     if state.page > 0:
-        yield NextKey(keys.prev, keys.label("prev", language), node.name)
+        yield Choice(keys.prev, keys.label("prev", language), node.name)
