@@ -89,10 +89,8 @@ def enter(document: Document, state: State, entry: str, channel: DisplayOptions 
     stored state returns the same action.
     """
     navigator = Navigator(document, channel)
-    secret = asks_secret(document, state)
-    return replace(
-        _enter(navigator, state, entry), entry_shown=MASK if secret else drop_controls(entry)[:160], is_secret=secret
-    )
+    shown = MASK if asks_secret(document, state) else drop_controls(entry)[:160]
+    return replace(_enter(navigator, state, entry), entry_shown=shown)
 
 
 def asks_secret(document: Document, state: State) -> bool:
@@ -126,7 +124,7 @@ def finish(
     while turn.action is not None:
         turn = resume(document, turn.state, run(turn.action), channel)
         chosen = turn.language_chosen or chosen
-    return replace(turn, language_chosen=chosen, entry_shown=entered.entry_shown, is_secret=entered.is_secret)
+    return replace(turn, language_chosen=chosen, entry_shown=entered.entry_shown)
 
 
 def _apply_remaining(navigator: Navigator, turn: Turn) -> Turn:

@@ -149,7 +149,7 @@ class Turn:
     """The result of one step: the new state, and a screen or an action. After the action, call `resume`.
 
     `language_chosen` is to be stored for the phone number. `entry_shown` is the entry for the transcript, masked when
-    `is_secret`.
+    it may be secret.
     """
 
     state: State
@@ -157,7 +157,6 @@ class Turn:
     action: MenuAction | None = None
     language_chosen: str | None = None
     entry_shown: str = ""
-    is_secret: bool = False
 
 
 @dataclass(frozen=True, slots=True)
