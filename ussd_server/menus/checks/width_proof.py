@@ -48,8 +48,8 @@ def prove(document: Document, work: WorkBudget) -> Iterator[Finding]:
 
     Screens are measured once for all networks. Raises `WorkExceededError` when there are too many.
     """
-    budgets: dict[str | None, Budget] = {None: document.budget}
-    budgets.update((name, each) for name, each in document.network_budgets.items() if each != document.budget)
+    budgets: dict[str | None, Budget] = {None: document.budgets.common}
+    budgets.update((name, each) for name, each in document.budgets.networks.items() if each != document.budgets.common)
     narrowest = Budget(min(each.septets for each in budgets.values()), min(each.ucs2 for each in budgets.values()))
     measurer = _Measurer(work)
     for node, language in _shown(document):
@@ -88,8 +88,8 @@ class FullestScreen:
 
 def fullest_screens(document: Document, work: WorkBudget) -> list[FullestScreen]:
     """Return the fullest screen of each language on each network. Raises `WorkExceededError` when they are too many."""
-    budgets: dict[str | None, Budget] = {None: document.budget}
-    budgets.update(document.network_budgets)
+    budgets: dict[str | None, Budget] = {None: document.budgets.common}
+    budgets.update(document.budgets.networks)
     measurer = _Measurer(work)
     fullest: dict[tuple[str, str | None], FullestScreen] = {}
     for node, language in _shown(document):

@@ -15,14 +15,14 @@ from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.menus.checks.check import check
 from ussd_server.menus.checks.width_proof import FullestScreen, fullest_screens
-from ussd_server.menus.document.bounds import WorkBudget, WorkExceededError
+from ussd_server.menus.document.bounds import MAX_SCRIPTS, WorkBudget, WorkExceededError
 from ussd_server.menus.document.document import read
 from ussd_server.menus.engine.engine import dialled_entries
 from ussd_server.menus.engine.navigator import SessionFacts
 from ussd_server.menus.source.yaml_text import Places, write_yaml
 from ussd_server.menus.tools.diagram import draw, graph
 from ussd_server.menus.tools.schema import menu_schema
-from ussd_server.menus.tools.scripts import MAX_SCRIPTS, left_to_fill_in
+from ussd_server.menus.tools.scripts import left_to_fill_in
 from ussd_server.menus.tools.walk import Act, Walk, script_of, walk
 from ussd_server.models.ussd import Menu, MenuVersion, ServiceCode
 from ussd_server.runtime import Runtime, Service
