@@ -57,7 +57,6 @@ from ussd_server.services.reports.daily_reports import DailyReportService, Repor
 from ussd_server.services.reports.recent_payments import RecentPaymentsService
 from ussd_server.services.request_log.requests import RequestLogService
 from ussd_server.services.search.search import SearchService
-from ussd_server.services.sessions.sessions import Sessions
 from ussd_server.services.settlement.review import ReviewService
 from ussd_server.services.settlement.settlement import CallbackService, Settlement
 from ussd_server.services.sms.outbox import SmsService, use_sms
@@ -75,6 +74,7 @@ from ussd_server.services.ussd.channels import ChannelService
 from ussd_server.services.ussd.conversations import Conversations
 from ussd_server.services.ussd.gateways import GatewayService
 from ussd_server.services.ussd.handsets import HandsetService
+from ussd_server.services.ussd.sessions import Sessions
 from ussd_server.services.webhooks.deliveries import AttemptService, DeliveryService
 from ussd_server.services.webhooks.events import EventService
 from ussd_server.services.webhooks.relay import Relay

@@ -13,11 +13,11 @@ from ussd_server.menus.engine.resumption import announce, reopen
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.menus.documents import document_of, facts_of, published_document
-from ussd_server.services.sessions.lookup import FEWEST_TURNS_TO_RESUME, OUTCOME_WORDS, CodeTarget, find_waiting
-from ussd_server.services.sessions.messages import DROPPED_OFF, EndReason, SessionStatus
-from ussd_server.services.sessions.sessions import Sessions, StepInput, may_be_paying, state_of
 from ussd_server.services.transactions.messages import TransactionStatus
 from ussd_server.services.ussd.actions import ActionContext, Actions
+from ussd_server.services.ussd.lookup import FEWEST_TURNS_TO_RESUME, OUTCOME_WORDS, CodeTarget, find_waiting
+from ussd_server.services.ussd.messages import DROPPED_OFF, EndReason, SessionStatus
+from ussd_server.services.ussd.sessions import Sessions, StepInput, may_be_paying, state_of
 
 _LONGEST_NETWORK = 10
 _CUT_OFF = (SessionStatus.ACTIVE, *DROPPED_OFF)

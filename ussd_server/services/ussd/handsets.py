@@ -16,12 +16,11 @@ from ussd_server.models.ussd import CONSOLE_CALLS, Menu, MenuVersion, ServiceCod
 from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.menus.documents import document_of, published_document
-from ussd_server.services.sessions.lookup import find_session
-from ussd_server.services.sessions.messages import SessionStatus
-from ussd_server.services.sessions.sessions import state_of
 from ussd_server.services.ussd.channels import ChannelService
 from ussd_server.services.ussd.gateways import GatewayService
-from ussd_server.services.ussd.messages import CachedChannel, HandsetView
+from ussd_server.services.ussd.lookup import find_session
+from ussd_server.services.ussd.messages import CachedChannel, HandsetView, SessionStatus
+from ussd_server.services.ussd.sessions import state_of
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import PHONE_NUMBER
 
