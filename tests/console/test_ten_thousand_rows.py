@@ -26,7 +26,7 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.services.payouts.messages import CreatePayout
 from ussd_server.services.reconciliation.messages import ReconcileStatement
 from ussd_server.services.search import search
-from ussd_server.services.sessions.messages import BeginSession
+from ussd_server.services.ussd.messages import BeginSession
 
 ROWS = 10_000
 _ID = "{n}"

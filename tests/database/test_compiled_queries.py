@@ -11,7 +11,7 @@ from ussd_server.bootstrap import Services
 from ussd_server.database.tables import CompiledQuery, param
 from ussd_server.models.clients import Client
 from ussd_server.models.ussd import UssdSession
-from ussd_server.services.sessions.messages import BeginSession
+from ussd_server.services.ussd.messages import BeginSession
 
 _FIND = CompiledQuery(
     lambda: (

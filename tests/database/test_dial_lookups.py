@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from tests.support.shop import PHONE, Shop
 from ussd_server.bootstrap import Services
 from ussd_server.models.ussd import Channel, SubscriberLanguage, UssdSession
-from ussd_server.services.sessions.lookup import Dial, read_dials
-from ussd_server.services.sessions.messages import BeginSession
+from ussd_server.services.ussd.lookup import Dial, read_dials
+from ussd_server.services.ussd.messages import BeginSession
 from ussd_server.values import new_id
 
 PAST = datetime(2000, 1, 1, tzinfo=UTC)

@@ -11,8 +11,8 @@ from tests.support.shop import PHONE, Shop
 from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import database, unit_of_work
 from ussd_server.models.ussd import Channel, SubscriberLanguage, UssdSession
-from ussd_server.services.sessions.messages import BeginSession
-from ussd_server.services.sessions.sessions import StepWrite, WriteCondition, write_steps
+from ussd_server.services.ussd.messages import BeginSession
+from ussd_server.services.ussd.sessions import StepWrite, WriteCondition, write_steps
 from ussd_server.values import new_id
 
 

@@ -17,7 +17,7 @@ from ussd_server.menus.document.variables import MAX_ITEMS, MAX_TEXT
 from ussd_server.menus.source import yaml_text
 from ussd_server.menus.source.texts import read_menu_file
 from ussd_server.menus.tools.schema import DOCUMENT_FIELDS, NODE_FIELDS, RULE_FIELDS, menu_schema
-from ussd_server.menus.tools.scripts import MAX_SCRIPTS, MAX_STEPS
+from ussd_server.menus.tools.scripts import MAX_STEPS
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs"
 _LONGEST_EXAMPLE = 100
@@ -183,7 +183,7 @@ def _limits() -> str:
             ("characters of a pattern", rules.MAX_CHARACTERS),
             ("characters of a range in a pattern, such as `[a-z]`", rules.MAX_RANGE),
             ("`timeout_ms` of `http`", f"{nodes.MAX_TIMEOUT_MS:,}"),
-            ("scripts", MAX_SCRIPTS),
+            ("scripts", bounds.MAX_SCRIPTS),
             ("steps of a script", MAX_STEPS),
             ("findings of a report", findings.MAX_FINDINGS),
             ("suggestions for misspelt names", findings.MOST_SUGGESTIONS),

@@ -19,8 +19,8 @@ from ussd_server.models.events import Event
 from ussd_server.models.sending import Webhook
 from ussd_server.services.clients.keys.messages import CreateApiKey
 from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout
-from ussd_server.services.sessions.messages import BeginSession
 from ussd_server.services.transactions.messages import CreateRefund
+from ussd_server.services.ussd.messages import BeginSession
 from ussd_server.services.webhooks.events import payloads_of
 from ussd_server.services.webhooks.messages import EVENT_TYPES
 from ussd_server.values import iso_milliseconds, new_id

@@ -7,8 +7,8 @@ from typing import Any
 
 from ussd_server.services.clients.keys.messages import DeletedApiKeyView, ExpiringApiKeyView, RefusedAddressView
 from ussd_server.services.payouts.messages import PayoutView
-from ussd_server.services.sessions.messages import SessionView
 from ussd_server.services.transactions.messages import TransactionView
+from ussd_server.services.ussd.messages import SessionView
 from ussd_server.services.webhooks.messages import EVENT_TYPES, WebhookDisabledView, WebhookTestView
 
 _Json = dict[str, Any]

@@ -9,7 +9,7 @@ from ussd_server.api.endpoints import ApiBlueprint, EndpointReply, authenticate_
 from ussd_server.api.requests import current_request, services
 from ussd_server.context import RequestContext
 from ussd_server.gateways.messages import GatewayRequest
-from ussd_server.services.sessions.messages import BeginSession, EnterText, ListSessions, SessionTranscript, SessionView
+from ussd_server.services.ussd.messages import BeginSession, EnterText, ListSessions, SessionTranscript, SessionView
 from ussd_server.status import Code
 from ussd_server.wire import Page
 

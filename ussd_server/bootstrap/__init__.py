@@ -34,7 +34,6 @@ from ussd_server.services.mail.outbox import MailReminders, use_mail
 from ussd_server.services.mail.sending import MailSender
 from ussd_server.services.menus.menus import MenuService
 from ussd_server.services.menus.replays import ReplayService
-from ussd_server.services.menus.walks import WalkService
 from ussd_server.services.operations.book_check.history_digests import HistoryDigests
 from ussd_server.services.operations.gauges import Gauges
 from ussd_server.services.operations.master_keys import MasterKeyService
@@ -58,7 +57,6 @@ from ussd_server.services.reports.daily_reports import DailyReportService, Repor
 from ussd_server.services.reports.recent_payments import RecentPaymentsService
 from ussd_server.services.request_log.requests import RequestLogService
 from ussd_server.services.search.search import SearchService
-from ussd_server.services.sessions.sessions import Sessions
 from ussd_server.services.settlement.review import ReviewService
 from ussd_server.services.settlement.settlement import CallbackService, Settlement
 from ussd_server.services.sms.outbox import SmsService, use_sms
@@ -76,6 +74,7 @@ from ussd_server.services.ussd.channels import ChannelService
 from ussd_server.services.ussd.conversations import Conversations
 from ussd_server.services.ussd.gateways import GatewayService
 from ussd_server.services.ussd.handsets import HandsetService
+from ussd_server.services.ussd.sessions import Sessions
 from ussd_server.services.webhooks.deliveries import AttemptService, DeliveryService
 from ussd_server.services.webhooks.events import EventService
 from ussd_server.services.webhooks.relay import Relay
@@ -145,7 +144,6 @@ class Services:
 
         # What phones show.
         self.menus = MenuService(runtime)
-        self.walks = WalkService(self.menus)
         self.replays = ReplayService(runtime, self.menus)
         self.channels = ChannelService(runtime)
         sessions = Sessions(runtime)

@@ -24,10 +24,10 @@ from ussd_server.database.unit_of_work import release_connection
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.menus.messages import AssignCode, BindCode, SaveDraft
-from ussd_server.services.sessions.endings import SessionEndings
-from ussd_server.services.sessions.messages import BeginSession
-from ussd_server.services.sessions.sessions import Sessions
 from ussd_server.services.transactions.transactions import TransactionService
+from ussd_server.services.ussd.endings import SessionEndings
+from ussd_server.services.ussd.messages import BeginSession
+from ussd_server.services.ussd.sessions import Sessions
 
 PROCESSING = "Your payment is being processed."
 APPROVE = Shown("Approve the prompt on your phone.", ends=True)

@@ -17,8 +17,8 @@ from ussd_server.database.unit_of_work import close_connections
 from ussd_server.models.clients import Client
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import Channel
-from ussd_server.services.sessions.sessions import Sessions
 from ussd_server.services.ussd.messages import CreateChannel
+from ussd_server.services.ussd.sessions import Sessions
 from ussd_server.settings import Settings
 
 
@@ -152,7 +152,7 @@ def test_trouble_after_a_payment_was_created_never_says_that_it_failed(
     for text in ("", "1", "1*5000"):
         at(text)
     with monkeypatch.context() as broken:
-        broken.setattr("ussd_server.services.sessions.sessions.Sessions.write", _fail)
+        broken.setattr("ussd_server.services.ussd.sessions.Sessions.write", _fail)
         assert at("1*5000*1") == "END Your payment is being processed."
     assert Transaction.select().count() == 1
     assert at("", session="ATUid_2").startswith("CON Your payment is being processed.")

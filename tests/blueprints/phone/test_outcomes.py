@@ -18,7 +18,7 @@ from ussd_server.context import operator_context
 from ussd_server.database.unit_of_work import release_connection
 from ussd_server.models.ussd import ShownOutcome, UssdSession
 from ussd_server.services.menus.messages import AssignCode, BindCode
-from ussd_server.services.sessions.messages import BeginSession
+from ussd_server.services.ussd.messages import BeginSession
 
 SUCCEEDED = "Your payment of UGX 5,000 to ACME succeeded.\n0 Menu"
 MENU = "Welcome to ACME"

@@ -23,7 +23,7 @@ from ussd_server.models.keys import ApiKey
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.accounts.balances import BalanceService
-from ussd_server.services.sessions.sessions import LEASE_SECONDS, Sessions
+from ussd_server.services.ussd.sessions import LEASE_SECONDS, Sessions
 
 
 def test_a_yes_that_was_overtaken_by_going_back_pays_nothing(

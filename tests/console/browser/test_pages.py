@@ -17,13 +17,13 @@ from ussd_server.models.clients import Login
 from ussd_server.providers.messages import Outcome, ProviderAnswer
 from ussd_server.services.clients.keys.messages import CreateApiKey
 from ussd_server.services.mail import outbox
-from ussd_server.services.sessions.messages import BeginSession
 from ussd_server.services.transactions.messages import (
     CreateDeposit,
     CreateTransaction,
     GetTransaction,
     TransactionType,
 )
+from ussd_server.services.ussd.messages import BeginSession
 
 pytestmark = pytest.mark.needs_chromium
 

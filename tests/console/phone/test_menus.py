@@ -15,7 +15,7 @@ from ussd_server.gateways.messages import HandsetCall
 from ussd_server.menus.source.yaml_text import write_yaml
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.menus.messages import AssignCode, SaveDraft
-from ussd_server.services.sessions.messages import ListSessions
+from ussd_server.services.ussd.messages import ListSessions
 from ussd_server.values import iso_milliseconds
 
 

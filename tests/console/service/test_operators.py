@@ -17,7 +17,7 @@ from ussd_server.context import operator_context
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.payouts.messages import CreatePayout
-from ussd_server.services.sessions.messages import BeginSession, EnterText
+from ussd_server.services.ussd.messages import BeginSession, EnterText
 
 
 def test_operators_and_clients_people_see_their_own_pages_only(operator: Operators, visit: Visit, app: Flask) -> None:

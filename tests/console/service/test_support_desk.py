@@ -18,8 +18,8 @@ from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.services.incoming.messages import NotifyPayment
 from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout
-from ussd_server.services.sessions.messages import BeginSession
 from ussd_server.services.transactions.messages import CreateRefund, ListTransactions
+from ussd_server.services.ussd.messages import BeginSession
 
 _PAGE = Path(__file__).parents[3] / "docs" / "guides" / "support-desk.md"
 

@@ -196,7 +196,7 @@ def test_an_outcome_names_the_title_as_far_as_it_fits(shop: Menu, kind: str, lan
     document = parse(shop)
     turn = announce(document, AGAIN, language, "succeeded", 99_999_900, kind=kind)
     assert turn.screen is not None
-    assert document.budget.fits(turn.screen.text)
+    assert document.budgets.common.fits(turn.screen.text)
     assert "999,999" in turn.screen.text
     assert turn.screen.text.endswith(("\n0 Menu", "\n0 Menyu"))
     assert ("ng'The Ex" in turn.screen.text) == (kind != "transfer")

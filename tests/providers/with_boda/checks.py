@@ -25,7 +25,7 @@ from ussd_server.context import operator_context
 from ussd_server.database.unit_of_work import close_connections
 from ussd_server.providers import registry
 from ussd_server.services.operations.messages import DoctorFinding
-from ussd_server.services.sessions.messages import BeginSession
+from ussd_server.services.ussd.messages import BeginSession
 from ussd_server.settings import Settings
 
 BODA_NUMBER = "+256730000001"

@@ -30,7 +30,7 @@ from ussd_server.services.clients.keys.messages import (
     ImportApiKey,
     RotateApiKey,
 )
-from ussd_server.services.sessions.messages import BeginSession
+from ussd_server.services.ussd.messages import BeginSession
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import iso_milliseconds
 

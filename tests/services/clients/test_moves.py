@@ -29,8 +29,8 @@ from ussd_server.services.clients.messages import CreateUser
 from ussd_server.services.clients.moved_rows import TABLES
 from ussd_server.services.clients.moves import moved_client
 from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout
-from ussd_server.services.sessions.messages import BeginSession
 from ussd_server.services.transactions.messages import CreateRefund, GetTransaction, TransactionType
+from ussd_server.services.ussd.messages import BeginSession
 from ussd_server.settings import Settings
 from ussd_server.status import Code, ServiceError
 

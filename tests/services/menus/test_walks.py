@@ -20,10 +20,9 @@ def sends(*entries: str) -> tuple[WalkAct, ...]:
 
 def test_a_walk_shows_each_screen_with_its_keys_and_moves_no_money(services: Services) -> None:
     shop = Shop(services)
-    walks = services.walks
-    seen = walks.walk(WalkMenu("shop", acts=sends("1", "5000", "1", "1")), shop.call)
+    seen = services.menus.walk(WalkMenu("shop", acts=sends("1", "5000", "1", "1")), shop.call)
     assert [screen.node for screen in seen.screens] == ["root", "amount", "sure", "pay.accepted"]
-    assert [screen.entry for screen in seen.screens] == ["", "1", "5000", "1"]
+    assert [screen.act.text for screen in seen.screens] == ["", "1", "5000", "1"]
     root, amount, sure, last = seen.screens
     assert (root.text.split("\n")[0], root.used, root.limit, root.unit) == ("Welcome to ACME", 56, 160, "septets")
     assert [(key.key, key.label, key.goto) for key in root.keys] == [
@@ -42,12 +41,11 @@ def test_a_walk_shows_each_screen_with_its_keys_and_moves_no_money(services: Ser
 
 def test_a_draft_is_walked_with_errors_that_the_engine_can_bear_and_others_are_named(services: Services) -> None:
     shop = Shop(services)
-    walks = services.walks
     long = {"type": "end", "text": {"en": "Bye " * 60}}
     services.menus.save_draft(SaveDraft("shop", shop_document(nodes={"root": long})), shop.call)
-    (screen,) = walks.walk(WalkMenu("shop"), shop.call).screens
+    (screen,) = services.menus.walk(WalkMenu("shop"), shop.call).screens
     assert screen.used <= screen.limit
-    assert walks.walk(WalkMenu("shop", version=1), shop.call).screens[0].text.startswith("Welcome to ACME")
+    assert services.menus.walk(WalkMenu("shop", version=1), shop.call).screens[0].text.startswith("Welcome to ACME")
     unknown = {"type": "input", "text": {"en": "Name"}, "var": "nmae", "goto": "bye"}
     for broken, said in (
         (shop_document(start="rot"), "`rot`"),
@@ -57,19 +55,19 @@ def test_a_draft_is_walked_with_errors_that_the_engine_can_bear_and_others_are_n
     ):
         services.menus.save_draft(SaveDraft("shop", broken), shop.call)
         with pytest.raises(ServiceError, match=said) as refused:
-            walks.walk(WalkMenu("shop", acts=sends("x")), shop.call)
+            services.menus.walk(WalkMenu("shop", acts=sends("x")), shop.call)
         assert refused.value.code is Code.MENU_INVALID
     stranger = Shop(services, shop_document(id="other"), code="*200#")
     for request in (WalkMenu("shop"), WalkMenu("never-saved"), WalkMenu("other", version=9)):
         with pytest.raises(ServiceError) as refused:
-            walks.walk(request, stranger.call)
+            services.menus.walk(request, stranger.call)
         assert refused.value.code is Code.NOT_FOUND
 
 
 def test_redials_language_and_network_can_be_tried(services: Services) -> None:
     shop = Shop(services)
     acts = (*sends("1", "5000"), WalkAct(ActKind.REDIAL), *sends("1"))
-    seen = services.walks.walk(WalkMenu("shop", acts=acts, language="lg", network="64101"), shop.call)
+    seen = services.menus.walk(WalkMenu("shop", acts=acts, language="lg", network="64101"), shop.call)
     assert [screen.language for screen in seen.screens] == ["lg"] * 5
     assert [(key.key, key.goto) for key in seen.screens[3].keys] == [("1", "amount"), ("2", "root")]
     assert seen.screens[4].node == "amount"
@@ -88,12 +86,12 @@ def test_a_walk_becomes_a_script_that_passes_and_is_added_to_the_draft(services:
         WalkMenu("shop", entries="1*5000"),
         WalkMenu("shop", acts=sends("1", "5000", "1"), language="lg"),
     ):
-        made = services.walks.make_script(MakeScript(walk, "walked", save=True), shop.call)
+        made = services.menus.make_script(MakeScript(walk, "walked", save=True), shop.call)
         assert read_yaml(made.text)[0] == {"scripts": [made.script]}
     draft = services.menus.get("shop", shop.call).draft
     assert len(draft["scripts"]) == 3
     assert check(draft).errors == ()
     reader = client_call(shop.client_id, frozenset({"menus:read"}))
-    assert services.walks.make_script(MakeScript(WalkMenu("shop"), "one"), reader).script["steps"]
+    assert services.menus.make_script(MakeScript(WalkMenu("shop"), "one"), reader).script["steps"]
     with pytest.raises(ServiceError):
-        services.walks.make_script(MakeScript(WalkMenu("shop"), "one", save=True), reader)
+        services.menus.make_script(MakeScript(WalkMenu("shop"), "one", save=True), reader)

@@ -19,10 +19,10 @@ from ussd_server.models.ledger import Account
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.incoming.messages import PutPaymentCode, ReturnIncoming, SetPrefix
 from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout
-from ussd_server.services.sessions.messages import BeginSession
 from ussd_server.services.settlement.messages import EndReview
 from ussd_server.services.settlement.outcomes import REVIEW_CONTRADICTION, open_review
 from ussd_server.services.transactions.messages import CreateRefund
+from ussd_server.services.ussd.messages import BeginSession
 from ussd_server.values import new_id
 
 Scene = dict[str, str]

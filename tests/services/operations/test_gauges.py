@@ -20,8 +20,8 @@ from ussd_server.providers.messages import Outcome, ProviderAnswer
 from ussd_server.services.menus.replays import MOST_PLACES, DropOffs
 from ussd_server.services.operations.book_check.examinations import keep_check
 from ussd_server.services.operations.messages import BoundedCheck
-from ussd_server.services.sessions.messages import BeginSession
 from ussd_server.services.sms.outbox import queue_sms
+from ussd_server.services.ussd.messages import BeginSession
 from ussd_server.worker import Worker
 
 

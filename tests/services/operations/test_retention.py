@@ -14,8 +14,8 @@ from ussd_server.models.ledger import Transfer
 from ussd_server.models.sending import Delivery, Sms
 from ussd_server.models.transactions import StatusChange, Transaction
 from ussd_server.models.ussd import UssdSession
-from ussd_server.services.sessions.messages import BeginSession
 from ussd_server.services.sms.outbox import queue_sms
+from ussd_server.services.ussd.messages import BeginSession
 
 _DAY_SECONDS = 86_400
 FOR_EVER = (Transaction, StatusChange, Transfer, AuditEvent)

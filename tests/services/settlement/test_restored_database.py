@@ -28,9 +28,9 @@ from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import close_connections
 from ussd_server.models.transactions import Transaction
-from ussd_server.services.sessions.messages import BeginSession, EnterText
 from ussd_server.services.settlement.outcomes import REVIEW_AMOUNT, REVIEW_ANOTHER
 from ussd_server.services.transactions.messages import CreateRefund, OperatorRefund
+from ussd_server.services.ussd.messages import BeginSession, EnterText
 from ussd_server.settings import Settings
 
 pytestmark = pytest.mark.slow

@@ -18,10 +18,10 @@ from ussd_server.models.keys import ApiRequest
 from ussd_server.models.payouts import PayoutItem
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import SubscriberLanguage, UssdSession
-from ussd_server.services.sessions.messages import BeginSession
 from ussd_server.services.sms.outbox import queue_sms
 from ussd_server.services.subscribers.messages import ErasePersonalData, GetHistory, HistoryEntry
 from ussd_server.services.transactions.messages import CreateRefund
+from ussd_server.services.ussd.messages import BeginSession
 from ussd_server.status import Code, ServiceError
 
 NUMBER = "+256770000000"

@@ -28,9 +28,9 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.security.key_ring import Keyring
 from ussd_server.services.bulkhead import Bulkhead
-from ussd_server.services.sessions import sessions
-from ussd_server.services.sessions.messages import BeginSession, EnterText, SessionView
+from ussd_server.services.ussd import sessions
 from ussd_server.services.ussd.actions import payment_reference
+from ussd_server.services.ussd.messages import BeginSession, EnterText, SessionView
 from ussd_server.settings import Settings
 from ussd_server.status import ServiceError
 

@@ -17,7 +17,7 @@ from ussd_server.logs import now_about
 from ussd_server.models.sending import Delivery, Webhook
 from ussd_server.outbound.addresses import AddressGuard
 from ussd_server.outbound.transport import Transport
-from ussd_server.services.sessions.messages import BeginSession
+from ussd_server.services.ussd.messages import BeginSession
 from ussd_server.services.webhooks.deliveries import DeliveryService, RetrySchedule
 from ussd_server.services.webhooks.messages import RotateCallbacks, RotateWebhook
 

@@ -19,7 +19,7 @@ from ussd_server.cli.names import KnownFile
 from ussd_server.cli.phone.menu import draw_phone, load
 from ussd_server.menus.document.document import DocumentError, parse
 from ussd_server.menus.engine.navigator import SessionFacts
-from ussd_server.menus.text import measure
+from ussd_server.menus.text import Budget, measure
 from ussd_server.menus.tools.simulator import Simulator, World
 from ussd_server.outbound.transport import Transport
 from ussd_server.settings import read_settings
@@ -27,7 +27,6 @@ from ussd_server.values import phone_number
 
 _TIMEOUT_SECONDS = 10.0
 _PREFIXES = {"CON ": False, "END ": True}
-_BUDGETS = {"gsm7": (160, "septets"), "ucs2": (70, "characters")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,8 +257,7 @@ def _talk_on_terminal(conversation: Conversation, phone: str) -> None:
 
 def _measure(message: str) -> tuple[int, int, str]:
     size = measure(message)
-    limit, unit = _BUDGETS[size.encoding]
-    return size.units, limit, unit
+    return size.units, Budget().limit_of(size), size.unit
 
 
 def _caption(shown: Shown) -> str:

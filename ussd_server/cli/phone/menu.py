@@ -199,8 +199,8 @@ def _print_report(report: Report, document: Document) -> None:
         console.print(f"{document.id} may be published: every screen fits.")
         common = [each for each in fullest_screens(document, WorkBudget()) if each.network is None]
         for each in [max(common, key=lambda each: each.share)] if common else []:
-            caption = f"{each.screen.node}, {each.screen.language}"
-            phone = draw_phone(each.screen.text, caption, budget=each.limit, used=each.size.units, unit=each.size.unit)
+            caption = f"{each.node}, {each.language}"
+            phone = draw_phone(each.text, caption, budget=each.limit, used=each.used, unit=each.unit)
             console.print("The fullest one:", phone)
     console.print(f"{len(report.errors)} errors, {len(report.warnings)} warnings")
 

@@ -169,7 +169,9 @@ def _seconds(document: Document, node: Node, work: WorkBudget) -> float:
     renderer = Renderer(document, document.default_language)
     view = renderer.view(node, WidestValues(document))
     work.spend(len(view.body) // 5)
-    pages = view.pages(renderer.footer(back=True), document.budget) if isinstance(node, TextNode) else [view.body]
+    pages = (
+        view.pages(renderer.footer(back=True), document.budgets.common) if isinstance(node, TextNode) else [view.body]
+    )
     variable = document.variables.get(node.var) if isinstance(node, InputNode) else None
     typing = len(variable.widest) if variable is not None else 0
     return len(pages) * SECONDS_A_SCREEN + sum(map(len, pages)) / READING_CHARACTERS_A_SECOND + typing

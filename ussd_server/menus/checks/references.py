@@ -29,7 +29,7 @@ from ussd_server.menus.document.nodes import (
 )
 from ussd_server.menus.document.templates import LocalizedText
 from ussd_server.menus.document.variables import WIDEST_FACTS
-from ussd_server.menus.engine.views import keys_of
+from ussd_server.menus.engine.views import WidestValues, choices
 from ussd_server.menus.tools.node_parts import changes, exits, names_in, parts, texts
 
 _HEADER = re.compile(r"[A-Za-z0-9-]{1,60}", re.ASCII)
@@ -60,9 +60,10 @@ def find_unknown_targets(document: Document, spelling: Spelling) -> Iterator[Fin
 
 def find_key_clashes(document: Document) -> Iterator[Finding]:
     """Find options that cannot be chosen because another option or a navigation key has their key."""
+    widest = WidestValues(document)
     for name, node in document.nodes.items():
         if isinstance(node, ScreenNode):
-            keys = keys_of(document, node)
+            keys = [each.key for each in choices(document, node, widest, document.default_language)]
             for key in sorted(set(keys) & document.navigation.keys):
                 message = f"the key `{key}` is a navigation key; give the option another"
                 yield error("option_key", message, name, _key_path(node, key))

@@ -11,7 +11,7 @@ from ussd_server.menus.document.findings import Finding, error, node_path, short
 from ussd_server.menus.document.nodes import EndNode, InputNode, ScreenNode, SmsNode
 from ussd_server.menus.engine.entries import notices
 from ussd_server.menus.engine.views import OPTIONS, WORDS, Renderer, WidestValues
-from ussd_server.menus.text import BASIC, EXTENSION, Budget, Screen, Size, joined, measure, sms_parts, transliterate
+from ussd_server.menus.text import BASIC, EXTENSION, Budget, Size, joined, measure, sms_parts, transliterate
 from ussd_server.menus.tools.node_parts import texts
 
 CHANNELS = (True, False)  # with and without transliteration: a menu may be dialled on both kinds
@@ -48,8 +48,8 @@ def prove(document: Document, work: WorkBudget) -> Iterator[Finding]:
 
     Screens are measured once for all networks. Raises `WorkExceededError` when there are too many.
     """
-    budgets: dict[str | None, Budget] = {None: document.budget}
-    budgets.update((name, each) for name, each in document.network_budgets.items() if each != document.budget)
+    budgets: dict[str | None, Budget] = {None: document.budgets.common}
+    budgets.update((name, each) for name, each in document.budgets.networks.items() if each != document.budgets.common)
     narrowest = Budget(min(each.septets for each in budgets.values()), min(each.ucs2 for each in budgets.values()))
     measurer = _Measurer(work)
     for node, language in _shown(document):
@@ -67,34 +67,38 @@ def prove(document: Document, work: WorkBudget) -> Iterator[Finding]:
 
 @dataclass(frozen=True, slots=True)
 class FullestScreen:
-    """The fullest screen of a language on a network, every variable at its maximum. `limit` is in the unit of `size`.
+    """The fullest screen of a language on a network, every variable at its maximum. `used` and `limit` count `unit`.
 
     `network` None stands for every network without a budget of its own.
     """
 
-    screen: Screen
+    language: str
     network: str | None
-    size: Size
+    node: str
+    text: str
+    used: int
     limit: int
+    unit: str
 
     @property
     def share(self) -> float:
         """The used part of the budget; above 1 the screen does not fit."""
-        return self.size.units / self.limit
+        return self.used / self.limit
 
 
 def fullest_screens(document: Document, work: WorkBudget) -> list[FullestScreen]:
     """Return the fullest screen of each language on each network. Raises `WorkExceededError` when they are too many."""
-    budgets: dict[str | None, Budget] = {None: document.budget}
-    budgets.update(document.network_budgets)
+    budgets: dict[str | None, Budget] = {None: document.budgets.common}
+    budgets.update(document.budgets.networks)
     measurer = _Measurer(work)
     fullest: dict[tuple[str, str | None], FullestScreen] = {}
     for node, language in _shown(document):
         for layout in _layouts(document, node, language, measurer):
             for network, budget in budgets.items():
                 for size, lines in measurer.longest(layout.screens(budget)):
-                    limit = budget.limit_of(size)
-                    found = FullestScreen(Screen(joined(lines), node.name, language), network, size, limit)
+                    found = FullestScreen(
+                        language, network, node.name, joined(lines), size.units, budget.limit_of(size), size.unit
+                    )
                     before = fullest.get((language, network))
                     if before is None or found.share > before.share:
                         fullest[language, network] = found

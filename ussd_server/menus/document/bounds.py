@@ -12,6 +12,7 @@ MAX_LANGUAGES = 12
 MAX_NODES = 500
 MAX_VARIABLES = 100
 MAX_ASSIGNMENTS = 20
+MAX_SCRIPTS = 50
 # A unit is about a microsecond: one line measured, or one expression evaluated by a script.
 MAX_WORK = 400_000
 PAUSE_EVERY = 2_000

@@ -20,8 +20,8 @@ NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}", re.ASCII)
 class DocumentReading:
     """The shared state while one document is read: languages, variables and their widths, problems and work."""
 
-    languages: tuple[str, ...]
-    default_language: str
+    languages: tuple[str, ...] = ()
+    default_language: str = "en"
     variables: Mapping[str, Variable] = field(default_factory=dict)
     widest: Mapping[Name, str] = field(default_factory=dict)
     problems: list[Finding] = field(default_factory=list)
@@ -32,6 +32,8 @@ class DocumentReading:
     complaints: list[Finding] = field(default_factory=list)
     # The texts of the last screens that are written inside other nodes, by `node.outcome`.
     last_screens: dict[str, LocalizedText] = field(default_factory=dict)
+    # The nodes that cannot be read.
+    unread: set[str] = field(default_factory=set)
 
 
 class DocumentFields:

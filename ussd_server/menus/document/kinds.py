@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
@@ -83,7 +83,11 @@ def read_object(kind: type[_Declared], fields: DocumentFields, **given: Any) -> 
 
 def object_schema(kind: type) -> Schema:
     """Return the JSON Schema of an object with the fields of a class."""
-    fields = declared(kind)
+    return fields_schema(declared(kind))
+
+
+def fields_schema(fields: Sequence[DeclaredField]) -> Schema:
+    """Return the JSON Schema of an object with these fields."""
     return {
         "type": "object",
         "properties": {each.name: {**each.kind.schema, "description": each.meaning} for each in fields},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -89,10 +89,8 @@ def enter(document: Document, state: State, entry: str, channel: DisplayOptions 
     stored state returns the same action.
     """
     navigator = Navigator(document, channel)
-    secret = asks_secret(document, state)
-    return replace(
-        _enter(navigator, state, entry), entry_shown=MASK if secret else drop_controls(entry)[:160], is_secret=secret
-    )
+    shown = MASK if asks_secret(document, state) else drop_controls(entry)[:160]
+    return replace(_enter(navigator, state, entry), entry_shown=shown)
 
 
 def asks_secret(document: Document, state: State) -> bool:
@@ -116,6 +114,17 @@ def resume(document: Document, state: State, outcome: ActionOutcome, channel: Di
         turn = navigator.go_back(state)
         return replace(turn, state=replace(turn.state, ahead=None))
     return _apply_remaining(navigator, turn)
+
+
+def finish(
+    document: Document, turn: Turn, run: Callable[[MenuAction], ActionOutcome], channel: DisplayOptions = STANDARD
+) -> Turn:
+    """Run the actions of a turn until it has a screen. Keeps the entry and the language that was chosen."""
+    entered, chosen = turn, turn.language_chosen
+    while turn.action is not None:
+        turn = resume(document, turn.state, run(turn.action), channel)
+        chosen = turn.language_chosen or chosen
+    return replace(turn, language_chosen=chosen, entry_shown=entered.entry_shown)
 
 
 def _apply_remaining(navigator: Navigator, turn: Turn) -> Turn:

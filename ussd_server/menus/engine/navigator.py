@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from ussd_server.menus.document.document import Document
 from ussd_server.menus.document.expressions import Assignments, Scope
 from ussd_server.menus.document.nodes import (
     ActionNode,
-    BalanceNode,
     ConfirmNode,
     EndNode,
     HandoverNode,
-    HttpNode,
     InputNode,
     ListNode,
-    LookupNameNode,
     MenuNode,
     Node,
     Option,
@@ -25,7 +22,6 @@ from ussd_server.menus.document.nodes import (
     RouterNode,
     ScreenNode,
     SetNode,
-    SmsNode,
 )
 from ussd_server.menus.document.templates import LocalizedText
 from ussd_server.menus.document.variables import PROVIDER_STATES
@@ -121,27 +117,13 @@ class State:
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> State:
         """Read a state that `to_dict` returned."""
-        entries = stored["handover_entries"]
-        return cls(
-            **{name: stored[name] for name in _AS_STORED},
-            facts=SessionFacts(**stored["facts"]),
-            back=tuple((node, page) for node, page in stored["back"]),
-            handover_entries=None if entries is None else tuple(entries),
-        )
+        values, entries = {name: stored[name] for name in _STORED}, stored["handover_entries"]
+        values["back"] = tuple((node, page) for node, page in stored["back"])
+        values["handover_entries"] = None if entries is None else tuple(entries)
+        return cls(facts=SessionFacts(**stored["facts"]), **values)
 
 
-_AS_STORED = (
-    "node",
-    "language",
-    "page",
-    "variables",
-    "attempts",
-    "confirm_visits",
-    "confirmation",
-    "interlude",
-    "hops",
-)
-_STORED = (*_AS_STORED, "back", "handover_entries")
+_STORED = tuple(each.name for each in fields(State) if each.name not in ("facts", "secrets", "ahead"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +131,7 @@ class Turn:
     """The result of one step: the new state, and a screen or an action. After the action, call `resume`.
 
     `language_chosen` is to be stored for the phone number. `entry_shown` is the entry for the transcript, masked when
-    `is_secret`.
+    it may be secret.
     """
 
     state: State
@@ -157,7 +139,6 @@ class Turn:
     action: MenuAction | None = None
     language_chosen: str | None = None
     entry_shown: str = ""
-    is_secret: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +189,7 @@ class Navigator:
                     state, target = self.assign(state, node.values), node.goto
                 case ListNode(empty=str(empty)) if not items_of(node, state.scope()):
                     target = empty
-                case BalanceNode() | LookupNameNode() | SmsNode() | HttpNode() | PayNode() | HandoverNode():
+                case _ if isinstance(node, ActionNode):
                     action = action_of(node, state.scope(), state.language, state.confirmation)
                     if action is not None:
                         return Turn(_state_during(state, node, hops), action=action)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ussd_server.menus.document.document import Document
 from ussd_server.menus.document.expressions import Scope
@@ -86,7 +86,8 @@ class Renderer:
         text = self._title(node, values)
         body = f"{notice}\n{text}" if notice and text else notice or text
         layout = {MenuNode: OPTIONS, ListNode: OPTIONS, LanguageNode: OPTIONS, TextNode: WORDS}.get(type(node), SINGLE)
-        return View(self.write(body), tuple(self.write(line) for line in self._lines(node, values)), layout)
+        offered = choices(self.document, node, values, self.language)
+        return View(self.write(body), tuple(self.write(f"{each.key}. {each.label}") for each in offered), layout)
 
     def footer(self, *, back: bool) -> Footer:
         """Return the navigation lines in this language."""
@@ -109,23 +110,33 @@ class Renderer:
             return f"{text}\n{phrase('empty_list', self.language)}"
         return text
 
-    def _lines(self, node: ScreenNode, values: Values) -> Iterator[str]:
-        label = self.document.navigation.label
-        match node:
-            case MenuNode():
-                for option in values.options(node):
-                    yield f"{option.key}. {values.text(option.label, self.language)}"
-            case ListNode():
-                for number, shown in enumerate(values.labels(node, self.language), start=1):
-                    yield f"{number}. {shown}"
-            case LanguageNode():
-                for key, _, name in node.options:
-                    yield f"{key}. {name}"
-            case ConfirmNode():
-                yield f"1. {label('yes', self.language)}"
-                yield f"2. {label('no', self.language)}"
-            case TextNode():
-                yield f"1. {label('continue', self.language)}"
+
+class Choice(NamedTuple):
+    """A key, its label, and the node that it leads to; `key` is empty for a free entry."""
+
+    key: str
+    label: str
+    goto: str
+
+
+def choices(document: Document, node: ScreenNode, values: Values, language: str) -> Iterator[Choice]:
+    """Yield what can be chosen at a node, besides navigation."""
+    label = document.navigation.label
+    match node:
+        case MenuNode():
+            for option in values.options(node):
+                yield Choice(option.key, values.text(option.label, language), option.goto)
+        case ListNode():
+            for number, item in enumerate(values.labels(node, language), start=1):
+                yield Choice(str(number), item, node.goto)
+        case LanguageNode():
+            for key, _, name in node.options:
+                yield Choice(key, name, node.goto)
+        case ConfirmNode():
+            yield Choice("1", label("yes", language), node.yes)
+            yield Choice("2", label("no", language), node.no)
+        case TextNode():
+            yield Choice("1", label("continue", language), node.goto)
 
 
 def is_constant(node: ScreenNode) -> bool:
@@ -147,19 +158,3 @@ def most_items(document: Document, node: ListNode) -> int:
     """Return how many items a list node can have."""
     declared = [document.variables[name.name].max_items for name in node.items.names if name.name in document.variables]
     return declared[0] if declared else len(items_of(node, {}))
-
-
-def keys_of(document: Document, node: ScreenNode) -> list[str]:
-    """Return every key that a node accepts, besides navigation."""
-    match node:
-        case MenuNode():
-            return [option.key for option in node.options]
-        case LanguageNode():
-            return [key for key, _, _ in node.options]
-        case ListNode():
-            return [str(number) for number in range(1, most_items(document, node) + 1)]
-        case ConfirmNode():
-            return ["1", "2"]
-        case TextNode():
-            return ["1"]
-    return []

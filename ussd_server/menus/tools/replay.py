@@ -28,11 +28,10 @@ from ussd_server.menus.engine.actions import (
     SmsAction,
     SmsQueued,
 )
-from ussd_server.menus.engine.engine import enter, enter_masked, resume, start
+from ussd_server.menus.engine.engine import enter, enter_masked, finish, start
 from ussd_server.menus.engine.navigator import MASK, DisplayOptions, SessionFacts, State, Turn
 from ussd_server.menus.phrases import PHRASES, phrase
 from ussd_server.menus.tools.node_parts import texts
-from ussd_server.menus.tools.simulator import MAX_ACTIONS
 from ussd_server.values import phone_number
 
 _INTERLUDES = ("resume", "payment_processing")
@@ -137,12 +136,7 @@ class _Replayer:
         return next((turn for turn in turns if turn.screen is not None and turn.screen.text == shown), turns[0])
 
     def _finished(self, turn: Turn, number: int) -> Turn:
-        """Execute the actions of a turn until there is a screen."""
-        for _ in range(MAX_ACTIONS):
-            if turn.action is None:
-                break
-            turn = resume(self._draft, turn.state, self._outcome(turn.action, number), self._past.channel)
-        return turn
+        return finish(self._draft, turn, lambda action: self._outcome(action, number), self._past.channel)
 
     def _language(self) -> str:
         """Return the language that the conversation began in: the one whose first screen it shows."""

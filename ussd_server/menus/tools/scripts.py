@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
+from ussd_server.menus.document.bounds import MAX_SCRIPTS
 from ussd_server.menus.document.document import Document
 from ussd_server.menus.document.fields import DocumentFields, DocumentReading
 from ussd_server.menus.document.findings import Finding, error
@@ -27,7 +28,6 @@ from ussd_server.menus.engine.navigator import SessionFacts
 from ussd_server.menus.tools.simulator import Simulator, World
 from ussd_server.values import PHONE_NUMBER
 
-MAX_SCRIPTS = 50
 MAX_STEPS = 100
 MAX_WAIT_SECONDS = 86_400
 

@@ -26,15 +26,13 @@ from ussd_server.menus.engine.actions import (
     SmsAction,
     SmsQueued,
 )
-from ussd_server.menus.engine.engine import enter, resume, start
+from ussd_server.menus.engine.engine import enter, finish, start
 from ussd_server.menus.engine.navigator import STANDARD, DisplayOptions, SessionFacts, State, Turn
 from ussd_server.menus.engine.resumption import announce, reopen
 from ussd_server.menus.text import Screen
 
 IDLE_SECONDS = 180
 RESUME_SECONDS = 600
-MAX_ACTIONS = 24
-
 
 Values = Mapping[str, Any]
 
@@ -74,6 +72,7 @@ class Simulator:
         self.payments: dict[tuple[str, str], dict[str, Any]] = {}
         self.unanswered: list[str] = []
         self._sessions = 0
+        self._session = facts
         self._turns = 0
         self._idle_seconds = 0
         self._last: tuple[State, str] | None = None
@@ -86,10 +85,8 @@ class Simulator:
 
     def dial(self, entries: Sequence[str] = ()) -> None:
         """Begin a session, with the entries dialled with the code."""
-        facts = self._new_session()
-        self._show(
-            start(self.document, facts, self.language, given=self.world.given, entries=entries, channel=self.channel)
-        )
+        self._new_session()
+        self._begin(entries)
 
     def send(self, entry: str) -> None:
         """Send one entry."""
@@ -112,43 +109,47 @@ class Simulator:
         """Hang up and dial again: shows a payment's outcome, else an offer to continue, else the start."""
         dropped, turns, paid_cents = self.state, self._turns, self._paid_cents
         lost = not self.screen.ends and turns >= 2 and self._idle_seconds <= RESUME_SECONDS
+        self._new_session()
         if lost and paid_cents is not None:
-            outcome = announce(
-                self.document,
-                self._new_session(),
-                self.language,
-                "processing",
-                paid_cents,
-                given=self.world.given,
-                channel=self.channel,
+            self._show(
+                announce(
+                    self.document,
+                    self._session,
+                    self.language,
+                    "processing",
+                    paid_cents,
+                    given=self.world.given,
+                    channel=self.channel,
+                )
             )
-            self._show(outcome)
-            return
-        facts = self._new_session()
-        reopened = reopen(self.document, dropped, facts, self.channel) if lost else None
-        self._show(reopened or start(self.document, facts, self.language, given=self.world.given, channel=self.channel))
+        elif lost and (reopened := reopen(self.document, dropped, self._session, self.channel)):
+            self._show(reopened)
+        else:
+            self._begin()
 
-    def _new_session(self) -> SessionFacts:
+    def _begin(self, entries: Sequence[str] = ()) -> None:
+        given = self.world.given
+        self._show(
+            start(self.document, self._session, self.language, given=given, entries=entries, channel=self.channel)
+        )
+
+    def _new_session(self) -> None:
         self._sessions += 1
         self._turns, self._idle_seconds, self._last, self._paid_cents = 0, 0, None, None
-        return replace(self.facts, session_id=f"{self.facts.session_id}-{self._sessions}")
+        self._session = replace(self.facts, session_id=f"{self.facts.session_id}-{self._sessions}")
 
     def _show(self, turn: Turn) -> None:
-        """Execute the actions of a turn until there is a screen."""
-        for _ in range(MAX_ACTIONS):
-            self.language = turn.language_chosen or self.language
-            if turn.action is None:
-                break
-            turn = resume(self.document, turn.state, self._execute(turn.state, turn.action), self.channel)
+        turn = finish(self.document, turn, self._execute, self.channel)
         assert turn.screen is not None
+        self.language = turn.language_chosen or self.language
         self.state, self.screen = turn.state, turn.screen
 
-    def _execute(self, state: State, action: MenuAction) -> ActionOutcome:
+    def _execute(self, action: MenuAction) -> ActionOutcome:
         if isinstance(action, HttpAction | HandoverAction) and action.node not in self.world.answers:
             self.unanswered.append(action.node)
         match action:
             case PayAction():
-                return self._pay(state, action)
+                return self._pay(action)
             case BalanceAction(account=account):
                 return BalanceFound(_cents(self.world.balances.get(account, 0)))
             case LookupNameAction(phone_number=phone_number):
@@ -165,11 +166,11 @@ class Simulator:
                     return HandedOver(str(reply.get("text", "")), bool(reply.get("ends", True)))
                 return Failed()
 
-    def _pay(self, state: State, action: PayAction) -> ActionOutcome:
+    def _pay(self, action: PayAction) -> ActionOutcome:
         if self.world.payments == "rejected":
             return Paid(accepted=False)
         self._paid_cents = action.amount_cents
-        self.payments[state.facts.session_id, action.confirmation] = {
+        self.payments[self._session.session_id, action.confirmation] = {
             "status": "pending",
             "type": action.kind,
             "amount": action.amount_cents // 100,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ussd_server.menus.document.document import Document
@@ -12,19 +12,16 @@ from ussd_server.menus.document.nodes import (
     EndNode,
     HandoverNode,
     InputNode,
-    LanguageNode,
     ListNode,
-    MenuNode,
     ScreenNode,
-    TextNode,
     kind_of,
 )
 from ussd_server.menus.engine.engine import asks_secret
 from ussd_server.menus.engine.navigator import DisplayOptions, Navigator, SessionFacts, State
 from ussd_server.menus.engine.resumption import TO_MENU
-from ussd_server.menus.engine.views import items_of
+from ussd_server.menus.engine.views import Choice, choices, items_of
 from ussd_server.menus.phrases import phrase
-from ussd_server.menus.text import Screen, Size, measure
+from ussd_server.menus.text import Screen, measure
 from ussd_server.menus.tools.scripts import MAX_STEPS, to_fill_in
 from ussd_server.menus.tools.simulator import Simulator, World
 
@@ -32,36 +29,32 @@ MAX_ACTS = MAX_STEPS - 1
 
 
 @dataclass(frozen=True, slots=True)
-class NextKey:
-    """A key, its label, and the node that it leads to; `key` is empty for a free entry."""
-
-    key: str
-    label: str
-    goto: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class Act:
     """What the phone does: `send` (`text`), `retry` or `redial`."""
 
     kind: str
-    text: str = ""
+    text: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class WalkedScreen:
-    """A screen, and what a designer wants to know about it. `limit` is in the unit of `size`.
+class WalkScreen:
+    """A screen, and what a designer wants to know about it. `act` led to it; `used` and `limit` count `unit`.
 
     `secret` names what the screen asks for secretly: the variable, or the node where there is none. Empty elsewhere.
     """
 
     act: Act
-    screen: Screen
+    text: str
+    ends: bool
+    node: str
     node_type: str
-    size: Size
+    language: str
+    network: str
+    used: int
     limit: int
-    variables: Mapping[str, Any]
-    keys: tuple[NextKey, ...]
+    unit: str
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    keys: tuple[Choice, ...] = ()
     secret: str = ""
 
 
@@ -71,7 +64,7 @@ class Walk:
 
     simulator: Simulator
     entries: tuple[str, ...]
-    screens: tuple[WalkedScreen, ...]
+    screens: tuple[WalkScreen, ...]
 
 
 def walk(
@@ -112,7 +105,7 @@ def script_of(walked: Walk, name: str) -> dict[str, Any]:
     payments = list(simulator.payments.values())
     paid = {key: value for key, value in payments[-1].items() if value is not None} if payments else "none"
     script: dict[str, Any] = {"name": name, "dial": dial}
-    first = walked.screens[0].screen.language
+    first = walked.screens[0].language
     if first != simulator.document.default_language:
         script["language"] = first
     script["steps"] = list(_steps(walked.screens))
@@ -120,7 +113,7 @@ def script_of(walked: Walk, name: str) -> dict[str, Any]:
     return script
 
 
-def _steps(screens: Sequence[WalkedScreen]) -> Iterator[dict[str, Any]]:
+def _steps(screens: Sequence[WalkScreen]) -> Iterator[dict[str, Any]]:
     for number, seen in enumerate(screens):
         step: dict[str, Any] = {}
         match seen.act.kind:
@@ -129,21 +122,33 @@ def _steps(screens: Sequence[WalkedScreen]) -> Iterator[dict[str, Any]]:
             case _ if number:
                 asked = screens[number - 1].secret
                 step["send"] = to_fill_in(asked) if asked else seen.act.text
-        line = next((line for line in seen.screen.text.split("\n") if line.strip()), "")
-        yield {**step, "expect": line, "end": seen.screen.ends}
+        line = next((line for line in seen.text.split("\n") if line.strip()), "")
+        yield {**step, "expect": line, "end": seen.ends}
 
 
 def seen_screen(
     document: Document, screen: Screen, state: State | None, network: str, channel: DisplayOptions, act: Act
-) -> WalkedScreen:
+) -> WalkScreen:
     """Return what a designer wants to know about a screen. `state` is None when the session is over."""
     budget = document.budget_for(network).narrowed(channel.budget)
     size = measure(screen.text)
-    limit = budget.limit_of(size)
-    keys = () if state is None or screen.ends else next_keys(document, state, channel)
-    variables = {} if state is None else dict(state.variables)
-    secret = "" if state is None or screen.ends or not asks_secret(document, state) else _name_of(document, state)
-    return WalkedScreen(act, screen, kind_of(document.nodes[screen.node]), size, limit, variables, keys, secret)
+    seen = WalkScreen(
+        act=act,
+        text=screen.text,
+        ends=screen.ends,
+        node=screen.node,
+        node_type=kind_of(document.nodes[screen.node]),
+        language=screen.language,
+        network=network,
+        used=size.units,
+        limit=budget.limit_of(size),
+        unit=size.unit,
+        variables={} if state is None else dict(state.variables),
+    )
+    if state is None or screen.ends:
+        return seen
+    secret = _name_of(document, state) if asks_secret(document, state) else ""
+    return replace(seen, keys=next_keys(document, state, channel), secret=secret)
 
 
 def _name_of(document: Document, state: State) -> str:
@@ -151,63 +156,45 @@ def _name_of(document: Document, state: State) -> str:
     return node.var if isinstance(node, InputNode) else state.node
 
 
-def _seen(simulator: Simulator, act: Act) -> WalkedScreen:
+def _seen(simulator: Simulator, act: Act) -> WalkScreen:
     seen = seen_screen(
         simulator.document, simulator.screen, simulator.state, simulator.facts.network, simulator.channel, act
     )
     return replace(seen, keys=()) if simulator.is_over else seen
 
 
-def next_keys(document: Document, state: State, channel: DisplayOptions) -> tuple[NextKey, ...]:
+def next_keys(document: Document, state: State, channel: DisplayOptions) -> tuple[Choice, ...]:
     """Return the keys of a screen; none for a last screen."""
     node, language = document.nodes[state.node], state.language
     label = document.navigation.label
     if state.interlude == "resume":
-        again = NextKey("2", phrase("start_again", language), document.start)
-        return (NextKey("1", label("yes", language), state.node), again)
+        again = Choice("2", phrase("start_again", language), document.start)
+        return (Choice("1", label("yes", language), state.node), again)
     if state.interlude is not None:
-        return (NextKey(TO_MENU, phrase("menu", language), document.start),)
+        return (Choice(TO_MENU, phrase("menu", language), document.start),)
     if isinstance(node, EndNode):
         return ()
     if isinstance(node, HandoverNode):
-        return (NextKey("", node.url, state.node),)
+        return (Choice("", node.url, state.node),)
     if not isinstance(node, ScreenNode):
         return ()
-    return (*_choices(document, state, node), *_navigation(document, state, node, channel))
+    navigation = _navigation(document, state, node, channel)
+    if isinstance(node, InputNode):
+        return (Choice("", "secret entry" if node.secret else f"vars.{node.var}", node.goto), *navigation)
+    return (*choices(document, node, state.values(), language), *navigation)
 
 
-def _choices(document: Document, state: State, node: ScreenNode) -> Iterator[NextKey]:
-    label, values = document.navigation.label, state.values()
-    match node:
-        case MenuNode():
-            for option in values.options(node):
-                yield NextKey(option.key, values.text(option.label, state.language), option.goto)
-        case ConfirmNode():
-            yield NextKey("1", label("yes", state.language), node.yes)
-            yield NextKey("2", label("no", state.language), node.no)
-        case ListNode():
-            for number, item in enumerate(values.labels(node, state.language), start=1):
-                yield NextKey(str(number), item, node.goto)
-        case LanguageNode():
-            for key, _, name in node.options:
-                yield NextKey(key, name, node.goto)
-        case TextNode():
-            yield NextKey("1", label("continue", state.language), node.goto)
-        case InputNode():
-            yield NextKey("", "secret entry" if node.secret else f"vars.{node.var}", node.goto)
-
-
-def _navigation(document: Document, state: State, node: ScreenNode, channel: DisplayOptions) -> Iterator[NextKey]:
+def _navigation(document: Document, state: State, node: ScreenNode, channel: DisplayOptions) -> Iterator[Choice]:
     keys, language = document.navigation, state.language
     if state.back:
-        yield NextKey(keys.back, keys.label("back", language), state.back[-1][0])
-        yield NextKey(keys.home, phrase("home", language), document.start)
+        yield Choice(keys.back, keys.label("back", language), state.back[-1][0])
+        yield Choice(keys.home, phrase("home", language), document.start)
     if isinstance(node, InputNode | ConfirmNode):
         return
     if isinstance(node, ListNode) and not items_of(node, state.scope()):
         return
     last = len(Navigator(document, channel).pages(state, node)) - 1
     if state.page < last:
-        yield NextKey(keys.more, keys.label("more", language), node.name)
+        yield Choice(keys.more, keys.label("more", language), node.name)
     if state.page > 0:
-        yield NextKey(keys.prev, keys.label("prev", language), node.name)
+        yield Choice(keys.prev, keys.label("prev", language), node.name)

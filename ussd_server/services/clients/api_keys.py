@@ -37,7 +37,7 @@ from ussd_server.services.clients.keys.messages import (
 )
 from ussd_server.services.clients.keys.reader import ApiKeyReader, add_reader, key_of_any_client, unread_keys
 from ussd_server.services.people import people_behind, present_role
-from ussd_server.services.sessions.endings import invalidate_sessions
+from ussd_server.services.ussd.endings import invalidate_sessions
 from ussd_server.services.webhooks.events import write_event
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id, new_id

@@ -14,12 +14,16 @@ from peewee import fn
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.menus.checks.check import check
-from ussd_server.menus.checks.width_proof import fullest_screens
-from ussd_server.menus.document.bounds import WorkBudget, WorkExceededError
+from ussd_server.menus.checks.width_proof import FullestScreen, fullest_screens
+from ussd_server.menus.document.bounds import MAX_SCRIPTS, WorkBudget, WorkExceededError
 from ussd_server.menus.document.document import read
+from ussd_server.menus.engine.engine import dialled_entries
+from ussd_server.menus.engine.navigator import SessionFacts
 from ussd_server.menus.source.yaml_text import Places, write_yaml
 from ussd_server.menus.tools.diagram import draw, graph
 from ussd_server.menus.tools.schema import menu_schema
+from ussd_server.menus.tools.scripts import left_to_fill_in
+from ussd_server.menus.tools.walk import Act, Walk, script_of, walk
 from ussd_server.models.ussd import Menu, MenuVersion, ServiceCode
 from ussd_server.runtime import Runtime, Service
 from ussd_server.security.key_ring import call_secrets
@@ -38,15 +42,18 @@ from ussd_server.services.menus.messages import (
     CodeView,
     CompareVersions,
     DrawMenu,
-    FullestScreenView,
     GetGraph,
     GraphView,
+    MakeScript,
     MenuSummary,
     MenuView,
     NameVersion,
     RollBack,
     SaveDraft,
+    ScriptView,
     VersionView,
+    WalkMenu,
+    WalkView,
 )
 from ussd_server.services.pages import require_row
 from ussd_server.status import Code, ServiceError
@@ -187,25 +194,13 @@ class MenuService(Service):
         document, _ = read(self.document(request.menu_id, request.version, context))
         return draw(document, request.notes, request.marks)
 
-    def fullest_screens(self, request: NameVersion, context: RequestContext) -> tuple[FullestScreenView, ...]:
+    def fullest_screens(self, request: NameVersion, context: RequestContext) -> Sequence[FullestScreen]:
         """Return the fullest screen of each language on each network; none for a menu that cannot be walked."""
         raw = self.document(request.menu_id, request.version, context)
         try:
-            found = fullest_screens(usable_document(raw), _patient_work())
+            return fullest_screens(usable_document(raw), _patient_work())
         except (ServiceError, WorkExceededError):
-            return ()
-        return tuple(
-            FullestScreenView(
-                language=each.screen.language,
-                network=each.network,
-                node=each.screen.node,
-                text=each.screen.text,
-                used=each.size.units,
-                limit=each.limit,
-                unit=each.size.unit,
-            )
-            for each in found
-        )
+            return []
 
     def text(self, request: NameVersion, context: RequestContext) -> str:
         """Return a menu as YAML."""
@@ -218,6 +213,37 @@ class MenuService(Service):
             for version in (request.old, request.new)
         )
         return tuple(unified_diff(old, new, lineterm=""))[2:]
+
+    def walk(self, request: WalkMenu, context: RequestContext) -> WalkView:
+        """Return every screen of a walk, without money, network or state on the server; at most 99 acts are done.
+
+        Raises NOT_FOUND for a menu or version that the client does not have, and MENU_INVALID with the first error for
+        a draft that cannot be walked. A draft whose screens are too long can.
+        """
+        walked = self._walk(request, context)
+        payments = tuple(walked.simulator.payments.values())
+        return WalkView(request.menu_id, request.version, walked.simulator.is_over, walked.screens, payments)
+
+    def make_script(self, request: MakeScript, context: RequestContext) -> ScriptView:
+        """Return the script that repeats a walk; with `save`, also add it to the menu's draft.
+
+        Raises the errors of `walk`, and INVALID_REQUEST when the draft has 50 scripts already.
+        """
+        script = script_of(self._walk(request.walk, context), request.name)
+        if request.save:
+            draft = find_menu(request.walk.menu_id, context).draft
+            scripts = draft.get("scripts") or []
+            if not isinstance(scripts, list) or len(scripts) >= MAX_SCRIPTS:
+                raise ServiceError(Code.INVALID_REQUEST, f"A menu may have at most {MAX_SCRIPTS} scripts")
+            document = {**draft, "scripts": [*scripts, script]}
+            self.save_draft(SaveDraft(request.walk.menu_id, document), context)
+        return ScriptView(script, write_yaml({"scripts": [script]}), left_to_fill_in(script))
+
+    def _walk(self, request: WalkMenu, context: RequestContext) -> Walk:
+        document = usable_document(self.document(request.menu_id, request.version, context))
+        facts = SessionFacts(request.phone_number, request.service_code, request.network, "walk")
+        acts = [Act(each.kind.value, each.text) for each in request.acts]
+        return walk(document, facts, acts, request.language, dialled_entries(request.entries))
 
     def schema(self) -> dict[str, Any]:
         """Return the JSON Schema of a menu document."""

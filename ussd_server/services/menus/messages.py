@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from ussd_server.menus.document.findings import Finding
 from ussd_server.menus.tools.diagram import GraphEdge, GraphNode
-from ussd_server.menus.tools.walk import NextKey
+from ussd_server.menus.tools.walk import WalkScreen
 from ussd_server.wire import Key
 
 
@@ -81,19 +81,6 @@ class CompareVersions:
     menu_id: str
     old: int | None
     new: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class FullestScreenView:
-    """The fullest screen of a language on a network, None for every other network; `used` and `limit` count `unit`."""
-
-    language: str
-    network: str | None
-    node: str
-    text: str
-    used: int
-    limit: int
-    unit: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,28 +216,6 @@ class WalkMenu:
     network: str = "64110"
     language: str | None = None
     entries: str = field(default="", repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class WalkScreen:
-    """A screen of a walk. `used` and `limit` count `unit`, "septets" or "characters"; `entry` led to this screen.
-
-    `is_secret`: the next entry may be a secret, such as a PIN.
-    """
-
-    entry: str = field(repr=False)
-    text: str
-    ends: bool
-    node: str
-    node_type: str
-    language: str
-    network: str
-    used: int
-    limit: int
-    unit: str
-    variables: Mapping[str, Any]
-    keys: tuple[NextKey, ...]
-    is_secret: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from ussd_server.runtime import Runtime
 from ussd_server.services.menus.documents import document_of, facts_of, usable_document
 from ussd_server.services.menus.menus import MenuService, find_menu
 from ussd_server.services.menus.messages import DropOffItem, DropOffView, ReplayItem, ReplayMenu, ReplayResult
-from ussd_server.services.sessions.messages import DROPPED_OFF
+from ussd_server.services.ussd.messages import DROPPED_OFF
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id, new_id_floor
 

@@ -18,9 +18,9 @@ from ussd_server.models.ussd import SubscriberLanguage, UssdSession
 from ussd_server.runtime import Service
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import require_two_people
-from ussd_server.services.sessions.endings import remove_sessions
-from ussd_server.services.sessions.messages import SessionStatus
 from ussd_server.services.subscribers.messages import ErasedData, ErasePersonalData, PersonalData
+from ussd_server.services.ussd.endings import remove_sessions
+from ussd_server.services.ussd.messages import SessionStatus
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import phone_number
 

@@ -9,9 +9,10 @@ from ussd_server.menus.engine.engine import dialled_entries
 from ussd_server.models.ussd import UssdSession
 from ussd_server.runtime import Runtime
 from ussd_server.services.pages import matching, of_period, page_of
-from ussd_server.services.sessions.endings import IS_ACTIVE, view_of, view_with_transcript
-from ussd_server.services.sessions.lookup import find_target
-from ussd_server.services.sessions.messages import (
+from ussd_server.services.ussd.conversations import Conversations, DialRequest
+from ussd_server.services.ussd.endings import IS_ACTIVE, view_of, view_with_transcript
+from ussd_server.services.ussd.lookup import find_target
+from ussd_server.services.ussd.messages import (
     BeginSession,
     EndReason,
     EnterText,
@@ -20,8 +21,7 @@ from ussd_server.services.sessions.messages import (
     SessionTranscript,
     SessionView,
 )
-from ussd_server.services.sessions.sessions import Sessions
-from ussd_server.services.ussd.conversations import Conversations, DialRequest
+from ussd_server.services.ussd.sessions import Sessions
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id, new_id_floor
 from ussd_server.wire import Page

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.menus.document.document import Document
-from ussd_server.menus.engine.engine import enter, resume, start
+from ussd_server.menus.engine.engine import enter, finish, start
 from ussd_server.menus.engine.navigator import STANDARD, DisplayOptions, Turn
 from ussd_server.menus.engine.resumption import announce, reopen
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.menus.documents import document_of, facts_of, published_document
-from ussd_server.services.sessions.lookup import FEWEST_TURNS_TO_RESUME, OUTCOME_WORDS, CodeTarget, find_waiting
-from ussd_server.services.sessions.messages import DROPPED_OFF, EndReason, SessionStatus
-from ussd_server.services.sessions.sessions import Sessions, StepInput, may_be_paying, state_of
 from ussd_server.services.transactions.messages import TransactionStatus
 from ussd_server.services.ussd.actions import ActionContext, Actions
+from ussd_server.services.ussd.lookup import FEWEST_TURNS_TO_RESUME, OUTCOME_WORDS, CodeTarget, find_waiting
+from ussd_server.services.ussd.messages import DROPPED_OFF, EndReason, SessionStatus
+from ussd_server.services.ussd.sessions import Sessions, StepInput, may_be_paying, state_of
 
 _LONGEST_NETWORK = 10
 _CUT_OFF = (SessionStatus.ACTIVE, *DROPPED_OFF)
@@ -179,21 +179,12 @@ class Conversations:
         token, is_written = row.working_token, False
         assert token is not None
         try:
-            turn = self._run_actions(row, turn, context, display)
+            turn = finish(document_of(row), turn, lambda action: self._actions.run(action, context), display)
             is_written = self._sessions.write(row, turn, step_input, context.transaction_id)
         finally:
             if not is_written and not context.is_unsure:
                 self._sessions.release(row.id, token, context.transaction_id)
         return row if is_written else None
-
-    def _run_actions(self, row: UssdSession, turn: Turn, context: ActionContext, display: DisplayOptions) -> Turn:
-        """Run the actions of a turn until it has a screen. Keeps the entry and the language that was chosen."""
-        document = document_of(row)
-        entered, chosen = turn, turn.language_chosen
-        while turn.action is not None:
-            turn = resume(document, turn.state, self._actions.run(turn.action, context), display)
-            chosen = turn.language_chosen or chosen
-        return replace(turn, language_chosen=chosen, entry_shown=entered.entry_shown, is_secret=entered.is_secret)
 
 
 def _started(row: UssdSession, dial: DialRequest) -> Turn:

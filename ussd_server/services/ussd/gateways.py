@@ -25,12 +25,11 @@ from ussd_server.logs import Logger, trace_of
 from ussd_server.menus.phrases import phrase
 from ussd_server.models.ussd import UssdSession
 from ussd_server.runtime import Runtime
-from ussd_server.services.sessions.lookup import DialLookups, find_session, find_target
-from ussd_server.services.sessions.messages import EndReason, SessionStatus
-from ussd_server.services.sessions.sessions import Sessions, may_be_paying
 from ussd_server.services.ussd.channels import ChannelService
 from ussd_server.services.ussd.conversations import Conversations, DialRequest
-from ussd_server.services.ussd.messages import CachedChannel
+from ussd_server.services.ussd.lookup import DialLookups, find_session, find_target
+from ussd_server.services.ussd.messages import CachedChannel, EndReason, SessionStatus
+from ussd_server.services.ussd.sessions import Sessions, may_be_paying
 from ussd_server.services.ussd.steps import Entry, PhoneStep, Repeat, Restart, Start, classify
 from ussd_server.status import Code, ServiceError
 

@@ -11,19 +11,16 @@ from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.gateways import ADAPTERS
 from ussd_server.gateways.messages import Action, GatewayReply, GatewayRequest, GatewayScreen, HandsetCall
 from ussd_server.menus.text import MAX_SEPTETS, MAX_UCS2, Budget, Screen, measure
-from ussd_server.menus.tools.walk import Act, seen_screen
+from ussd_server.menus.tools.walk import Act, WalkScreen, seen_screen
 from ussd_server.models.ussd import CONSOLE_CALLS, Menu, MenuVersion, ServiceCode, SubscriberLanguage, UssdSession
 from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.menus.documents import document_of, published_document
-from ussd_server.services.menus.messages import WalkScreen
-from ussd_server.services.menus.walks import screen_view
-from ussd_server.services.sessions.lookup import find_session
-from ussd_server.services.sessions.messages import SessionStatus
-from ussd_server.services.sessions.sessions import state_of
 from ussd_server.services.ussd.channels import ChannelService
 from ussd_server.services.ussd.gateways import GatewayService
-from ussd_server.services.ussd.messages import CachedChannel, HandsetView
+from ussd_server.services.ussd.lookup import find_session
+from ussd_server.services.ussd.messages import CachedChannel, HandsetView, SessionStatus
+from ussd_server.services.ussd.sessions import state_of
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import PHONE_NUMBER
 
@@ -150,9 +147,8 @@ def _view(row: UssdSession, shown: GatewayScreen, call: HandsetCall, channel: Ca
     screen = Screen(shown.text, turn["node"], row.language, ends=shown.action is Action.END)
     state = state_of(row) if is_active else None
     entry = call.entries[-1] if call.entries else call.dialled
-    seen = seen_screen(document, screen, state, row.network, channel.display, Act("send", entry))
     return HandsetView(
-        screen=screen_view(seen, row.network),
+        screen=seen_screen(document, screen, state, row.network, channel.display, Act("send", entry)),
         visited=tuple(turn["node"] for turn in row.turns),
         session_id=row.id,
         menu_id=document.id,
@@ -164,7 +160,7 @@ def _view(row: UssdSession, shown: GatewayScreen, call: HandsetCall, channel: Ca
 def _without_session(shown: GatewayScreen, call: HandsetCall) -> HandsetView:
     size = measure(shown.text)
     screen = WalkScreen(
-        entry="",
+        act=Act("send"),
         text=shown.text,
         ends=True,
         node="",
@@ -174,7 +170,5 @@ def _without_session(shown: GatewayScreen, call: HandsetCall) -> HandsetView:
         used=size.units,
         limit=Budget(MAX_SEPTETS, MAX_UCS2).limit_of(size),
         unit=size.unit,
-        variables={},
-        keys=(),
     )
     return HandsetView(screen)

@@ -1,12 +1,122 @@
-"""Messages about channels, and of the console's phone, which dials through a client's own channel."""
+"""Messages of USSD: sessions, channels, and the console's phone, which dials through a client's own channel."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
+from typing import Annotated
 
+from ussd_server.gateways.messages import Action
 from ussd_server.menus.engine.navigator import DisplayOptions
-from ussd_server.services.menus.messages import WalkScreen
+from ussd_server.menus.tools.walk import WalkScreen
+
+
+class SessionStatus(StrEnum):
+    """The status of a session; all but ACTIVE are final."""
+
+    ACTIVE = "active"
+    COMPLETED = "completed"
+    TIMED_OUT = "timed_out"
+    ENDED_BY_USER = "ended_by_user"
+    ENDED_BY_CLIENT = "ended_by_client"
+    INVALIDATED = "invalidated"
+    FAILED = "failed"
+
+
+DROPPED_OFF = (SessionStatus.TIMED_OUT, SessionStatus.ENDED_BY_USER, SessionStatus.FAILED)
+"""The statuses of a session that ended before its last screen, at a node where the subscriber dropped off."""
+
+
+class EndReason(StrEnum):
+    """Why a session ended."""
+
+    LAST_SCREEN = "last_screen"
+    NOT_DELIVERED = "not_delivered"
+    HUNG_UP = "hung_up"
+    ABANDONED = "abandoned"
+    REDIALLED = "redialled"
+    IDLE = "idle"
+    TOO_LONG = "too_long"
+    TOO_MANY_TURNS = "too_many_turns"
+    DELETED = "deleted"
+    KEY_DELETED = "api_key_deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class BeginSession:
+    """Dial `service_code` for a subscriber; `text` holds further entries, joined by `*`."""
+
+    phone_number: str
+    service_code: str
+    network: str = ""
+    text: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class EnterText:
+    """An entry of a subscriber. `turn` is its number, counted from 1; None means the next one."""
+
+    session_id: str
+    text: str = field(repr=False)
+    turn: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ListSessions:
+    """List sessions, newest first. `from_at` is included, `to_at` is not."""
+
+    limit: int = 50
+    cursor: str | None = None
+    status: SessionStatus | None = None
+    phone_number: str | None = None
+    service_code: str | None = None
+    from_at: datetime | None = None
+    to_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TurnView:
+    """One turn of a transcript: the entry (secrets masked) and the screen that answered it."""
+
+    turn: Annotated[int, "The number of the entry, counted from 1."]
+    entry: Annotated[str, "What was entered; a secret is shown as stars."]
+    screen: Annotated[str, "The screen as the phone shows it."]
+    node: Annotated[str, "The node of the menu document."]
+    septets: Annotated[int, "The length of the screen on the wire."]
+    took_ms: Annotated[int, "How long it took, in milliseconds."]
+    at: Annotated[datetime, "When the reply was sent."]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionView:
+    """A session as its client sees it."""
+
+    session_id: Annotated[str, "The USSD session."]
+    phone_number: Annotated[str, "The subscriber: `+256` and nine digits."]
+    service_code: Annotated[str, "What the phone dials, such as `*165#`."]
+    network: Annotated[str | None, "The mobile network code, such as `64110` for MTN."]
+    status: Annotated[SessionStatus, "The status."]
+    end_reason: Annotated[str | None, "Why the session ended; null while it is active."]
+    action: Annotated[Action, "`continue` while the session waits for an entry, `end` when it is over."]
+    message: Annotated[str, "The screen."]
+    menu_id: Annotated[str, "The menu, by the `id` in its document."]
+    menu_version: Annotated[int, "The published version that this session uses until its end."]
+    node: Annotated[str, "The node of the menu document."]
+    language: Annotated[str, "The language of the screen, such as `en` or `lg`."]
+    turn: Annotated[int, "How many entries were answered."]
+    transaction_id: Annotated[str | None, "The payment that this session created."]
+    created_at: Annotated[datetime, "When it was created."]
+    last_seen_at: Annotated[datetime, "When the last entry arrived."]
+    expires_at: Annotated[datetime, "When the session ends unless another entry arrives."]
+    ended_at: Annotated[datetime | None, "When the session ended; null while it is active."]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionTranscript(SessionView):
+    """A session with its transcript."""
+
+    transcript: Annotated[tuple[TurnView, ...], "All turns, in order."]
 
 
 @dataclass(frozen=True, slots=True)

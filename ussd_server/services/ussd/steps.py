@@ -8,11 +8,10 @@ from ussd_server.gateways.messages import Action, GatewayScreen, StepKind, UssdS
 from ussd_server.menus.engine.engine import dialled_entries
 from ussd_server.menus.phrases import phrase
 from ussd_server.models.ussd import UssdSession
-from ussd_server.services.sessions.lookup import CodeTarget
-from ussd_server.services.sessions.messages import SessionStatus
-from ussd_server.services.sessions.sessions import AnsweredTexts, Sessions, StepInput
 from ussd_server.services.ussd.actions import ActionContext
-from ussd_server.services.ussd.messages import CachedChannel
+from ussd_server.services.ussd.lookup import CodeTarget
+from ussd_server.services.ussd.messages import CachedChannel, SessionStatus
+from ussd_server.services.ussd.sessions import AnsweredTexts, Sessions, StepInput
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,7 +84,7 @@ def save_walk(context: RequestContext) -> Any:
         raise ServiceError(Code.INVALID_REQUEST, "Dial first: there is no walk to save.")
     name = request.form.get("name", "").strip() or "a walk from the console"
     walk = call.as_walk(target.menu_id, target.version, target.code or _WALKED_CODE)
-    script = services().walks.make_script(MakeScript(walk, name[:60], save=True), context)
+    script = services().menus.make_script(MakeScript(walk, name[:60], save=True), context)
     flash(gettext("Saved as a script of the draft of %(menu_id)s.", menu_id=target.menu_id), "good")
     if script.left_out:
         flash("What you typed into secret entries was left out. Fill in made-up ones before you publish.", "warn")
@@ -141,7 +141,7 @@ def _page(
         call = replace(call, language="")
     call, seen, refusal = _with_screen(call, target, context, sends=sends)
     error = refusal or error
-    if call.line == "open" and seen is not None and seen.screen.is_secret:
+    if call.line == "open" and seen is not None and seen.screen.secret:
         call, entry = replace(call, typed=entry), ""
     diagram = _diagram(target, seen, context) if target is not None else ""
     part = "phone" if "HX-Request" in request.headers else "page"
@@ -192,7 +192,7 @@ def _seen(call: Call, target: _Target, context: RequestContext, *, sends: bool) 
     if call.code:
         handsets = services().handsets
         return handsets.step(call.as_step(), context) if sends else handsets.look(call.as_step(), context)
-    walked = services().walks.walk(call.as_walk(target.menu_id, None, _WALKED_CODE), context)
+    walked = services().menus.walk(call.as_walk(target.menu_id, None, _WALKED_CODE), context)
     screen, visited = walked.screens[-1], tuple(screen.node for screen in walked.screens)
     return HandsetView(replace(screen, ends=walked.is_over), visited, menu_id=target.menu_id)
 

@@ -13,8 +13,8 @@ from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
 from ussd_server.services.clients.messages import ClientView
 from ussd_server.services.menus.messages import ReplayItem, ReplayMenu
-from ussd_server.services.sessions.messages import EndReason, ListSessions, SessionStatus, SessionView
 from ussd_server.services.transactions.messages import GetTransaction, TransactionView
+from ussd_server.services.ussd.messages import EndReason, ListSessions, SessionStatus, SessionView
 from ussd_server.status import ServiceError
 
 _COLUMNS = (

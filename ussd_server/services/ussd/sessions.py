@@ -28,9 +28,9 @@ from ussd_server.models.ussd import UssdSession
 from ussd_server.runtime import Runtime, Service
 from ussd_server.security.secrets_file import MasterKey, Ring
 from ussd_server.services.bulkhead import Bulkhead
-from ussd_server.services.sessions.endings import IS_ACTIVE, SessionEndings, end_event, is_as_read
-from ussd_server.services.sessions.lookup import WaitingOutcome, mark_shown
-from ussd_server.services.sessions.messages import EndReason, SessionStatus
+from ussd_server.services.ussd.endings import IS_ACTIVE, SessionEndings, end_event, is_as_read
+from ussd_server.services.ussd.lookup import WaitingOutcome, mark_shown
+from ussd_server.services.ussd.messages import EndReason, SessionStatus
 from ussd_server.services.webhooks.events import new_event
 from ussd_server.values import iso_milliseconds, new_id
 

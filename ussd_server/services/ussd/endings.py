@@ -13,7 +13,7 @@ from ussd_server.models.sending import Delivery
 from ussd_server.models.ussd import ShownOutcome, UssdSession
 from ussd_server.runtime import Runtime
 from ussd_server.services.menus.documents import document_of
-from ussd_server.services.sessions.messages import (
+from ussd_server.services.ussd.messages import (
     DROPPED_OFF,
     EndReason,
     SessionStatus,
