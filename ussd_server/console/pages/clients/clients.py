@@ -71,9 +71,8 @@ def list_clients(context: RequestContext) -> Response:
     table = DataTable(
         "Clients, newest first",
         _CLIENTS,
-        page.items,
-        page.next_cursor,
-        filters=(name,),
+        page,
+        (name,),
         empty_title="No client yet",
         empty_text="Make one at the server: ussd-server clients create --help.",
     )

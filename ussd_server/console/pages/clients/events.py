@@ -37,35 +37,25 @@ _COLUMNS = (
     Column("sequence", "Number", "number", where="files"),
     Column("id", "Id", "id"),
 )
-_TYPES = {name: name for name in EVENT_TYPES}
+_TYPE = TableFilter("type", "Type", {name: name for name in EVENT_TYPES})
+_BEGIN = TableFilter("from", "From", input_type="datetime-local", read=local_moment)
+_END = TableFilter("to", "Before", input_type="datetime-local", read=local_moment)
 
 
 @console.page("GET", "/events", needs="webhooks:read")
 def list_events(context: RequestContext) -> Response:
     """The client's events, newest first."""
-    kind = TableFilter("type", "Type", _TYPES)
-    begin, end = (
-        TableFilter("from", "From", input_type="datetime-local"),
-        TableFilter("to", "Before", input_type="datetime-local"),
-    )
-    wanted = ListEvents(
-        cursor=request.args.get("cursor"),
-        type=kind.chosen or None,
-        from_at=local_moment(begin.chosen),
-        to_at=local_moment(end.chosen),
-    )
+    wanted = ListEvents(cursor=request.args.get("cursor"), type=_TYPE.value, from_at=_BEGIN.value, to_at=_END.value)
     page = services().events.list(wanted, context)
     table = DataTable(
         "Events, newest first",
         _COLUMNS,
-        page.items,
-        page.next_cursor,
-        filters=(kind, begin, end),
+        page,
+        (_TYPE, _BEGIN, _END),
         empty_title="No event yet",
         empty_text="Each change of a payment writes an event here.",
     )
-    chosen = {"type": kind.chosen, "from": begin.chosen, "to": end.chosen}
-    return show_table("console/events/list.html", table, chosen=chosen)
+    return show_table("console/events/list.html", table, chosen={each.name: each.chosen for each in table.filters})
 
 
 @console.page("POST", "/events/redeliver", needs="webhooks:write")

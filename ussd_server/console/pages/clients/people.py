@@ -42,7 +42,7 @@ def list_people(context: RequestContext) -> Response:
     shown = Column("second_factor", "Second factor", value=lambda person: "yes" if person.user_id in holders else "no")
     return show_table(
         "console/people/list.html",
-        DataTable("People, newest first", (*_COLUMNS[:3], shown, *_COLUMNS[3:]), page.items, page.next_cursor),
+        DataTable("People, newest first", (*_COLUMNS[:3], shown, *_COLUMNS[3:]), page),
         is_factor_required=factors.is_required(context),
     )
 

@@ -20,6 +20,7 @@ from ussd_server.services.clients.messages import ClientView
 from ussd_server.services.reports.messages import GetDailyReport, bounds_of_day
 from ussd_server.services.transactions.messages import MAIN_ACCOUNT
 from ussd_server.values import KAMPALA
+from ussd_server.wire import Page
 
 _MOST_POINTS = 31
 _MOST_PRINTED = 2_000
@@ -58,8 +59,7 @@ def show_statement(context: RequestContext, client: ClientView | None = None) ->
     table = DataTable(
         gettext("Statement of %(account)s, oldest first", account=wanted.account),
         _LINE_COLUMNS,
-        page.items,
-        None if is_whole else page.next_cursor,
+        page.items if is_whole else Page(page.items, page.next_cursor),
         empty_title="No movement",
         empty_text="Nothing moved in this account within the period.",
     )

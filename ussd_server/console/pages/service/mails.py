@@ -26,6 +26,8 @@ _COLUMNS = (
     Column("mail_id", "Id", "id", where="files"),
 )
 
+_STATUS = TableFilter("status", "State", {status.value: status.value for status in MailStatus}, read=MailStatus)
+
 
 @console.page("GET", "/notifications")
 @console.page("GET", "/operator/notifications", who="operator", name="show_operator_notifications")
@@ -48,15 +50,11 @@ def choose_notifications(context: RequestContext) -> Any:
 def list_mails(context: RequestContext) -> Response:
     """Every mail of the last 30 days, without its text."""
     mails = services().mails
-    chosen = TableFilter("status", "State", {status.value: status.value for status in MailStatus})
-    status = MailStatus(chosen.chosen) if chosen.chosen else None
-    page = mails.list(ListMails(status, request.args.get("cursor")), context)
     table = DataTable(
         "Mails, newest first",
         _COLUMNS,
-        page.items,
-        page.next_cursor,
-        (chosen,),
+        mails.list(ListMails(_STATUS.value, request.args.get("cursor")), context),
+        (_STATUS,),
         empty_title="No mails yet",
         empty_text="Mails are written with what they report and kept for 30 days.",
     )
