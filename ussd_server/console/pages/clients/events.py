@@ -74,14 +74,14 @@ def redeliver_events(context: RequestContext) -> Any:
 
 
 @console.page("GET", "/events/<event_id>", needs="webhooks:read")
-@console.for_operators("GET", "/operator/events/<event_id>", "show_any_event")
+@console.for_operators("GET", "/operator/events/<event_id>", "event")
 def show_event(context: RequestContext, event_id: str, client: ClientView | None = None) -> str:
     """One event, and each attempt to deliver it."""
     return render_template("console/events/event.html", **_shown(event_id, context), client=client)
 
 
 @console.page("GET", "/events/<event_id>/deliveries", needs="webhooks:read")
-@console.for_operators("GET", "/operator/events/<event_id>/deliveries", "show_any_event_deliveries")
+@console.for_operators("GET", "/operator/events/<event_id>/deliveries", "event")
 def show_event_deliveries(context: RequestContext, event_id: str, client: ClientView | None = None) -> str:
     """The live part of an event's page."""
     return render_template("console/events/deliveries.html", **_shown(event_id, context), client=client)

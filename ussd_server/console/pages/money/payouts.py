@@ -80,7 +80,7 @@ _NAMES = TableFilter("names", "Names", words_of(NameMatch), read=NameMatch)
 
 
 @console.page("GET", "/payouts", needs="payouts:read")
-@console.for_operators("GET", "/operator/clients/<client_id>/payouts", "list_any_payouts")
+@console.for_operators("GET", "/operator/clients/<client_id>/payouts")
 def list_payouts(context: RequestContext, client: ClientView | None = None) -> Response:
     """The payouts of a client, newest first."""
     page = services().payouts.list(
@@ -137,14 +137,14 @@ def create_payout(context: RequestContext) -> Any:
 
 
 @console.page("GET", "/payouts/<payout_id>", needs="payouts:read")
-@console.for_operators("GET", "/operator/payouts/<payout_id>", "show_any_payout")
+@console.for_operators("GET", "/operator/payouts/<payout_id>", "payout")
 def show_payout(context: RequestContext, payout_id: str, client: ClientView | None = None) -> Response:
     """One payout: its totals, its rows and what can be done with it."""
     return _page(payout_id, context, client)
 
 
 @console.page("GET", "/payouts/<payout_id>/live", needs="payouts:read")
-@console.for_operators("GET", "/operator/payouts/<payout_id>/live", "show_any_payout_live")
+@console.for_operators("GET", "/operator/payouts/<payout_id>/live", "payout")
 def show_payout_live(context: RequestContext, payout_id: str, client: ClientView | None = None) -> Response:
     """The part of a payout's page that refreshes by itself; a new status reloads the page."""
     payout = services().payouts.get(payout_id, context)
@@ -155,7 +155,7 @@ def show_payout_live(context: RequestContext, payout_id: str, client: ClientView
 
 
 @console.page("GET", "/payouts/<payout_id>/results.csv", needs="payouts:read")
-@console.for_operators("GET", "/operator/payouts/<payout_id>/results.csv", "download_any_payout")
+@console.for_operators("GET", "/operator/payouts/<payout_id>/results.csv", "payout")
 def download_payout(context: RequestContext, payout_id: str, client: ClientView | None = None) -> Response:  # noqa: ARG001 - names the file of both
     """Every row with its result, or those of one state, as a file."""
     payout = services().payouts.get(payout_id, context)
@@ -202,7 +202,7 @@ def approve_payout(context: RequestContext, payout_id: str) -> Any:
 
 
 @console.page("POST", "/payouts/<payout_id>/cancel", needs="payouts:write")
-@console.for_operators("POST", "/operator/payouts/<payout_id>/cancel", "cancel_any_payout")
+@console.for_operators("POST", "/operator/payouts/<payout_id>/cancel", "payout")
 def cancel_payout(context: RequestContext, payout_id: str, client: ClientView | None = None) -> Any:
     """Cancel what was not sent. The client reads in its audit trail that an operator did it."""
     with _shown_again(payout_id, context, client):

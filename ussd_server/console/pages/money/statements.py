@@ -48,7 +48,7 @@ _REPORT_COLUMNS = (
 
 
 @console.page("GET", "/statements", needs="statements:read")
-@console.for_operators("GET", "/operator/clients/<client_id>/statement", "show_any_statement")
+@console.for_operators("GET", "/operator/clients/<client_id>/statement")
 def show_statement(context: RequestContext, client: ClientView | None = None) -> Response:
     """The statement of an account for a period, with its balance over time."""
     first, last = _period()
@@ -90,7 +90,7 @@ def _whole(wanted: GetStatement, context: RequestContext) -> StatementView:
 
 
 @console.page("GET", "/statements/file.csv", needs="statements:read")
-@console.for_operators("GET", "/operator/clients/<client_id>/statement.csv", "download_any_statement")
+@console.for_operators("GET", "/operator/clients/<client_id>/statement.csv")
 def download_statement(context: RequestContext, client: ClientView | None = None) -> Response:
     """The whole statement as a file."""
     first, last = _period()

@@ -58,7 +58,7 @@ _OUTCOMES: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @console.page("GET", "/transactions", needs="transactions:read")
-@console.for_operators("GET", "/operator/clients/<client_id>/transactions", "list_any_transactions")
+@console.for_operators("GET", "/operator/clients/<client_id>/transactions")
 def list_transactions(context: RequestContext, client: ClientView | None = None) -> Response:
     """The transactions of a client, newest first."""
     page = services().transactions.list(

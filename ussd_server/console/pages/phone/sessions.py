@@ -48,7 +48,7 @@ _WHY = {
 
 
 @console.page("GET", "/sessions", needs="ussd:read")
-@console.for_operators("GET", "/operator/clients/<client_id>/sessions", "list_any_sessions")
+@console.for_operators("GET", "/operator/clients/<client_id>/sessions")
 def list_sessions(context: RequestContext, client: ClientView | None = None) -> Response:
     """The sessions of a client, newest first."""
     page = services().api_sessions.list(
@@ -74,7 +74,7 @@ def list_sessions(context: RequestContext, client: ClientView | None = None) -> 
 
 
 @console.page("GET", "/sessions/<session_id>", needs="ussd:read")
-@console.for_operators("GET", "/operator/sessions/<session_id>", "show_any_session")
+@console.for_operators("GET", "/operator/sessions/<session_id>", "session")
 def show_session(context: RequestContext, session_id: str, client: ClientView | None = None) -> str:
     """One session. With `replay` in its address, people of its client also see how it would go in the menu's draft."""
     seen = services().api_sessions.get(session_id, context)
