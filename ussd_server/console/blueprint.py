@@ -162,7 +162,6 @@ def ask_to_sign_in(who: Who) -> Any:
         next="",
         email="",
         for_operators=who == "operator",
-        is_mail_on=services().mails.is_on,
     )
     return Response(shown, status=401)
 
@@ -255,6 +254,7 @@ def _for_templates() -> dict[str, Any]:
         "page_language": current_language(),
         "page_languages": languages(),
         "is_redis_away": services().limiter.is_away(),
+        "is_mail_on": services().mails.is_on,
     }
 
 
