@@ -33,7 +33,6 @@ CALLS: Calls = {
 # Constants whose texts are translated where they are shown.
 CONSTANTS = {
     "console/blueprint.py": {"_ADVICE"},
-    "console/navigation.py": {"_GROUPS", "_OF_OPERATORS"},
     "console/pages/clients/api_keys.py": {"_GRACE", "_STATES"},
     "console/pages/clients/people.py": {"ROLES"},
     "console/pages/clients/webhooks.py": {"_GRACE"},

@@ -122,22 +122,23 @@ class ConsolePages(Blueprint):
 
         return register
 
-    def for_operators(self, method: str, path: str, name: str) -> Callable[[_View], _View]:
-        """Register the view of a client's page once more, as `name` for operators, who act for the client.
+    def for_operators(self, method: str, path: str, kind: str | None = None) -> Callable[[_View], _View]:
+        """Register the view of a client's page once more, for operators, who act for the client.
 
-        `path` names the client with `client_id`, or an object of the client. The view receives the client as `client`.
+        `path` names the client with `client_id`, or with `kind` an object of the client, such as `payout_id` for
+        `payout`. The view receives the client as `client`. The endpoint is that of `links.operators_view`.
         """
 
         def register(view: _View) -> _View:
             def serve(context: RequestContext, **variables: str) -> Any:
-                client_id = variables.pop("client_id", None)
-                if client_id is None:
-                    ((variable, object_id),) = variables.items()
-                    client_id = services().search.owner_of(variable.removesuffix("_id"), object_id, context)
+                if kind is None:
+                    client_id = variables.pop("client_id")
+                else:
+                    client_id = services().search.owner_of(kind, variables[f"{kind}_id"], context)
                 client = services().clients.find(client_id, context)
                 return view(links.acting_for(client, context), client=client, **variables)
 
-            self.page(method, path, who="operator", name=name)(serve)
+            self.page(method, path, who="operator", name=links.operators_view(view.__name__))(serve)
             return view
 
         return register
@@ -161,7 +162,6 @@ def ask_to_sign_in(who: Who) -> Any:
         next="",
         email="",
         for_operators=who == "operator",
-        is_mail_on=services().mails.is_on,
     )
     return Response(shown, status=401)
 
@@ -254,6 +254,7 @@ def _for_templates() -> dict[str, Any]:
         "page_language": current_language(),
         "page_languages": languages(),
         "is_redis_away": services().limiter.is_away(),
+        "is_mail_on": services().mails.is_on,
     }
 
 

@@ -56,9 +56,14 @@ def public_address(view: str, **variables: Any) -> str:
     return public_url + url_for(view, **variables)
 
 
+def operators_view(view: str) -> str:
+    """What a view of a client's page is called for operators: `show_any_payout` for `show_payout`."""
+    return view.replace("_", "_any_", 1)
+
+
 def own_view(view: str) -> str:
-    """The endpoint of a view for the person who signed in: operators have `show_any_payout` for `show_payout`."""
-    return f"console.{view.replace('_', '_any_', 1) if g.person.is_operator else view}"
+    """The endpoint of a view of a client's page for the person who signed in."""
+    return f"console.{operators_view(view) if g.person.is_operator else view}"
 
 
 def acting_for(client: ClientView, context: RequestContext) -> RequestContext:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import Any, Literal
 from urllib.parse import urlencode
 
@@ -16,6 +17,7 @@ from ussd_server.console import formats, forms
 from ussd_server.languages import ENGLISH, use_language
 from ussd_server.spreadsheets.delimited import csv_parts
 from ussd_server.values import shillings
+from ussd_server.wire import Page
 
 _LONGEST_SEND_SECONDS = 30
 _LONGEST_WORD = 60
@@ -61,13 +63,17 @@ PROVIDER = Column("provider", "Provider", "word", value=lambda row: formats.prov
 
 @dataclass(frozen=True, slots=True)
 class TableFilter:
-    """A filter above a table: the parameter `name` of the URL. With `choices` it is a list, else a text."""
+    """A filter above a table: the parameter `name` of the URL. With `choices` it is a list, else a text.
+
+    `read` makes of its text what the service takes.
+    """
 
     name: str
     title: str
     choices: Mapping[str, str] | None = None
     input_type: str = "search"
     placeholder: str = ""
+    read: Callable[[str], Any] = str
 
     @property
     def chosen(self) -> str:
@@ -75,24 +81,48 @@ class TableFilter:
         value = request.args.get(self.name, "").strip()
         return value if self.choices is None or value in self.choices else ""
 
+    @property
+    def value(self) -> Any:
+        """What is chosen, as the service takes it; None for nothing. Raises what `read` raises."""
+        return self.read(self.chosen) if self.chosen else None
+
+
+def words_of(words: type[Enum]) -> dict[str, str]:
+    """The choices of a filter by one of `words`."""
+    return {word.value: word.value.capitalize() for word in words}
+
+
+FROM = TableFilter("from", "From", input_type="date", read=forms.day)
+TO = TableFilter("to", "To", input_type="date", read=partial(forms.day, is_last=True))
+PHONE_NUMBER = TableFilter("phone_number", "Phone number", placeholder="0772 123 456", read=forms.phone_number)
+
 
 @dataclass(frozen=True, slots=True)
 class DataTable:
-    """One page of rows. `next_cursor` is None on the last page. `select_name` adds a check box to each row.
+    """Rows: one page of a list, or a list that needs no second page. `select_name` adds a check box to each row.
 
     Without `has_filter_form` the page has its own links for the filters.
     """
 
     caption: str
     columns: Sequence[Column]
-    rows: Sequence[Any]
-    next_cursor: str | None = None
+    listed: Page[Any] | Sequence[Any]
     filters: Sequence[TableFilter] = ()
     empty_title: str = "Nothing here yet"
     empty_text: str = ""
     select_name: str | None = None
     select_value: Callable[[Any], str] | None = None
     has_filter_form: bool = True
+
+    @property
+    def rows(self) -> Sequence[Any]:
+        """The rows of this page."""
+        return self.listed.items if isinstance(self.listed, Page) else self.listed
+
+    @property
+    def next_cursor(self) -> str | None:
+        """The cursor of the next page; None on the last."""
+        return self.listed.next_cursor if isinstance(self.listed, Page) else None
 
     @property
     def shown_columns(self) -> Sequence[Column]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from urllib.parse import quote
 
 from tests.conftest import MovableClock
-from tests.console.conftest import Visit
+from tests.console.conftest import Operators, Visit
 from tests.support.example_client import ExampleClient
 from tests.support.money import a_client, request, work
 from ussd_server.bootstrap import Services
@@ -71,3 +71,9 @@ def test_people_find_payments_by_amount_part_of_a_reference_and_payee(
     for nothing in ("2026-", "inv%2026", "5000 yesterday", "5000 2026-99-99", "0.001 today"):
         assert visitor.get(f"/search?q={quote(nothing)}&format=json").json["items"] == [], nothing
     assert foreign.transaction_id not in str(both)
+
+
+def test_operators_read_that_nothing_was_found(operator: Operators) -> None:
+    reply = operator("ann").get("/operator/search?q=theirs")
+    assert reply.status_code == 200
+    assert "Nothing was found" in reply.text

@@ -207,9 +207,13 @@ def set_any_api_key(context: RequestContext) -> Any:
     if action not in ("disable", "enable"):
         raise ServiceError(Code.INVALID_REQUEST, "Choose whether to disable or enable the key.")
     services().api_keys.set_active(key, action == "enable", context)
-    if action == "enable":
-        return done("The key is enabled. This holds for calls from now on.", "find_any_api_key", q=key)
-    return done("The key is disabled. This holds for calls from now on.", "find_any_api_key", q=key)
+    return done(
+        "The key is enabled. This holds for calls from now on."
+        if action == "enable"
+        else "The key is disabled. This holds for calls from now on.",
+        "find_any_api_key",
+        q=key,
+    )
 
 
 def _key_page(api_key_id: str, context: RequestContext, secret: str | None = None) -> str:

@@ -71,9 +71,8 @@ def list_clients(context: RequestContext) -> Response:
     table = DataTable(
         "Clients, newest first",
         _CLIENTS,
-        page.items,
-        page.next_cursor,
-        filters=(name,),
+        page,
+        (name,),
         empty_title="No client yet",
         empty_text="Make one at the server: ussd-server clients create --help.",
     )
@@ -86,17 +85,16 @@ def show_client(context: RequestContext, client_id: str) -> str:
     return _client_page(client_id, context, None)
 
 
-@console.page("POST", "/operator/clients/<client_id>/disable", who="operator")
-def disable_client(context: RequestContext, client_id: str) -> Any:
-    """Refuse a client's keys and end its people's logins."""
-    return _set_client(client_id, False, gettext("The client is disabled: its keys and people are refused."), context)
-
-
-@console.page("POST", "/operator/clients/<client_id>/enable", who="operator")
-def enable_client(context: RequestContext, client_id: str) -> Any:
-    """Accept a client's keys and people again."""
-    return _set_client(
-        client_id, True, gettext("The client is enabled. Its keys work; its people sign in again."), context
+@console.page("POST", "/operator/clients/<client_id>/<any(disable,enable):action>", who="operator")
+def set_client(context: RequestContext, client_id: str, action: str) -> Any:
+    """Refuse a client's keys and end its people's logins, or accept its keys and people again."""
+    services().clients.set_active(client_id, action == "enable", context, request.form.get("reason", ""))
+    return done(
+        "The client is enabled. Its keys work; its people sign in again."
+        if action == "enable"
+        else "The client is disabled: its keys and people are refused.",
+        "show_client",
+        client_id=client_id,
     )
 
 
@@ -205,11 +203,6 @@ def _client_page(client_id: str, context: RequestContext, error: ServiceError | 
 def _channel_page(channel: ChannelView, path: str | None, context: RequestContext) -> str:
     client = services().clients.find(channel.client_id, context) if channel.client_id else None
     return render_template("console/system/channel.html", channel=channel, path=path, client=client)
-
-
-def _set_client(client_id: str, is_active: bool, text: str, context: RequestContext) -> Any:
-    services().clients.set_active(client_id, is_active, context, request.form.get("reason", ""))
-    return done(text, "show_client", client_id=client_id)
 
 
 def _channel_form(given: dict[str, str], error: ServiceError | None) -> str:

@@ -37,35 +37,25 @@ _COLUMNS = (
     Column("sequence", "Number", "number", where="files"),
     Column("id", "Id", "id"),
 )
-_TYPES = {name: name for name in EVENT_TYPES}
+_TYPE = TableFilter("type", "Type", {name: name for name in EVENT_TYPES})
+_BEGIN = TableFilter("from", "From", input_type="datetime-local", read=local_moment)
+_END = TableFilter("to", "Before", input_type="datetime-local", read=local_moment)
 
 
 @console.page("GET", "/events", needs="webhooks:read")
 def list_events(context: RequestContext) -> Response:
     """The client's events, newest first."""
-    kind = TableFilter("type", "Type", _TYPES)
-    begin, end = (
-        TableFilter("from", "From", input_type="datetime-local"),
-        TableFilter("to", "Before", input_type="datetime-local"),
-    )
-    wanted = ListEvents(
-        cursor=request.args.get("cursor"),
-        type=kind.chosen or None,
-        from_at=local_moment(begin.chosen),
-        to_at=local_moment(end.chosen),
-    )
+    wanted = ListEvents(cursor=request.args.get("cursor"), type=_TYPE.value, from_at=_BEGIN.value, to_at=_END.value)
     page = services().events.list(wanted, context)
     table = DataTable(
         "Events, newest first",
         _COLUMNS,
-        page.items,
-        page.next_cursor,
-        filters=(kind, begin, end),
+        page,
+        (_TYPE, _BEGIN, _END),
         empty_title="No event yet",
         empty_text="Each change of a payment writes an event here.",
     )
-    chosen = {"type": kind.chosen, "from": begin.chosen, "to": end.chosen}
-    return show_table("console/events/list.html", table, chosen=chosen)
+    return show_table("console/events/list.html", table, chosen={each.name: each.chosen for each in table.filters})
 
 
 @console.page("POST", "/events/redeliver", needs="webhooks:write")
@@ -84,14 +74,14 @@ def redeliver_events(context: RequestContext) -> Any:
 
 
 @console.page("GET", "/events/<event_id>", needs="webhooks:read")
-@console.for_operators("GET", "/operator/events/<event_id>", "show_any_event")
+@console.for_operators("GET", "/operator/events/<event_id>", "event")
 def show_event(context: RequestContext, event_id: str, client: ClientView | None = None) -> str:
     """One event, and each attempt to deliver it."""
     return render_template("console/events/event.html", **_shown(event_id, context), client=client)
 
 
 @console.page("GET", "/events/<event_id>/deliveries", needs="webhooks:read")
-@console.for_operators("GET", "/operator/events/<event_id>/deliveries", "show_any_event_deliveries")
+@console.for_operators("GET", "/operator/events/<event_id>/deliveries", "event")
 def show_event_deliveries(context: RequestContext, event_id: str, client: ClientView | None = None) -> str:
     """The live part of an event's page."""
     return render_template("console/events/deliveries.html", **_shown(event_id, context), client=client)

@@ -5,11 +5,14 @@ from __future__ import annotations
 from flask import Response, render_template, request, url_for
 
 from ussd_server.api.requests import services
-from ussd_server.console import forms
 from ussd_server.console.blueprint import console
-from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
+from ussd_server.console.tables import FROM, TO, Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
 from ussd_server.services.request_log.messages import ListRequests
+
+_STATUS = TableFilter("status", "Status", placeholder="400", read=lambda text: _number(text))
+_CODE = TableFilter("code", "Code", placeholder="OK", read=str.upper)
+_PATH = TableFilter("path", "Path", placeholder="/api/transactions")
 
 
 @console.page("GET", "/requests", needs="api_keys:list")
@@ -28,25 +31,21 @@ def list_requests(context: RequestContext) -> Response:
         Column("request_id", "Request id", "id", where="files"),
     )
     key = TableFilter("key_id", "Key", names)
-    status, code = TableFilter("status", "Status", placeholder="400"), TableFilter("code", "Code", placeholder="OK")
-    path = TableFilter("path", "Path", placeholder="/api/transactions")
-    first, last = TableFilter("from", "From", input_type="date"), TableFilter("to", "To", input_type="date")
     wanted = ListRequests(
-        key_id=key.chosen or None,
-        status=int(status.chosen) if status.chosen.isascii() and status.chosen.isdigit() else None,
-        code=code.chosen.upper() or None,
-        path=path.chosen or None,
-        from_at=forms.day(first.chosen),
-        to_at=forms.day(last.chosen, is_last=True),
+        key_id=key.value,
+        status=_STATUS.value,
+        code=_CODE.value,
+        path=_PATH.value,
+        from_at=FROM.value,
+        to_at=TO.value,
         cursor=request.args.get("cursor"),
     )
     page = services().request_log.list(wanted, context)
     table = DataTable(
         "Requests, newest first",
         columns,
-        page.items,
-        page.next_cursor,
-        (key, status, code, path, first, last),
+        page,
+        (key, _STATUS, _CODE, _PATH, FROM, TO),
         empty_title="No request yet",
         empty_text="Refused calls and calls that change something appear here within a second.",
     )
@@ -60,6 +59,10 @@ def show_request(context: RequestContext, request_id: str) -> str:
     return render_template(
         "console/requests/request.html", seen=seen, key_name=_key_names(context).get(seen.key_id or "")
     )
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() else None
 
 
 def _key_names(context: RequestContext) -> dict[str, str]:

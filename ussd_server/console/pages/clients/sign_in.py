@@ -92,7 +92,6 @@ def _form(next_path: str, *, for_operators: bool = False, **shown: Any) -> str:
         "console/sign_in.html",
         next=next_path,
         for_operators=for_operators,
-        is_mail_on=services().mails.is_on,
         is_operator_admitted=services().operator_logins.is_admitted(request.remote_addr or ""),
         **shown,
     )

@@ -38,8 +38,7 @@ def list_incoming(context: RequestContext) -> Response:
     table = DataTable(
         "Held payments, newest first",
         _COLUMNS,
-        page.items,
-        page.next_cursor,
+        page,
         empty_title="No payment is held",
         empty_text="Payments whose code, amount or client fits nothing appear here.",
     )

@@ -59,8 +59,7 @@ def list_payment_codes(context: RequestContext) -> Response:
     table = DataTable(
         "Payment codes, newest first",
         _COLUMNS,
-        page.items,
-        page.next_cursor,
+        page,
         empty_title="No payment code yet",
         empty_text=gettext("Codes begin with %(prefix)s. Payers type one as the reason of a payment.", prefix=prefix)
         if prefix

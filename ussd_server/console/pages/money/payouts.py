@@ -15,7 +15,7 @@ from ussd_server.console import forms
 from ussd_server.console.blueprint import console
 from ussd_server.console.forms import done, shown_again
 from ussd_server.console.links import link_to
-from ussd_server.console.tables import Column, DataTable, TableFilter, send_csv, show_table
+from ussd_server.console.tables import FROM, TO, Column, DataTable, TableFilter, send_csv, show_table, words_of
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
 from ussd_server.services.clients.messages import ClientView
@@ -73,30 +73,31 @@ _ITEM_COLUMNS = (
     Column("description", "Description", where="files"),
 )
 
+_STATUS = TableFilter("status", "Status", words_of(PayoutStatus), read=PayoutStatus)
+_REFERENCE = TableFilter("reference", "Reference")
+_STATE = TableFilter("state", "State", words_of(ItemState), read=ItemState)
+_NAMES = TableFilter("names", "Names", words_of(NameMatch), read=NameMatch)
+
 
 @console.page("GET", "/payouts", needs="payouts:read")
-@console.for_operators("GET", "/operator/clients/<client_id>/payouts", "list_any_payouts")
+@console.for_operators("GET", "/operator/clients/<client_id>/payouts")
 def list_payouts(context: RequestContext, client: ClientView | None = None) -> Response:
     """The payouts of a client, newest first."""
-    status = TableFilter("status", "Status", {word.value: word.value.capitalize() for word in PayoutStatus})
-    reference = TableFilter("reference", "Reference")
-    first, last = TableFilter("from", "From", input_type="date"), TableFilter("to", "To", input_type="date")
     page = services().payouts.list(
         ListPayouts(
             cursor=request.args.get("cursor"),
-            status=PayoutStatus(status.chosen) if status.chosen else None,
-            reference=reference.chosen or None,
-            from_at=forms.day(first.chosen),
-            to_at=forms.day(last.chosen, is_last=True),
+            status=_STATUS.value,
+            reference=_REFERENCE.value,
+            from_at=FROM.value,
+            to_at=TO.value,
         ),
         context,
     )
     table = DataTable(
         "Payouts, newest first",
         _COLUMNS,
-        page.items,
-        page.next_cursor,
-        (status, reference, first, last),
+        page,
+        (_STATUS, _REFERENCE, FROM, TO),
         empty_title="No payouts yet",
         empty_text="" if client else "Upload a file to pay many people at once.",
     )
@@ -136,14 +137,14 @@ def create_payout(context: RequestContext) -> Any:
 
 
 @console.page("GET", "/payouts/<payout_id>", needs="payouts:read")
-@console.for_operators("GET", "/operator/payouts/<payout_id>", "show_any_payout")
+@console.for_operators("GET", "/operator/payouts/<payout_id>", "payout")
 def show_payout(context: RequestContext, payout_id: str, client: ClientView | None = None) -> Response:
     """One payout: its totals, its rows and what can be done with it."""
     return _page(payout_id, context, client)
 
 
 @console.page("GET", "/payouts/<payout_id>/live", needs="payouts:read")
-@console.for_operators("GET", "/operator/payouts/<payout_id>/live", "show_any_payout_live")
+@console.for_operators("GET", "/operator/payouts/<payout_id>/live", "payout")
 def show_payout_live(context: RequestContext, payout_id: str, client: ClientView | None = None) -> Response:
     """The part of a payout's page that refreshes by itself; a new status reloads the page."""
     payout = services().payouts.get(payout_id, context)
@@ -154,11 +155,11 @@ def show_payout_live(context: RequestContext, payout_id: str, client: ClientView
 
 
 @console.page("GET", "/payouts/<payout_id>/results.csv", needs="payouts:read")
-@console.for_operators("GET", "/operator/payouts/<payout_id>/results.csv", "download_any_payout")
+@console.for_operators("GET", "/operator/payouts/<payout_id>/results.csv", "payout")
 def download_payout(context: RequestContext, payout_id: str, client: ClientView | None = None) -> Response:  # noqa: ARG001 - names the file of both
     """Every row with its result, or those of one state, as a file."""
     payout = services().payouts.get(payout_id, context)
-    wanted = ListPayoutItems(payout_id, state=_state(), name_match=_name_match())
+    wanted = ListPayoutItems(payout_id, state=_STATE.value, name_match=_NAMES.value)
     parts = services().payouts.csv(wanted, context)
     return send_csv(parts, "payout", payout.reference, wanted.state, wanted.name_match)
 
@@ -201,7 +202,7 @@ def approve_payout(context: RequestContext, payout_id: str) -> Any:
 
 
 @console.page("POST", "/payouts/<payout_id>/cancel", needs="payouts:write")
-@console.for_operators("POST", "/operator/payouts/<payout_id>/cancel", "cancel_any_payout")
+@console.for_operators("POST", "/operator/payouts/<payout_id>/cancel", "payout")
 def cancel_payout(context: RequestContext, payout_id: str, client: ClientView | None = None) -> Any:
     """Cancel what was not sent. The client reads in its audit trail that an operator did it."""
     with _shown_again(payout_id, context, client):
@@ -224,14 +225,10 @@ def _page(
 ) -> Response:
     reader = services().payouts
     payout = reader.get(payout_id, context)
-    state = TableFilter("state", "State", {word.value: word.value.capitalize() for word in ItemState})
-    names = TableFilter("names", "Names", {word.value: word.value.capitalize() for word in NameMatch})
     cursor = request.args.get("cursor")
-    chosen = ListPayoutItems(payout_id, cursor=cursor, state=_state(), name_match=_name_match())
-    page = reader.items(chosen, context)
-    filters = (state, names)
+    chosen = ListPayoutItems(payout_id, cursor=cursor, state=_STATE.value, name_match=_NAMES.value)
     title = gettext("Rows of %(reference)s", reference=payout.reference)
-    table = DataTable(title, _ITEM_COLUMNS, page.items, page.next_cursor, filters, has_filter_form=False)
+    table = DataTable(title, _ITEM_COLUMNS, reader.items(chosen, context), (_STATE, _NAMES), has_filter_form=False)
     main = services().balances.get(None, context)
     return show_table(
         "console/payouts/payout.html",
@@ -245,13 +242,12 @@ def _page(
 
 def _live_parts(payout: PayoutView, context: RequestContext, client: ClientView | None) -> dict[str, Any]:
     """What the live part of a payout's page shows."""
-    state, name_match = _state(), _name_match()
     return {
         "payout": payout,
         "people": _people(payout, context),
         "name_matches": services().payouts.name_matches(payout.payout_id, context),
-        "state": state and state.value,
-        "names": name_match and name_match.value,
+        "state": _STATE.chosen,
+        "names": _NAMES.chosen,
         "replaced_by": services().payouts.replaced_by(payout.payout_id, context),
         "version": _version_of(payout),
         "client": client,
@@ -277,16 +273,6 @@ def _version_of(payout: PayoutView) -> str:
     """What the page's actions depend on."""
     parts = (payout.status.value, "final" if payout.completed_at else "", "reserved" if payout.reserved_at else "")
     return "-".join(filter(None, parts))
-
-
-def _state() -> ItemState | None:
-    chosen = request.args.get("state", "")
-    return ItemState(chosen) if chosen in set(ItemState) else None
-
-
-def _name_match() -> NameMatch | None:
-    chosen = request.args.get("names", "")
-    return NameMatch(chosen) if chosen in set(NameMatch) else None
 
 
 def _result(item: PayoutItemView) -> str | None:

@@ -87,6 +87,8 @@ _DIFFERENCE_COLUMNS = (
     Column("difference_id", "Id", "id", where="files"),
 )
 
+_VERDICT = TableFilter("verdict", "Difference", {each.value: VERDICTS[each] for each in MAY_DIFFER}, read=Verdict)
+
 
 @console.page("GET", "/operator/reconciliation", who="operator")
 def list_reconciliations(context: RequestContext) -> Response:
@@ -95,8 +97,7 @@ def list_reconciliations(context: RequestContext) -> Response:
     table = DataTable(
         "Statements, newest first",
         _STATEMENT_COLUMNS,
-        page.items,
-        page.next_cursor,
+        page,
         empty_title="No statement yet",
         empty_text="Download yesterday's statement from a provider and compare it with our books.",
     )
@@ -150,19 +151,13 @@ def create_reconciliation(context: RequestContext) -> Any:
 def show_reconciliation(context: RequestContext, statement_id: str) -> Response:
     """The result of one comparison, with its differences."""
     seen = services().provider_statements.show(statement_id, context)
-    verdict = TableFilter("verdict", "Difference", {each.value: VERDICTS[each] for each in MAY_DIFFER})
-    page = services().differences.list(
-        ListDifferences(
-            statement_id, request.args.get("cursor"), verdict=Verdict(verdict.chosen) if verdict.chosen else None
-        ),
-        context,
-    )
+    wanted = ListDifferences(statement_id, request.args.get("cursor"), verdict=_VERDICT.value)
+    page = services().differences.list(wanted, context)
     table = DataTable(
         gettext("Differences of %(file)s", file=seen.file_name),
         _DIFFERENCE_COLUMNS,
-        page.items,
-        page.next_cursor,
-        (verdict,),
+        page,
+        (_VERDICT,),
         empty_title="The books agree",
         empty_text="Every line matches a transaction of ours.",
     )
@@ -186,8 +181,7 @@ def list_differences(context: RequestContext) -> Response:
     table = DataTable(
         "Open differences, newest first",
         (PROVIDER, *_DIFFERENCE_COLUMNS),
-        page.items,
-        page.next_cursor,
+        page,
         empty_title="No difference is open",
         empty_text="Differences that a comparison finds wait here.",
     )

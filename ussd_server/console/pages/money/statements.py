@@ -20,6 +20,7 @@ from ussd_server.services.clients.messages import ClientView
 from ussd_server.services.reports.messages import GetDailyReport
 from ussd_server.services.transactions.messages import MAIN_ACCOUNT
 from ussd_server.values import KAMPALA, bounds_of_day
+from ussd_server.wire import Page
 
 _MOST_POINTS = 31
 _MOST_PRINTED = 2_000
@@ -47,7 +48,7 @@ _REPORT_COLUMNS = (
 
 
 @console.page("GET", "/statements", needs="statements:read")
-@console.for_operators("GET", "/operator/clients/<client_id>/statement", "show_any_statement")
+@console.for_operators("GET", "/operator/clients/<client_id>/statement")
 def show_statement(context: RequestContext, client: ClientView | None = None) -> Response:
     """The statement of an account for a period, with its balance over time."""
     first, last = _period()
@@ -58,8 +59,7 @@ def show_statement(context: RequestContext, client: ClientView | None = None) ->
     table = DataTable(
         gettext("Statement of %(account)s, oldest first", account=wanted.account),
         _LINE_COLUMNS,
-        page.items,
-        None if is_whole else page.next_cursor,
+        page.items if is_whole else Page(page.items, page.next_cursor),
         empty_title="No movement",
         empty_text="Nothing moved in this account within the period.",
     )
@@ -90,7 +90,7 @@ def _whole(wanted: GetStatement, context: RequestContext) -> StatementView:
 
 
 @console.page("GET", "/statements/file.csv", needs="statements:read")
-@console.for_operators("GET", "/operator/clients/<client_id>/statement.csv", "download_any_statement")
+@console.for_operators("GET", "/operator/clients/<client_id>/statement.csv")
 def download_statement(context: RequestContext, client: ClientView | None = None) -> Response:
     """The whole statement as a file."""
     first, last = _period()

@@ -12,7 +12,7 @@ from ussd_server.console.blueprint import console
 from ussd_server.console.forms import done, shown_again
 from ussd_server.console.links import acting_for, link_to
 from ussd_server.console.pages.service.proposals import proposal_about, propose
-from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
+from ussd_server.console.tables import FROM, PHONE_NUMBER, TO, Column, DataTable, TableFilter, show_table, words_of
 from ussd_server.console.timeline import timeline_of
 from ussd_server.context import RequestContext
 from ussd_server.services.clients.messages import ClientView
@@ -46,6 +46,10 @@ _COLUMNS = (
     Column("fee", "Fee", "money", where="files"),
     Column("transaction_id", "Id", "id", where="files"),
 )
+_STATUS = TableFilter("status", "Status", words_of(TransactionStatus), read=TransactionStatus)
+_TYPE = TableFilter("type", "Type", words_of(TransactionType), read=TransactionType)
+_REFERENCE = TableFilter("reference", "Reference")
+_RECEIPT = TableFilter("receipt", "Receipt")
 _OUTCOMES: dict[str, tuple[str, dict[str, Any]]] = {
     "succeeded": ("review.settle", {"has_succeeded": True}),
     "failed": ("review.settle", {"has_succeeded": False}),
@@ -54,33 +58,27 @@ _OUTCOMES: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @console.page("GET", "/transactions", needs="transactions:read")
-@console.for_operators("GET", "/operator/clients/<client_id>/transactions", "list_any_transactions")
+@console.for_operators("GET", "/operator/clients/<client_id>/transactions")
 def list_transactions(context: RequestContext, client: ClientView | None = None) -> Response:
     """The transactions of a client, newest first."""
-    status = TableFilter("status", "Status", {word.value: word.value.capitalize() for word in TransactionStatus})
-    kind = TableFilter("type", "Type", {word.value: word.value.capitalize() for word in TransactionType})
-    number = TableFilter("phone_number", "Phone number", placeholder="0772 123 456")
-    reference, receipt = TableFilter("reference", "Reference"), TableFilter("receipt", "Receipt")
-    first, last = TableFilter("from", "From", input_type="date"), TableFilter("to", "To", input_type="date")
     page = services().transactions.list(
         ListTransactions(
             cursor=request.args.get("cursor"),
-            status=TransactionStatus(status.chosen) if status.chosen else None,
-            type=TransactionType(kind.chosen) if kind.chosen else None,
-            phone_number=forms.phone_number(number.chosen),
-            reference=reference.chosen or None,
-            provider_transaction_id=receipt.chosen or None,
-            from_at=forms.day(first.chosen),
-            to_at=forms.day(last.chosen, is_last=True),
+            status=_STATUS.value,
+            type=_TYPE.value,
+            phone_number=PHONE_NUMBER.value,
+            reference=_REFERENCE.value,
+            provider_transaction_id=_RECEIPT.value,
+            from_at=FROM.value,
+            to_at=TO.value,
         ),
         context,
     )
     table = DataTable(
         "Transactions, newest first",
         _COLUMNS,
-        page.items,
-        page.next_cursor,
-        (status, kind, number, reference, receipt, first, last),
+        page,
+        (_STATUS, _TYPE, PHONE_NUMBER, _REFERENCE, _RECEIPT, FROM, TO),
         empty_title="No transaction yet",
         empty_text="" if client else "Payments that your programs and menus make appear here.",
     )

@@ -8,7 +8,7 @@ from flask import Response, render_template, request, url_for
 
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
-from ussd_server.console.formats import LANGUAGES, NETWORKS, iso
+from ussd_server.console.formats import iso
 from ussd_server.console.forms import FAULTS, done, shown_again
 from ussd_server.console.tables import Column, DataTable, show_table
 from ussd_server.context import RequestContext
@@ -91,8 +91,6 @@ def show_menu(context: RequestContext, menu_id: str) -> str:
         scripts=[each for each in scripts if isinstance(each, dict)] if isinstance(scripts, list) else [],
         versions=services().menus.versions(menu_id, context),
         codes=services().menus.codes(context),
-        networks=NETWORKS,
-        languages=LANGUAGES,
         has_changed=menu.draft != menu.published,
     )
 

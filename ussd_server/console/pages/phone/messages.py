@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from flask import Response, render_template, request
@@ -10,11 +11,10 @@ from marshmallow import ValidationError
 
 from schemas.messages import Receipts
 from ussd_server.api.requests import services
-from ussd_server.console import forms
 from ussd_server.console.blueprint import console
 from ussd_server.console.forms import done, shown_again
 from ussd_server.console.links import link_to
-from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
+from ussd_server.console.tables import PHONE_NUMBER, Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
 from ussd_server.services.sms.messages import ListSms, SmsStatus, UpdateClientSettings
 from ussd_server.status import Code, ServiceError
@@ -40,24 +40,20 @@ _COLUMNS = (
     Column("message_id", "Id", "id", where="files"),
 )
 
+_STATUS = TableFilter("status", "Status", {status.value: status.value for status in SmsStatus}, read=SmsStatus)
+_NUMBER = replace(PHONE_NUMBER, placeholder="0772123456")
+
 
 @console.page("GET", "/messages", needs="messages:read")
 def list_messages(context: RequestContext) -> Response:
     """The client's messages, newest first."""
-    state = TableFilter("status", "Status", {status.value: status.value for status in SmsStatus})
-    number = TableFilter("phone_number", "Phone number", placeholder="0772123456")
-    wanted = ListSms(
-        cursor=request.args.get("cursor"),
-        status=SmsStatus(state.chosen) if state.chosen else None,
-        phone_number=forms.phone_number(number.chosen) or number.chosen or None,
-    )
+    wanted = ListSms(cursor=request.args.get("cursor"), status=_STATUS.value, phone_number=_NUMBER.value)
     page = services().sms.list(wanted, context)
     table = DataTable(
         "Messages, newest first",
         _COLUMNS,
-        page.items,
-        page.next_cursor,
-        filters=(state, number),
+        page,
+        (_STATUS, _NUMBER),
         empty_title="No message yet",
         empty_text="Messages of your programs and menus, and receipts of payments, appear here.",
     )

@@ -13,7 +13,7 @@ from ussd_server.api.requests import services
 from ussd_server.console import forms
 from ussd_server.console.blueprint import console
 from ussd_server.console.calls import Call
-from ussd_server.console.formats import LANGUAGES, NETWORKS
+from ussd_server.console.formats import NETWORKS
 from ussd_server.console.session import decrypt_field, encrypt_field
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
@@ -156,7 +156,6 @@ def _page(
         diagram=diagram,
         keys=_KEYS,
         networks=NETWORKS,
-        languages=LANGUAGES,
         menu_languages=languages,
         now=services().clock.now(),
         written=encrypt_field(call.written()),

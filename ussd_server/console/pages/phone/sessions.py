@@ -5,10 +5,9 @@ from __future__ import annotations
 from flask import Response, render_template, request
 
 from ussd_server.api.requests import services
-from ussd_server.console import forms
 from ussd_server.console.blueprint import console
 from ussd_server.console.links import link_to
-from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
+from ussd_server.console.tables import FROM, PHONE_NUMBER, TO, Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
 from ussd_server.services.clients.messages import ClientView
@@ -29,6 +28,10 @@ _COLUMNS = (
     Column("transaction_id", "Payment", "id", where="files"),
     Column("session_id", "Id", "id", where="files"),
 )
+_STATUS = TableFilter(
+    "status", "Status", {word.value: word.value.replace("_", " ") for word in SessionStatus}, read=SessionStatus
+)
+_CODE = TableFilter("service_code", "Code", placeholder="*165#")
 
 _WHY = {
     EndReason.LAST_SCREEN: "The menu came to its last screen.",
@@ -45,30 +48,25 @@ _WHY = {
 
 
 @console.page("GET", "/sessions", needs="ussd:read")
-@console.for_operators("GET", "/operator/clients/<client_id>/sessions", "list_any_sessions")
+@console.for_operators("GET", "/operator/clients/<client_id>/sessions")
 def list_sessions(context: RequestContext, client: ClientView | None = None) -> Response:
     """The sessions of a client, newest first."""
-    status = TableFilter("status", "Status", {word.value: word.value.replace("_", " ") for word in SessionStatus})
-    number = TableFilter("phone_number", "Phone number", placeholder="0772 123 456")
-    code = TableFilter("service_code", "Code", placeholder="*165#")
-    first, last = TableFilter("from", "From", input_type="date"), TableFilter("to", "To", input_type="date")
     page = services().api_sessions.list(
         ListSessions(
             cursor=request.args.get("cursor"),
-            status=SessionStatus(status.chosen) if status.chosen else None,
-            phone_number=forms.phone_number(number.chosen),
-            service_code=code.chosen or None,
-            from_at=forms.day(first.chosen),
-            to_at=forms.day(last.chosen, is_last=True),
+            status=_STATUS.value,
+            phone_number=PHONE_NUMBER.value,
+            service_code=_CODE.value,
+            from_at=FROM.value,
+            to_at=TO.value,
         ),
         context,
     )
     table = DataTable(
         "Sessions, newest first",
         _COLUMNS,
-        page.items,
-        page.next_cursor,
-        (number, code, status, first, last),
+        page,
+        (PHONE_NUMBER, _CODE, _STATUS, FROM, TO),
         empty_title="No session yet",
         empty_text="" if client else "Each dial of one of your codes appears here. Try it with the phone.",
     )
@@ -76,7 +74,7 @@ def list_sessions(context: RequestContext, client: ClientView | None = None) -> 
 
 
 @console.page("GET", "/sessions/<session_id>", needs="ussd:read")
-@console.for_operators("GET", "/operator/sessions/<session_id>", "show_any_session")
+@console.for_operators("GET", "/operator/sessions/<session_id>", "session")
 def show_session(context: RequestContext, session_id: str, client: ClientView | None = None) -> str:
     """One session. With `replay` in its address, people of its client also see how it would go in the menu's draft."""
     seen = services().api_sessions.get(session_id, context)

@@ -7,10 +7,9 @@ from dataclasses import replace
 from flask import Response, request
 
 from ussd_server.api.requests import services
-from ussd_server.console import forms
 from ussd_server.console.blueprint import console
 from ussd_server.console.links import link_to
-from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
+from ussd_server.console.tables import FROM, TO, Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
 from ussd_server.services.audit.messages import AuditEventView, ListAuditEvents, ListOperatorActions
@@ -56,17 +55,16 @@ def list_audit_events(context: RequestContext) -> Response:
     """Who did what, and every login."""
     people = services().team.list(ListPeople(), context).items if context.may("team:read") else ()
     person = TableFilter("person", "Person", {each.user_id: each.email for each in people})
-    action, first, last = _action_and_period(context)
+    action = _action_filter(context)
     wanted = ListAuditEvents(
         request.args.get("cursor"),
-        user_id=person.chosen or None,
-        action=action.chosen or None,
-        from_at=forms.day(first.chosen),
-        to_at=forms.day(last.chosen, is_last=True),
+        user_id=person.value,
+        action=action.value,
+        from_at=FROM.value,
+        to_at=TO.value,
     )
     page = services().audit.list(wanted, context)
-    filters = (person, action, first, last)
-    table = DataTable("Audit trail, newest first", _COLUMNS, page.items, page.next_cursor, filters)
+    table = DataTable("Audit trail, newest first", _COLUMNS, page, (person, action, FROM, TO))
     return show_table("console/audit.html", table)
 
 
@@ -74,31 +72,29 @@ def list_audit_events(context: RequestContext) -> Response:
 def list_operator_actions(context: RequestContext) -> Response:
     """What operators did, for any client and at the command line, and sign-ins under unknown addresses."""
     operators = [each.email for each in services().operators.list(context)]
-    chosen = TableFilter("operator", "Operator", {email: email for email in operators})
-    action, first, last = _action_and_period(context)
+    operator = TableFilter("operator", "Operator", {email: email for email in operators})
+    action = _action_filter(context)
     wanted = ListOperatorActions(
         request.args.get("cursor"),
-        chosen.chosen or None,
-        action=action.chosen or None,
-        from_at=forms.day(first.chosen),
-        to_at=forms.day(last.chosen, is_last=True),
+        operator.value,
+        action=action.value,
+        from_at=FROM.value,
+        to_at=TO.value,
     )
     page = services().audit.list_of_operators(wanted, context)
     table = DataTable(
         "What operators did, newest first",
         _COLUMNS_OF_OPERATORS,
-        page.items,
-        page.next_cursor,
-        (chosen, action, first, last),
+        page,
+        (operator, action, FROM, TO),
         empty_title="Nothing was done yet",
         empty_text="What operators do here and at the command line appears here.",
     )
     return show_table("console/operator/audit.html", table)
 
 
-def _action_and_period(context: RequestContext) -> tuple[TableFilter, TableFilter, TableFilter]:
-    action = TableFilter("action", "Action", {each: each for each in services().audit.actions(context)})
-    return action, TableFilter("from", "From", input_type="date"), TableFilter("to", "To", input_type="date")
+def _action_filter(context: RequestContext) -> TableFilter:
+    return TableFilter("action", "Action", {each: each for each in services().audit.actions(context)})
 
 
 def _details(event: AuditEventView) -> str:

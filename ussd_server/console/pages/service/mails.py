@@ -26,13 +26,14 @@ _COLUMNS = (
     Column("mail_id", "Id", "id", where="files"),
 )
 
+_STATUS = TableFilter("status", "State", {status.value: status.value for status in MailStatus}, read=MailStatus)
+
 
 @console.page("GET", "/notifications")
 @console.page("GET", "/operator/notifications", who="operator", name="show_operator_notifications")
 def show_notifications(context: RequestContext) -> str:
     """Which mails a person receives."""
-    mails = services().mails
-    return render_template("console/mails/choices.html", choices=mails.choices(context), is_mail_on=mails.is_on)
+    return render_template("console/mails/choices.html", choices=services().mails.choices(context))
 
 
 @console.page("POST", "/notifications")
@@ -47,17 +48,12 @@ def choose_notifications(context: RequestContext) -> Any:
 @console.page("GET", "/operator/mails", who="operator")
 def list_mails(context: RequestContext) -> Response:
     """Every mail of the last 30 days, without its text."""
-    mails = services().mails
-    chosen = TableFilter("status", "State", {status.value: status.value for status in MailStatus})
-    status = MailStatus(chosen.chosen) if chosen.chosen else None
-    page = mails.list(ListMails(status, request.args.get("cursor")), context)
     table = DataTable(
         "Mails, newest first",
         _COLUMNS,
-        page.items,
-        page.next_cursor,
-        (chosen,),
+        services().mails.list(ListMails(_STATUS.value, request.args.get("cursor")), context),
+        (_STATUS,),
         empty_title="No mails yet",
         empty_text="Mails are written with what they report and kept for 30 days.",
     )
-    return show_table("console/mails/list.html", table, is_mail_on=mails.is_on)
+    return show_table("console/mails/list.html", table)

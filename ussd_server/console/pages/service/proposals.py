@@ -16,6 +16,7 @@ from ussd_server.context import RequestContext
 from ussd_server.services.operators.messages import ConfirmProposal, ProposalView, Propose
 from ussd_server.services.settlement.messages import ListReviews, ReviewItem
 from ussd_server.status import ServiceError
+from ussd_server.wire import Page
 
 
 @console.page("GET", "/operator/reviews", who="operator")
@@ -39,8 +40,7 @@ def list_reviews(context: RequestContext) -> Response:
     table = DataTable(
         "Reviews, the longest waiting first",
         columns,
-        page.items,
-        page.next_after,
+        Page(page.items, page.next_after),
         empty_title="No review is open",
         empty_text="Payments that no provider confirmed appear here.",
     )

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from flask import redirect, render_template, request, url_for
+from flask import g, redirect, render_template, request, url_for
 
 from ussd_server.api.requests import services
 from ussd_server.console import forms
@@ -69,7 +69,7 @@ def _answer(
     wanted = Search(text, kind.chosen or None, forms.day(day.chosen), forms.day(day.chosen, is_last=True))
     hits = _hits(find, wanted, context) if is_searched else ()
     address = link_to(hits[0].kind, hits[0].id) if len(hits) == 1 else None
-    if is_searched and not hits and context.may("api_keys:list"):
+    if is_searched and not hits and not g.person.is_operator and context.may("api_keys:list"):
         address = _request_page(text, context)
     if address and not {"format", "kind", "day"} & request.args.keys():
         return redirect(address)
