@@ -13,7 +13,7 @@ from schemas.clients import (
     RefreshLoginBody,
     UpdateApiKeyBody,
 )
-from schemas.shared import RotateSecretBody
+from schemas.fields import RotateSecretBody
 from ussd_server.api.endpoints import (
     ApiBlueprint,
     EndpointReply,

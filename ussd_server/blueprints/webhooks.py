@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.fields import Body
-from schemas.shared import RotateSecretBody
+from schemas.fields import Body, RotateSecretBody
 from schemas.webhooks import CreateWebhookBody, ListEventsQuery, RedeliverEventsBody
 from ussd_server.api.endpoints import ApiBlueprint, EndpointReply, authenticate_api_key
 from ussd_server.api.requests import services
