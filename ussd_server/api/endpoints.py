@@ -182,6 +182,13 @@ def allow_anyone(_: CurrentRequest) -> Caller:
     return _NOBODY
 
 
+def created(data: _Data, path: str, *, replayed: bool = False, again: str | None = None) -> EndpointReply[_Data]:
+    """Return the reply to a creation, which names the object's path; `again` is its message where it is a repeat."""
+    if replayed:
+        return EndpointReply(data, 200, again, {"Idempotent-Replayed": "true"})
+    return EndpointReply(data, headers={"Location": path})
+
+
 def csv_file(name: str, parts: Iterator[bytes], headers: Mapping[str, str] | None = None) -> Response:
     """Return a response with a CSV file, which is sent while it is made."""
     shown = {"Content-Disposition": f'attachment; filename="{name}"', **(headers or {})}
