@@ -4,14 +4,37 @@ from __future__ import annotations
 
 from typing import Any
 
-from marshmallow import ValidationError, fields, validate
+from marshmallow import ValidationError
 
-from schemas.fields import AnySum, Body, Flag, Query, Text, Timestamp, Whole
-from schemas.shared import PAGE_CURSOR, PAGE_LIMIT, PERIOD_BEGIN, PERIOD_END
+from schemas.fields import (
+    PAGE_CURSOR,
+    PAGE_LIMIT,
+    PERIOD_BEGIN,
+    PERIOD_END,
+    AnySum,
+    Body,
+    Field,
+    Flag,
+    ListOf,
+    Query,
+    Text,
+    Timestamp,
+    Whole,
+)
+
+_SCOPE = r"[a-z]+:(read|write|approve|\*)"
 
 
-class Scopes(fields.Field[tuple[str, ...]]):
+class Scopes(Field[tuple[str, ...]]):
     """`resource:action` pairs: one string with single spaces between them, or an array of strings."""
+
+    # The service checks that the resources exist.
+    json_schema = {
+        "anyOf": [
+            {"type": "string", "pattern": f"^{_SCOPE}( {_SCOPE})*$"},
+            {"type": "array", "minItems": 1, "items": {"type": "string", "pattern": f"^{_SCOPE}$"}},
+        ]
+    }
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> tuple[str, ...]:
         scopes = value.split(" ") if isinstance(value, str) else value
@@ -19,91 +42,69 @@ class Scopes(fields.Field[tuple[str, ...]]):
             raise ValidationError("Must be a string or an array of strings.")
         return tuple(scopes)
 
-    @property
-    def json_schema(self) -> dict[str, Any]:
-        """The JSON Schema of the field. The service checks that the resources exist."""
-        one = r"[a-z]+:(read|write|approve|\*)"
-        array = {"type": "array", "minItems": 1, "items": {"type": "string", "pattern": f"^{one}$"}}
-        return {"anyOf": [{"type": "string", "pattern": f"^{one}( {one})*$"}, array]}
-
 
 class LogInBody(Body):
     """The credentials of a user; `code`, a TOTP code or a recovery code, where a second factor is needed."""
 
-    email = Text(longest=254, required=True, metadata={"description": "The e-mail address of the user."})
-    password = Text(longest=256, required=True, metadata={"description": "The person's password."})
+    email = Text("The e-mail address of the user.", longest=254, required=True)
+    password = Text("The person's password.", longest=256, required=True)
     code = Text(
+        "A TOTP code or a recovery code, where a second factor is needed.",
         shortest=0,
         longest=64,
         load_default=None,
         allow_none=True,
-        metadata={"description": "A TOTP code or a recovery code, where a second factor is needed."},
     )
 
 
 class RefreshLoginBody(Body):
     """The refresh token of a login."""
 
-    refresh_token = Text(
-        shortest=0, longest=8192, required=True, metadata={"description": "Exchange it for new tokens. It works once."}
-    )
+    refresh_token = Text("Exchange it for new tokens. It works once.", shortest=0, longest=8192, required=True)
 
 
 class LogOutBody(Body):
     """Nothing, or `{"all": true}`."""
 
     everywhere = Flag(
-        data_key="all",
-        load_default=False,
-        metadata={"description": "True ends every login of this user. Default: this login only."},
+        "True ends every login of this user. Default: this login only.", data_key="all", load_default=False
     )
 
 
-class Addresses(fields.Field[tuple[str, ...]]):
+class Addresses(Field[tuple[str, ...]]):
     """IPv4 and IPv6 addresses and networks, as an array of 1 to 20 strings."""
+
+    # The service checks that each is an address or a network.
+    json_schema = {
+        "type": "array",
+        "minItems": 1,
+        "maxItems": 20,
+        "items": {"type": "string", "pattern": r"^[0-9A-Fa-f:./]{2,50}$"},
+        "examples": [["192.0.2.10", "2001:db8::/32"]],
+    }
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> tuple[str, ...]:
         if not isinstance(value, list) or not all(isinstance(address, str) for address in value):
             raise ValidationError("Must be an array of strings.")
         return tuple(value)
 
-    @property
-    def json_schema(self) -> dict[str, Any]:
-        """The JSON Schema of the field. The service checks that each is an address or a network."""
-        one = {"type": "string", "pattern": r"^[0-9A-Fa-f:./]{2,50}$"}
-        return {
-            "type": "array",
-            "minItems": 1,
-            "maxItems": 20,
-            "items": one,
-            "examples": [["192.0.2.10", "2001:db8::/32"]],
-        }
-
 
 class UpdateApiKeyBody(Body):
     """The fields of a key that change; what is left out stays."""
 
-    name = Text(longest=100, allow_none=True, metadata={"description": "What people call the key."})
-    scopes = Scopes(
-        allow_none=True,
-        metadata={"description": "One string with single spaces, or an array; null means everything."},
-    )
-    expires_at = Timestamp(allow_none=True, metadata={"description": "A future time; null means never."})
+    name = Text("What people call the key.", longest=100, allow_none=True)
+    scopes = Scopes("One string with single spaces, or an array; null means everything.", allow_none=True)
+    expires_at = Timestamp("A future time; null means never.", allow_none=True)
     allowed_addresses = Addresses(
-        allow_none=True,
-        metadata={"description": "The addresses and networks from which it may be used; null means any."},
+        "The addresses and networks from which it may be used; null means any.", allow_none=True
     )
     daily_limit_cents = AnySum(
+        "What disbursements, refunds and approved payouts with the key may sum to in a Kampala "
+        "day, in shillings, fees included; null means any sum.",
         data_key="daily_limit",
         allow_none=True,
-        metadata={
-            "description": "What disbursements, refunds and approved payouts with the key may sum to in a Kampala "
-            "day, in shillings, fees included; null means any sum."
-        },
     )
-    is_active = Whole(
-        lowest=0, highest=0, metadata={"description": "0 disables the key. The provider's support enables it again."}
-    )
+    is_active = Whole("0 disables the key. The provider's support enables it again.", lowest=0, highest=0)
 
 
 class CreateApiKeyBody(UpdateApiKeyBody):
@@ -116,13 +117,8 @@ class CreateApiKeyBody(UpdateApiKeyBody):
 class DeleteApiKeysBody(Body):
     """The keys to delete, and whether to delete all of them or none."""
 
-    api_key_ids = fields.List(
-        Text(longest=1024, shortest=0),
-        required=True,
-        validate=validate.Length(1, 100),
-        metadata={"description": "The `id`s of 1 to 100 API keys."},
-    )
-    atomic = Flag(load_default=False, metadata={"description": "True: if one key is not found, none is deleted."})
+    api_key_ids = ListOf("The `id`s of 1 to 100 API keys.", Text(longest=1024, shortest=0), most=100, required=True)
+    atomic = Flag("True: if one key is not found, none is deleted.", load_default=False)
 
 
 class ListAuditEventsQuery(Query):
@@ -135,17 +131,17 @@ class ListAuditEventsQuery(Query):
 class GetKeyUsageQuery(Query):
     """How many days of a key's usage."""
 
-    days = Whole(lowest=1, highest=90, metadata={"description": "The last days in Kampala, with today. Default: 30."})
+    days = Whole("The last days in Kampala, with today. Default: 30.", lowest=1, highest=90)
 
 
 class ListRequestsQuery(Query):
     """Which requests, and the page of them."""
 
-    key_id = Text(longest=64, metadata={"description": "Only requests of this API key."})
-    status = Whole(lowest=100, highest=599, metadata={"description": "Only replies of this HTTP status."})
-    code = Text(longest=64, metadata={"description": "Only this error code; `OK` for accepted calls."})
-    path = Text(longest=200, metadata={"description": "Only this path, with the names of its variables in braces."})
-    request_id = Text(longest=64, metadata={"description": "Only the request with this `X-Request-Id`."})
+    key_id = Text("Only requests of this API key.", longest=64)
+    status = Whole("Only replies of this HTTP status.", lowest=100, highest=599)
+    code = Text("Only this error code; `OK` for accepted calls.", longest=64)
+    path = Text("Only this path, with the names of its variables in braces.", longest=200)
+    request_id = Text("Only the request with this `X-Request-Id`.", longest=64)
     from_at = PERIOD_BEGIN
     to_at = PERIOD_END
     cursor = PAGE_CURSOR

@@ -1,4 +1,4 @@
-"""Base classes of bodies and queries, and their field types.
+"""Base classes of bodies and queries, their field types, and the fields that many of them have.
 
 Each field accepts exactly what the contract allows; `refusal` is its own error code.
 """
@@ -11,14 +11,13 @@ from datetime import date, datetime
 from decimal import Decimal
 from difflib import get_close_matches
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
-from marshmallow import RAISE, Schema, ValidationError, fields, missing
+from marshmallow import RAISE, Schema, ValidationError, fields, missing, validate
 
 from ussd_server.providers.names import PROVIDER_NAMES
 from ussd_server.values import PHONE_NUMBER, cents_of, moment_of
 
-_AMOUNT_IN_BOUNDS = r"^(?!0+(\.0+)?$)0{0,6}[0-9]{1,6}(\.[0-9]{1,2})?$"
 _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})")
 _DAY = re.compile(r"20[0-9]{2}-[0-9]{2}-[0-9]{2}")
 _WHOLE = re.compile(r"[0-9]{1,9}")
@@ -27,6 +26,8 @@ _LARGEST_WHOLE = 2**53
 # Comparing words costs time, and a caller chooses them.
 _MISTYPED, _MOST_MISTYPED = re.compile(r"[\w.-]{1,40}", re.ASCII), 5
 _LIKENESS = 0.6
+
+_Value = TypeVar("_Value")
 
 
 class Body(Schema):
@@ -94,27 +95,35 @@ class Query(Body):
     error_messages = {"unknown": "Unknown query parameter."}
 
 
-class PhoneNumber(fields.Field[str]):
+class Field(fields.Field[_Value]):
+    """A field with its own JSON Schema. `meaning` is what the API document says of it."""
+
+    json_schema: dict[str, Any]
+
+    def __init__(self, meaning: str = "", **options: Any) -> None:
+        super().__init__(metadata={"description": meaning} if meaning else {}, **options)
+
+
+def _money(pattern: str, example: int, **bounds: int) -> dict[str, Any]:
+    """The JSON Schema of an amount in shillings: a number within bounds, or a text of this pattern."""
+    number = {"type": "number", **bounds, "multipleOf": 0.01}
+    return {"anyOf": [number, {"type": "string", "pattern": pattern}], "examples": [example]}
+
+
+class PhoneNumber(Field[str]):
     """`+256` and nine ASCII digits. Whitespace is not trimmed."""
 
     refusal: ClassVar[str] = "INVALID_PHONE_NUMBER"
-    default_error_messages = {
-        "invalid": "Must be +256 followed by nine digits.",
-        "null": "Must be +256 followed by nine digits.",
-    }
+    default_error_messages = dict.fromkeys(("invalid", "null"), "Must be +256 followed by nine digits.")
+    json_schema = {"type": "string", "pattern": f"^{PHONE_NUMBER.pattern}$", "examples": ["+256772123456"]}
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> str:
         if not isinstance(value, str) or not PHONE_NUMBER.fullmatch(value):
             raise self.make_error("invalid")
         return value
 
-    @property
-    def json_schema(self) -> dict[str, Any]:
-        """The JSON Schema of the field."""
-        return {"type": "string", "pattern": f"^{PHONE_NUMBER.pattern}$", "examples": ["+256772123456"]}
 
-
-class Amount(fields.Field[int]):
+class Amount(Field[int]):
     """An amount: shillings in JSON, whole cents in Python. Greater than 0, less than 1000000, at most two decimals.
 
     Accepts a number or a string of digits. Numbers with decimals arrive as `Decimal`: the JSON parser makes them.
@@ -123,27 +132,18 @@ class Amount(fields.Field[int]):
     refusal: ClassVar[str] = "INVALID_AMOUNT"
     lowest: ClassVar[Decimal] = Decimal("0.01")
     upper_bound: ClassVar[Decimal] = Decimal(1_000_000)
-    default_error_messages = {
-        "invalid": "Must be greater than 0 and less than 1000000, with at most two decimals.",
-        "null": "Must be greater than 0 and less than 1000000, with at most two decimals.",
-    }
+    default_error_messages = dict.fromkeys(
+        ("invalid", "null"), "Must be greater than 0 and less than 1000000, with at most two decimals."
+    )
+    json_schema = _money(
+        r"^(?!0+(\.0+)?$)0{0,6}[0-9]{1,6}(\.[0-9]{1,2})?$", 5000, exclusiveMinimum=0, exclusiveMaximum=1_000_000
+    )
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> int:
         cents = cents_of(value, self.lowest, self.upper_bound)
         if cents is None:
             raise self.make_error("invalid")
         return cents
-
-    @property
-    def json_schema(self) -> dict[str, Any]:
-        """The JSON Schema of the field."""
-        number = {
-            "type": "number",
-            "exclusiveMinimum": 0,
-            "exclusiveMaximum": int(self.upper_bound),
-            "multipleOf": 0.01,
-        }
-        return {"anyOf": [number, {"type": "string", "pattern": _AMOUNT_IN_BOUNDS}], "examples": [5000]}
 
 
 class FeeSum(Amount):
@@ -152,131 +152,111 @@ class FeeSum(Amount):
     refusal: ClassVar[str] = "INVALID_REQUEST"
     lowest: ClassVar[Decimal] = Decimal(0)
     upper_bound: ClassVar[Decimal] = Decimal(10_000_000_000)
-    default_error_messages = {
-        "invalid": "Must be 0 or more, with at most two decimals.",
-        "null": "Must be 0 or more, with at most two decimals.",
-    }
-
-    @property
-    def json_schema(self) -> dict[str, Any]:
-        """The JSON Schema of the field."""
-        number = {"type": "number", "minimum": 0, "exclusiveMaximum": int(self.upper_bound), "multipleOf": 0.01}
-        text = {"type": "string", "pattern": r"^[0-9]{1,10}(\.[0-9]{1,2})?$"}
-        return {"anyOf": [number, text], "examples": [1500]}
+    default_error_messages = dict.fromkeys(("invalid", "null"), "Must be 0 or more, with at most two decimals.")
+    json_schema = _money(r"^[0-9]{1,10}(\.[0-9]{1,2})?$", 1500, minimum=0, exclusiveMaximum=10_000_000_000)
 
 
 class AnySum(Amount):
     """A sum of money without an upper bound, greater than 0: shillings in JSON, whole cents in Python."""
 
     upper_bound: ClassVar[Decimal] = Decimal(10_000_000_000_000)
-    default_error_messages = {
-        "invalid": "Must be greater than 0, with at most two decimals.",
-        "null": "Must be greater than 0, with at most two decimals.",
-    }
-
-    @property
-    def json_schema(self) -> dict[str, Any]:
-        """The JSON Schema of the field."""
-        number = {"type": "number", "exclusiveMinimum": 0, "multipleOf": 0.01}
-        text = {"type": "string", "pattern": r"^[0-9]{1,12}(\.[0-9]{1,2})?$"}
-        return {"anyOf": [number, text], "examples": [2000000]}
+    default_error_messages = dict.fromkeys(("invalid", "null"), "Must be greater than 0, with at most two decimals.")
+    json_schema = _money(r"^[0-9]{1,12}(\.[0-9]{1,2})?$", 2000000, exclusiveMinimum=0)
 
 
-class Text(fields.Field[str]):
+class Text(Field[str]):
     """A string of `shortest` to `longest` characters without control characters."""
 
-    def __init__(self, *, longest: int, shortest: int = 1, pattern: str | None = None, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+    control_characters: ClassVar[str] = r"\x00-\x1f\x7f"
+    refused_characters: ClassVar[str] = "control characters"
+
+    def __init__(
+        self, meaning: str = "", *, longest: int, shortest: int = 1, pattern: str | None = None, **options: Any
+    ) -> None:
+        super().__init__(meaning, **options)
         self.shortest, self.longest = shortest, longest
         self.pattern = re.compile(pattern) if pattern else None
+        self._refused = re.compile(f"[{self.control_characters}]")
+        written = f"^({pattern})$" if pattern else f"^[^{self.control_characters}]*$"
+        self.json_schema = {"type": "string", "minLength": shortest, "maxLength": longest, "pattern": written}
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> str:
         if not isinstance(value, str):
             raise ValidationError("Must be a string.")
         if not self.shortest <= len(value) <= self.longest:
             raise ValidationError(f"Must be {self.shortest} to {self.longest} characters long.")
-        if any(ord(letter) < 32 or ord(letter) == 127 for letter in value):
-            raise ValidationError("Must not contain control characters.")
+        if self._refused.search(value):
+            raise ValidationError(f"Must not contain {self.refused_characters}.")
         if self.pattern and not self.pattern.fullmatch(value):
             raise ValidationError("Has characters that are not allowed here.")
         return value
-
-    @property
-    def json_schema(self) -> dict[str, Any]:
-        """The JSON Schema of the field."""
-        pattern = f"^({self.pattern.pattern})$" if self.pattern else r"^[^\x00-\x1f\x7f]*$"
-        return {"type": "string", "minLength": self.shortest, "maxLength": self.longest, "pattern": pattern}
 
 
 class ProviderName(Text):
     """The name of a provider. The service refuses those that it lacks; the document lists all of the product."""
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(longest=32, **kwargs)
-
-    @property
-    def json_schema(self) -> dict[str, Any]:
-        """The JSON Schema of the field."""
-        if self.allow_none:
-            return {"type": ["string", "null"], "enum": [*PROVIDER_NAMES, None]}
-        return {"type": "string", "enum": list(PROVIDER_NAMES)}
+    def __init__(self, meaning: str, **options: Any) -> None:
+        super().__init__(meaning, longest=32, **options)
+        self.json_schema = {"type": "string", "enum": list(PROVIDER_NAMES)}
 
 
-class Whole(fields.Field[int]):
+class Choice(fields.String):
+    """One of some words."""
+
+    def __init__(self, meaning: str, words: tuple[str, ...], **options: Any) -> None:
+        super().__init__(validate=validate.OneOf(words), metadata={"description": meaning}, **options)
+
+
+class ListOf(fields.List[Any]):
+    """An array of 1 to `most` values of one kind."""
+
+    def __init__(self, meaning: str, kind: Field[Any], *, most: int, **options: Any) -> None:
+        super().__init__(kind, validate=validate.Length(1, most), metadata={"description": meaning}, **options)
+
+
+class Whole(Field[int]):
     """A whole number from `lowest` to `highest`: a JSON integer, or ASCII digits in a query."""
 
-    def __init__(self, *, lowest: int, highest: int, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+    def __init__(self, meaning: str = "", *, lowest: int, highest: int, **options: Any) -> None:
+        super().__init__(meaning, **options)
         self.lowest, self.highest = lowest, highest
+        self.json_schema = {"type": "integer", "minimum": lowest, "maximum": highest}
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> int:
-        if isinstance(value, str) and self.context_is_query and _WHOLE.fullmatch(value):
+        # Every value of a query is text.
+        if isinstance(value, str) and getattr(self.root, "is_query", False) and _WHOLE.fullmatch(value):
             value = int(value)
         if type(value) is not int or not self.lowest <= value <= self.highest:
             raise ValidationError(f"Must be a whole number from {self.lowest} to {self.highest}.")
         return value
 
-    @property
-    def context_is_query(self) -> bool:
-        """Return whether this field belongs to a query, where every value is text."""
-        return bool(getattr(self.root, "is_query", False))
 
-    @property
-    def json_schema(self) -> dict[str, Any]:
-        """The JSON Schema of the field."""
-        return {"type": "integer", "minimum": self.lowest, "maximum": self.highest}
-
-
-class Flag(fields.Field[bool]):
+class Flag(Field[bool]):
     """JSON true or false; no other value is accepted."""
+
+    json_schema = {"type": "boolean"}
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> bool:
         if not isinstance(value, bool):
             raise ValidationError("Must be true or false.")
         return value
 
-    @property
-    def json_schema(self) -> dict[str, Any]:
-        """The JSON Schema of the field."""
-        return {"type": "boolean"}
 
-
-class Timestamp(fields.Field[datetime]):
+class Timestamp(Field[datetime]):
     """A time: read as ISO 8601 with an offset, written in UTC with milliseconds and `Z`."""
+
+    json_schema = {"type": "string", "format": "date-time", "examples": ["2026-11-20T08:15:30.123Z"]}
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> datetime:
         if isinstance(value, str) and _MOMENT.fullmatch(value) and (moment := moment_of(value)):
             return moment
         raise ValidationError("Must be an ISO 8601 time with its offset, such as 2026-11-20T08:15:30.123Z.")
 
-    @property
-    def json_schema(self) -> dict[str, Any]:
-        """The JSON Schema of the field."""
-        return {"type": "string", "format": "date-time", "examples": ["2026-11-20T08:15:30.123Z"]}
 
-
-class Day(fields.Field[date]):
+class Day(Field[date]):
     """A day, as `2026-11-20`."""
+
+    json_schema = {"type": "string", "format": "date", "examples": ["2026-11-20"]}
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> date:
         if isinstance(value, str) and _DAY.fullmatch(value):
@@ -286,17 +266,15 @@ class Day(fields.Field[date]):
                 pass
         raise ValidationError("Must be a day, such as 2026-11-20.")
 
-    @property
-    def json_schema(self) -> dict[str, Any]:
-        """The JSON Schema of the field."""
-        return {"type": "string", "format": "date", "examples": ["2026-11-20"]}
 
-
-class JsonObject(fields.Field[dict[str, Any]]):
+class JsonObject(Field[dict[str, Any]]):
     """Any JSON object, at most `longest` characters when written out."""
 
-    def __init__(self, *, longest: int, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+    # JSON Schema cannot express the length.
+    json_schema = {"type": "object"}
+
+    def __init__(self, meaning: str = "", *, longest: int, **options: Any) -> None:
+        super().__init__(meaning, **options)
         self.longest = longest
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> dict[str, Any]:
@@ -306,11 +284,6 @@ class JsonObject(fields.Field[dict[str, Any]]):
         if len(str(plain)) > self.longest:
             raise ValidationError(f"Must be at most {self.longest} characters long when written out.")
         return plain  # type: ignore[no-any-return]
-
-    @property
-    def json_schema(self) -> dict[str, Any]:
-        """The JSON Schema of the field. JSON Schema cannot express the length."""
-        return {"type": "object"}
 
 
 def _without_decimals(value: Any) -> Any:
@@ -326,3 +299,26 @@ def _without_decimals(value: Any) -> Any:
     if isinstance(value, list):
         return [_without_decimals(item) for item in value]
     return value
+
+
+PAGE_CURSOR = Text("The `next_cursor` of the page before.", longest=512)
+PAGE_LIMIT = Whole("The most entries of a page. Default: 50.", lowest=1, highest=100)
+PERIOD_BEGIN = Timestamp("The first moment of the period, inclusive.", data_key="from")
+PERIOD_END = Timestamp("The end of the period, exclusive.", data_key="to")
+_SUBSCRIBER = "The subscriber: `+256` and nine digits."
+SUBSCRIBER = PhoneNumber(_SUBSCRIBER)
+REQUIRED_SUBSCRIBER = PhoneNumber(_SUBSCRIBER, required=True)
+ACCOUNT_PATTERN = r"main|\+256[0-9]{9}"
+REFERENCE = "The client's own reference, unique for ever. Repeating a request with it is safe."
+"""The meaning of the reference of a transaction or a payout."""
+
+
+class RotateSecretBody(Body):
+    """How long the present secret stays valid after the new one is made."""
+
+    grace_period_seconds = Whole(
+        "How long the old secret stays valid beside the new one, in seconds. Default: one day.",
+        lowest=0,
+        highest=604_800,
+        load_default=86_400,
+    )

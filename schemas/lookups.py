@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.fields import Query, Text
-from schemas.shared import PAGE_CURSOR, PAGE_LIMIT, REQUIRED_SUBSCRIBER
+from schemas.fields import PAGE_CURSOR, PAGE_LIMIT, REQUIRED_SUBSCRIBER, Query, Text
 
 
 class GetSubscriberQuery(Query):
@@ -23,11 +22,8 @@ class SearchQuery(Query):
     """The whole value to search for."""
 
     q = Text(
+        "The whole value: an id, a reference, a provider's receipt or a phone number, whose `+` may come raw.",
         shortest=3,
         longest=64,
         required=True,
-        metadata={
-            "description": "The whole value: an id, a reference, a provider's receipt or a phone number, "
-            "whose `+` may come raw."
-        },
     )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from marshmallow import INCLUDE, fields, validate
+from marshmallow import INCLUDE
 
-from schemas.fields import Body, JsonObject, Query, Text, Timestamp, Whole
+from schemas.fields import Body, JsonObject, ListOf, Query, Text, Timestamp, Whole
 
 _LONGEST_DOCUMENT = 1_000_000
 _HIGHEST_VERSION = 1_000_000
@@ -16,7 +16,7 @@ class SaveDraftBody(Body):
     """The whole body is a menu document (`/menu.schema.json`), as JSON or YAML 1.2. The menu check validates it."""
 
     takes_yaml = True
-    document = JsonObject(longest=_LONGEST_DOCUMENT, metadata={"description": "A menu document."})
+    document = JsonObject("A menu document.", longest=_LONGEST_DOCUMENT)
 
     class Meta:
         unknown = INCLUDE
@@ -29,7 +29,7 @@ class SaveDraftBody(Body):
 class CheckMenuBody(SaveDraftBody):
     """A menu document, or an empty body for the saved draft."""
 
-    document = JsonObject(longest=_LONGEST_DOCUMENT, allow_none=True, metadata={"description": "A menu document."})
+    document = JsonObject("A menu document.", longest=_LONGEST_DOCUMENT, allow_none=True)
 
     def load(self, data: Any, **options: Any) -> Any:
         """Load the whole body as the document; None when the body is empty."""
@@ -39,37 +39,24 @@ class CheckMenuBody(SaveDraftBody):
 class RollBackBody(Body):
     """The version to put in force again."""
 
-    version = Whole(
-        required=True,
-        lowest=1,
-        highest=_HIGHEST_VERSION,
-        metadata={"description": "A published version, counted from 1."},
-    )
+    version = Whole("A published version, counted from 1.", required=True, lowest=1, highest=_HIGHEST_VERSION)
 
 
 class BindCodeBody(Body):
     """The menu that answers a code."""
 
-    menu_id = Text(required=True, longest=64, metadata={"description": "The menu, by the `id` in its document."})
+    menu_id = Text("The menu, by the `id` in its document.", required=True, longest=64)
 
 
 class GetGraphQuery(Query):
     """The version of the graph; the draft by default."""
 
-    version = Whole(
-        lowest=1, highest=_HIGHEST_VERSION, metadata={"description": "A published version, counted from 1."}
-    )
+    version = Whole("A published version, counted from 1.", lowest=1, highest=_HIGHEST_VERSION)
 
 
 class ReplayBody(Body):
     """The conversations to replay: session ids, or a period."""
 
-    session_ids = fields.List(
-        Text(longest=64),
-        validate=validate.Length(1, 500),
-        metadata={"description": "The sessions to replay, 1 to 500."},
-    )
-    from_at = Timestamp(
-        data_key="from", metadata={"description": "Replay the newest 500 sessions that began at this time or later."}
-    )
-    to_at = Timestamp(data_key="to", metadata={"description": "The end of the period, exclusive. Default: now."})
+    session_ids = ListOf("The sessions to replay, 1 to 500.", Text(longest=64), most=500)
+    from_at = Timestamp("Replay the newest 500 sessions that began at this time or later.", data_key="from")
+    to_at = Timestamp("The end of the period, exclusive. Default: now.", data_key="to")

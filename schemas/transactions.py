@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from marshmallow import fields, validate
-
-from schemas.fields import Amount, Body, Day, JsonObject, PhoneNumber, ProviderName, Query, Text, Timestamp, Whole
-from schemas.shared import (
+from schemas.fields import (
     ACCOUNT_PATTERN,
     PAGE_CURSOR,
     PAGE_LIMIT,
@@ -13,6 +10,17 @@ from schemas.shared import (
     PERIOD_END,
     REFERENCE,
     SUBSCRIBER,
+    Amount,
+    Body,
+    Choice,
+    Day,
+    JsonObject,
+    PhoneNumber,
+    ProviderName,
+    Query,
+    Text,
+    Timestamp,
+    Whole,
 )
 
 _LONGEST_REFERENCE = 64
@@ -26,44 +34,28 @@ class CreateTransactionBody(Body):
     """A request to move money. The error names the first invalid field: the phone number, then the amount."""
 
     phone_number = PhoneNumber(
-        required=True,
-        metadata={"description": "The subscriber. For a transfer: the subscriber whose account is debited."},
+        "The subscriber. For a transfer: the subscriber whose account is debited.", required=True
     )
-    to_phone_number = PhoneNumber(
-        allow_none=True, metadata={"description": "Transfers only: the subscriber whose account is credited."}
-    )
+    to_phone_number = PhoneNumber("Transfers only: the subscriber whose account is credited.", allow_none=True)
     amount_cents = Amount(
-        required=True,
-        data_key="amount",
-        metadata={"description": "Shillings: a number, or a string of digits, with at most two decimals."},
+        "Shillings: a number, or a string of digits, with at most two decimals.", required=True, data_key="amount"
     )
-    type = fields.String(
-        required=True,
-        validate=validate.OneOf(("collection", "disbursement", "transfer")),
-        metadata={"description": "The type."},
-    )
-    currency = fields.String(validate=validate.OneOf(("UGX",)), metadata={"description": "`UGX`."})
-    reference = Text(required=True, longest=_LONGEST_REFERENCE, metadata=REFERENCE)
-    provider = ProviderName(
-        allow_none=True,
-        metadata={"description": "The name of the provider. Default: chosen by the phone number."},
-    )
+    type = Choice("The type.", ("collection", "disbursement", "transfer"), required=True)
+    currency = Choice("`UGX`.", ("UGX",))
+    reference = Text(REFERENCE, required=True, longest=_LONGEST_REFERENCE)
+    provider = ProviderName("The name of the provider. Default: chosen by the phone number.", allow_none=True)
     account = Text(
+        "`main`, or the phone number of a subscriber for whom the client keeps an account here.",
         longest=13,
         pattern=ACCOUNT_PATTERN,
-        metadata={
-            "description": "`main`, or the phone number of a subscriber for whom the client keeps an account here."
-        },
     )
-    description = Text(longest=200, allow_none=True, metadata={"description": "A description by the client."})
-    metadata = JsonObject(
-        longest=4096, allow_none=True, metadata={"description": "A JSON object by the client; stored and returned."}
-    )
+    description = Text("A description by the client.", longest=200, allow_none=True)
+    metadata = JsonObject("A JSON object by the client; stored and returned.", longest=4096, allow_none=True)
     callback_url = Text(
+        "Where this transaction's events are sent, beside the client's webhooks.",
         longest=2048,
         pattern=r"https?://[!-~]+",
         allow_none=True,
-        metadata={"description": "Where this transaction's events are sent, beside the client's webhooks."},
     )
 
 
@@ -71,35 +63,29 @@ class CreateRefundBody(Body):
     """A request to refund a succeeded collection. Default amount: what has not been refunded yet."""
 
     amount_cents = Amount(
-        data_key="amount",
-        allow_none=True,
-        metadata={"description": "Amount to refund in shillings. Default: what has not been refunded yet."},
+        "Amount to refund in shillings. Default: what has not been refunded yet.", data_key="amount", allow_none=True
     )
-    reference = Text(required=True, longest=_LONGEST_REFERENCE, metadata=REFERENCE)
+    reference = Text(REFERENCE, required=True, longest=_LONGEST_REFERENCE)
     reason = Text(
-        longest=200,
-        allow_none=True,
-        metadata={"description": "Why; it becomes the refund's `description`, and stands in the audit trail."},
+        "Why; it becomes the refund's `description`, and stands in the audit trail.", longest=200, allow_none=True
     )
 
 
 class WaitQuery(Query):
     """How many seconds the reply may be held."""
 
-    wait = Whole(lowest=1, highest=25, metadata={"description": "Hold the reply for up to this many seconds."})
+    wait = Whole("Hold the reply for up to this many seconds.", lowest=1, highest=25)
 
 
 class ListTransactionsQuery(Query):
     """The filters of a list of transactions, newest first."""
 
-    status = fields.String(validate=validate.OneOf(_STATUSES), metadata={"description": "The status."})
-    type = fields.String(validate=validate.OneOf(_TYPES), metadata={"description": "The type."})
+    status = Choice("The status.", _STATUSES)
+    type = Choice("The type.", _TYPES)
     phone_number = SUBSCRIBER
-    reference = Text(longest=_LONGEST_STORED_REFERENCE, metadata=REFERENCE)
-    provider_transaction_id = Text(
-        longest=80, metadata={"description": "The provider's own identifier, once it is known."}
-    )
-    payout_id = Text(longest=36, metadata={"description": "The payout that it belongs to; null for none."})
+    reference = Text(REFERENCE, longest=_LONGEST_STORED_REFERENCE)
+    provider_transaction_id = Text("The provider's own identifier, once it is known.", longest=80)
+    payout_id = Text("The payout that it belongs to; null for none.", longest=36)
     from_at = PERIOD_BEGIN
     to_at = PERIOD_END
     limit = PAGE_LIMIT
@@ -109,26 +95,19 @@ class ListTransactionsQuery(Query):
 class GetBalanceQuery(Query):
     """The account whose balance is returned: a subscriber's, or without a phone number the main account."""
 
-    phone_number = PhoneNumber(
-        metadata={"description": "The subscriber whose balance is returned. Default: the main account."}
-    )
+    phone_number = PhoneNumber("The subscriber whose balance is returned. Default: the main account.")
 
 
 class GetStatementQuery(Query):
     """The account and the period of a statement, and a page of it."""
 
     account = Text(
+        "`main` (default), or the phone number of a subscriber with an account here.",
         longest=13,
         pattern=ACCOUNT_PATTERN,
-        metadata={"description": "`main` (default), or the phone number of a subscriber with an account here."},
     )
-    from_at = Timestamp(
-        data_key="from",
-        metadata={"description": "The beginning of the period, inclusive. Default: the first movement."},
-    )
-    to_at = Timestamp(
-        data_key="to", metadata={"description": "The end of the period, exclusive; it may lie ahead. Default: now."}
-    )
+    from_at = Timestamp("The beginning of the period, inclusive. Default: the first movement.", data_key="from")
+    to_at = Timestamp("The end of the period, exclusive; it may lie ahead. Default: now.", data_key="to")
     limit = PAGE_LIMIT
     cursor = PAGE_CURSOR
 
@@ -136,4 +115,4 @@ class GetStatementQuery(Query):
 class GetDailyReportQuery(Query):
     """The day of a report."""
 
-    date = Day(metadata={"description": "The day in Kampala. Default: today."})
+    date = Day("The day in Kampala. Default: today.")

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from marshmallow import fields, validate
-
-from schemas.fields import Body, Query, Text, Whole
-from schemas.shared import PAGE_CURSOR, PAGE_LIMIT, PERIOD_BEGIN, PERIOD_END, REQUIRED_SUBSCRIBER, SUBSCRIBER
+from schemas.fields import (
+    PAGE_CURSOR,
+    PAGE_LIMIT,
+    PERIOD_BEGIN,
+    PERIOD_END,
+    REQUIRED_SUBSCRIBER,
+    SUBSCRIBER,
+    Body,
+    Choice,
+    Query,
+    Text,
+    Whole,
+)
 
 _SERVICE_CODE = r"\*[0-9]+(\*[0-9]+)*#"
 _LONGEST_CODE = 20
@@ -18,42 +27,32 @@ class BeginSessionBody(Body):
 
     phone_number = REQUIRED_SUBSCRIBER
     service_code = Text(
-        required=True,
-        longest=_LONGEST_CODE,
-        pattern=_SERVICE_CODE,
-        metadata={"description": "What the phone dials, such as `*165#`."},
+        "What the phone dials, such as `*165#`.", required=True, longest=_LONGEST_CODE, pattern=_SERVICE_CODE
     )
     network = Text(
-        longest=10,
-        shortest=0,
-        pattern=r"[0-9A-Za-z_. -]*",
-        metadata={"description": "The mobile network code, such as `64110` for MTN."},
+        "The mobile network code, such as `64110` for MTN.", longest=10, shortest=0, pattern=r"[0-9A-Za-z_. -]*"
     )
-    text = Text(
-        longest=_LONGEST_TEXT, shortest=0, metadata={"description": "Entries that follow the code, joined by `*`."}
-    )
+    text = Text("Entries that follow the code, joined by `*`.", longest=_LONGEST_TEXT, shortest=0)
 
 
 class EnterTextBody(Body):
     """What the subscriber typed."""
 
-    text = Text(required=True, longest=_LONGEST_TEXT, shortest=0, metadata={"description": "What was typed."})
+    text = Text("What was typed.", required=True, longest=_LONGEST_TEXT, shortest=0)
     turn = Whole(
+        "The number of this entry. The last number again returns the last reply and changes nothing.",
         lowest=0,
         highest=9999,
         allow_none=True,
-        metadata={
-            "description": "The number of this entry. The last number again returns the last reply and changes nothing."
-        },
     )
 
 
 class ListSessionsQuery(Query):
     """The filters of a list of sessions, newest first."""
 
-    status = fields.String(validate=validate.OneOf(_STATUSES), metadata={"description": "The status."})
+    status = Choice("The status.", _STATUSES)
     phone_number = SUBSCRIBER
-    service_code = Text(longest=_LONGEST_CODE, metadata={"description": "What the phone dials, such as `*165#`."})
+    service_code = Text("What the phone dials, such as `*165#`.", longest=_LONGEST_CODE)
     from_at = PERIOD_BEGIN
     to_at = PERIOD_END
     limit = PAGE_LIMIT

@@ -15,9 +15,16 @@ from itsdangerous import URLSafeTimedSerializer
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 from werkzeug.middleware.proxy_fix import ProxyFix
 
-from ussd_server.api.bodies import MAX_BODY_BYTES, has_body, loggable_body, read_body
 from ussd_server.api.endpoints import EndpointSpec, refusal, template_of
-from ussd_server.api.requests import EXTENSION, CurrentRequest, begin_request, current_request
+from ussd_server.api.requests import (
+    EXTENSION,
+    MAX_BODY_BYTES,
+    CurrentRequest,
+    begin_request,
+    current_request,
+    has_body,
+    read_body,
+)
 from ussd_server.blueprints.clients import clients, logins, own_key
 from ussd_server.blueprints.incoming import callbacks, payment_codes
 from ussd_server.blueprints.lookups import providers, search
@@ -38,6 +45,7 @@ from ussd_server.languages import gettext, ngettext
 from ussd_server.logs import Logger, trace_of
 from ussd_server.metrics import end_request
 from ussd_server.services.request_log.messages import LoggedRequest
+from ussd_server.services.request_log.recorder import loggable_body
 from ussd_server.spans import end_call
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id

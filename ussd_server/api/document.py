@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from copy import deepcopy
 from functools import lru_cache
 from typing import Any, get_args, get_origin
 
@@ -276,9 +277,10 @@ def _schema_of(schema: Schema) -> Any:
 
 def _declared_by_field(field: Field[Any], **_: Any) -> dict[str, Any]:
     """Return the JSON Schema that a field declares itself."""
-    declared = dict(getattr(field, "json_schema", {}))
-    if field.allow_none and "anyOf" in declared:
-        declared["anyOf"] = [*declared["anyOf"], {"type": "null"}]
+    declared = deepcopy(getattr(field, "json_schema", {}))
+    for choices, null in (("anyOf", {"type": "null"}), ("enum", None)):
+        if field.allow_none and choices in declared:
+            declared[choices] = [*declared[choices], null]
     return declared
 
 

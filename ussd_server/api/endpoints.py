@@ -10,22 +10,26 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, is_dataclass
 from functools import cache
+from http import HTTPStatus
 from types import NoneType
 from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
+import orjson
 from flask import Blueprint, Request, Response
+from werkzeug.datastructures import Headers
 
 from schemas.fields import Body, Query
-from ussd_server.api.bodies import (
+from ussd_server.api.requests import (
     MAX_BODY_BYTES,
+    CurrentRequest,
     FieldError,
+    current_request,
     load,
     load_query,
     parse_object,
     read_idempotency_key,
     read_yaml_text,
 )
-from ussd_server.api.requests import CurrentRequest, current_request, json_response
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.limits.limiter import rate_limit_headers
 from ussd_server.limits.sliding_window import DATA_CALL_REFUSED, RateLimitDecision
@@ -39,6 +43,7 @@ _View = TypeVar("_View", bound=Callable[..., Any])
 _Data = TypeVar("_Data")
 _MAY_NOT = "Insufficient permissions"
 _NOBODY = Caller(CallerKind.NOBODY)
+_STATUS_LINES = {status.value: f"{status.value} {status.phrase}" for status in HTTPStatus}
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,10 +187,30 @@ def allow_anyone(_: CurrentRequest) -> Caller:
     return _NOBODY
 
 
+def created(data: _Data, path: str, *, replayed: bool = False, again: str | None = None) -> EndpointReply[_Data]:
+    """Return the reply to a creation, which names the object's path; `again` is its message where it is a repeat."""
+    if replayed:
+        return EndpointReply(data, 200, again, {"Idempotent-Replayed": "true"})
+    return EndpointReply(data, headers={"Location": path})
+
+
 def csv_file(name: str, parts: Iterator[bytes], headers: Mapping[str, str] | None = None) -> Response:
     """Return a response with a CSV file, which is sent while it is made."""
     shown = {"Content-Disposition": f'attachment; filename="{name}"', **(headers or {})}
     return Response(parts, headers=shown, content_type="text/csv; charset=utf-8")
+
+
+class _JsonResponse(Response):
+    """A response that is complete when it is made."""
+
+    def get_wsgi_headers(self, environ: Any) -> Headers:
+        """Return the headers themselves: werkzeug would copy each one, and look for some to correct."""
+        return self.headers
+
+
+def json_response(status: int, envelope: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Response:
+    """Return a response with an envelope."""
+    return _JsonResponse(orjson.dumps(envelope), _STATUS_LINES[status], headers, content_type="application/json")
 
 
 @cache

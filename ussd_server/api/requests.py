@@ -1,20 +1,28 @@
-"""The current call: what its response and its log line need, beside Flask's own `request`; and responses in JSON."""
+"""The request: the current call with what its response and log line need, and its query and body.
+
+Bodies are bounded in size and strict in form. An error names the first field that is wrong.
+"""
 
 from __future__ import annotations
 
+import json
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from http import HTTPStatus
+from decimal import Decimal, InvalidOperation
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import orjson
-from flask import Request, Response, current_app, g, request
-from werkzeug.datastructures import Headers
+from flask import Request, current_app, g, request
+from marshmallow import Schema, ValidationError
+from werkzeug.wsgi import get_content_length, get_input_stream
 
 from ussd_server import spans
 from ussd_server.context import request_id_from
+from ussd_server.json_text import bracket_depth, duplicate_name
 from ussd_server.logs import now_about
+from ussd_server.status import Code, ServiceError
 
 if TYPE_CHECKING:
     from ussd_server.api.endpoints import EndpointSpec
@@ -23,8 +31,13 @@ if TYPE_CHECKING:
 EXTENSION = "ussd_server"
 """The name under which the application keeps its services in `app.extensions`."""
 
-MANAGEMENT_PREFIX = "/api/clients/"
-_STATUS_LINES = {status.value: f"{status.value} {status.phrase}" for status in HTTPStatus}
+JSON, YAML = "application/json", "application/yaml"
+MAX_BODY_BYTES = 64 * 1024
+_MAX_DEPTH = 32
+_IDEMPOTENCY_KEY = re.compile(r"[ -~]{1,255}")
+# Every field takes less, and Python itself refuses to read integers of more than 4,300 digits.
+_MOST_DIGITS = 30
+_ESCAPED_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
 @dataclass(slots=True)
@@ -81,19 +94,206 @@ def services() -> Services:
     return found
 
 
-class _JsonResponse(Response):
-    """A response that is complete when it is made."""
-
-    def get_wsgi_headers(self, environ: Any) -> Headers:
-        """Return the headers themselves: werkzeug would copy each one, and look for some to correct."""
-        return self.headers
-
-
-def json_response(status: int, envelope: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Response:
-    """Return a response with an envelope."""
-    return _JsonResponse(orjson.dumps(envelope), _STATUS_LINES[status], headers, content_type="application/json")
-
-
 def is_management(path: str) -> bool:
     """Return whether a path answers with the key-management envelope."""
-    return path.startswith(MANAGEMENT_PREFIX)
+    return path.startswith("/api/clients/")
+
+
+class FieldError(ServiceError):
+    """A refusal of one field of a body or a query; the message begins with its name."""
+
+
+def has_body(request: Request) -> bool:
+    """Whether the request has a body."""
+    length = request.environ.get("CONTENT_LENGTH", "")
+    return length not in ("", "0") or "HTTP_TRANSFER_ENCODING" in request.environ
+
+
+def read_body(environ: dict[str, Any], largest: int = MAX_BODY_BYTES) -> bytes:
+    """The whole body. REQUEST_TOO_LARGE (413) beyond `largest` bytes, whether or not a length was announced.
+
+    The stream is read here, because behind gunicorn Flask's own limit silently truncates a chunked body.
+    """
+    announced = get_content_length(environ) or 0
+    if announced > largest:
+        raise ServiceError(Code.REQUEST_TOO_LARGE, f"The request body is larger than {largest // 1024} KiB")
+    try:
+        body = _read_at_most(largest + 1, environ)
+    except Exception:
+        # Web servers raise different errors for a body that ends early or has wrong chunks.
+        raise ServiceError(Code.INVALID_REQUEST, "The request body could not be read") from None
+    if len(body) > largest:
+        raise ServiceError(Code.REQUEST_TOO_LARGE, f"The request body is larger than {largest // 1024} KiB")
+    if len(body) < announced:
+        # gunicorn returns a partial body as complete when the sender disconnects.
+        raise ServiceError(Code.INVALID_REQUEST, "The request body could not be read")
+    return body
+
+
+def check_length(request: Request, largest: int) -> None:
+    """Check the announced length of a body that is not read whole; the web server gives no more than that length.
+
+    REQUEST_TOO_LARGE (413) beyond `largest` bytes, INVALID_REQUEST for a body without a length.
+    """
+    if request.content_length is None:
+        raise ServiceError(Code.INVALID_REQUEST, "The request does not say how long its body is")
+    if request.content_length > largest:
+        raise ServiceError(Code.REQUEST_TOO_LARGE, f"The file is larger than {largest // (1024 * 1024)} MB")
+
+
+def _read_at_most(most: int, environ: dict[str, Any]) -> bytes:
+    stream, body = get_input_stream(environ), b""
+    while len(body) < most and (part := stream.read(min(most - len(body), MAX_BODY_BYTES + 1))):
+        body += part
+        # A connection accepts 64 KiB by itself (`server/connection.py`); this raises its limit.
+        if allow := getattr(environ.get("gunicorn.socket"), "allow_body", None):
+            allow(len(body) + MAX_BODY_BYTES)
+    return body
+
+
+def parse_object(request: Request, body: bytes) -> dict[str, Any]:
+    """The JSON object in a body; an empty body is an empty object.
+
+    UNSUPPORTED_MEDIA_TYPE (415) for a content type other than JSON in UTF-8; INVALID_REQUEST for malformed
+    JSON, duplicate names, more than 32 levels, lone surrogates, NUL, and anything but an object.
+    Numbers with a point or an exponent become Decimal. NaN, Infinity and endless integers become a Decimal that no
+    field accepts, so that the refusal names the field.
+    """
+    if not body:
+        return {}
+    if request.mimetype != JSON or not _is_utf8(request):
+        raise ServiceError(Code.UNSUPPORTED_MEDIA_TYPE, "The request body must be application/json in UTF-8")
+    if body.count(b"[") + body.count(b"{") > _MAX_DEPTH and bracket_depth(body.decode("latin-1")) > _MAX_DEPTH:
+        raise ServiceError(Code.INVALID_REQUEST, f"The request body is nested deeper than {_MAX_DEPTH} levels")
+    try:
+        document = json.loads(
+            body.decode("utf-8"),
+            object_pairs_hook=_object_without_duplicates,
+            parse_constant=_fitting_nowhere,
+            parse_float=_decimal,
+            parse_int=_whole,
+        )
+        if has_escapes := b"\\u" in body:
+            # Text that cannot be written as UTF-8 (half a surrogate pair) cannot be stored either.
+            written = json.dumps(document, ensure_ascii=False, default=str)
+            written.encode("utf-8")
+    except json.JSONDecodeError as error:
+        sentence = f"The request body is not valid JSON: {error.msg} (line {error.lineno}, column {error.colno})"
+        raise ServiceError(Code.INVALID_REQUEST, sentence) from None
+    except _GivenTwiceError:
+        raise ServiceError(Code.INVALID_REQUEST, _sentence_about_duplicate(body.decode("utf-8"))) from None
+    except (ValueError, RecursionError):
+        raise ServiceError(Code.INVALID_REQUEST, "The request body is not valid JSON") from None
+    if not isinstance(document, dict):
+        raise ServiceError(Code.INVALID_REQUEST, "The request body must be a JSON object")
+    if has_escapes and _ESCAPED_NUL.search(written):
+        raise ServiceError(Code.INVALID_REQUEST, "The request body contains a NUL character")
+    return document
+
+
+def read_yaml_text(request: Request, body: bytes) -> str | None:
+    """The text of a body that calls itself YAML; None for any other, also for an empty one.
+
+    UNSUPPORTED_MEDIA_TYPE (415) for another charset than UTF-8, INVALID_REQUEST for what is not UTF-8.
+    """
+    if not body or request.mimetype != YAML:
+        return None
+    if not _is_utf8(request):
+        raise ServiceError(Code.UNSUPPORTED_MEDIA_TYPE, "The request body must be application/yaml in UTF-8")
+    try:
+        return body.decode("utf-8")
+    except ValueError:
+        raise ServiceError(Code.INVALID_REQUEST, "The request body is not valid YAML: it is not UTF-8") from None
+
+
+def _is_utf8(request: Request) -> bool:
+    return request.mimetype_params.get("charset", "utf-8").lower() in ("utf-8", "utf8")
+
+
+def load_query(schema: Schema, request: Request) -> dict[str, Any]:
+    """The checked query; INVALID_REQUEST for a repeated parameter."""
+    if not request.query_string:
+        return dict(_loaded_from_nothing(schema))
+    # A plus in a query means a space, but people type phone numbers with a plus.
+    request.query_string = request.query_string.replace(b"phone_number=+", b"phone_number=%2B")
+    twice = [name for name, values in request.args.lists() if len(values) > 1]
+    if twice:
+        raise ServiceError(Code.INVALID_REQUEST, f"{_shown(twice[0])}: Is given twice.")
+    return load(schema, request.args.to_dict())
+
+
+@cache
+def _loaded_from_nothing(schema: Schema) -> dict[str, Any]:
+    return load(schema, {})
+
+
+def load(schema: Schema, document: Mapping[str, Any]) -> dict[str, Any]:
+    """Load a document with `schema`. Raises FieldError with the code of the first field that is wrong."""
+    try:
+        loaded: dict[str, Any] = schema.load(document)
+    except ValidationError as error:
+        raise _refusal(schema, error.messages_dict, document) from None
+    return loaded
+
+
+def read_idempotency_key(request: Request) -> str | None:
+    """The `Idempotency-Key` header, if there is one; INVALID_REQUEST unless it is 1 to 255 printable characters."""
+    given = request.headers.get("Idempotency-Key")
+    if given is not None and not _IDEMPOTENCY_KEY.fullmatch(given):
+        raise ServiceError(Code.INVALID_REQUEST, "Idempotency-Key: Must be 1 to 255 printable ASCII characters.")
+    return given
+
+
+class _GivenTwiceError(ValueError):
+    """A name is given twice in one JSON object."""
+
+
+def _sentence_about_duplicate(text: str) -> str:
+    twice = duplicate_name(text)
+    if twice is None:
+        return "The request body is not valid JSON: a name is given twice"
+    name, place = _shown(twice.path[-1]), f"(line {twice.line}, column {twice.column})"
+    return f"The request body is not valid JSON: the name `{name}` is given twice in one object {place}"
+
+
+def _object_without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    document = dict(pairs)
+    if len(document) != len(pairs):
+        raise _GivenTwiceError
+    return document
+
+
+def _decimal(text: str) -> Decimal:
+    """A number with every digit; infinite, so that it fits nowhere, when a Decimal cannot hold its exponent."""
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        return _fitting_nowhere(text)
+
+
+def _whole(text: str) -> int | Decimal:
+    return int(text) if len(text) <= _MOST_DIGITS else _fitting_nowhere(text)
+
+
+def _fitting_nowhere(_: str) -> Decimal:
+    return Decimal("Infinity")
+
+
+def _refusal(schema: Schema, problems: Mapping[str, Any], document: Mapping[str, Any]) -> FieldError:
+    """The refusal for the first field, in the order of the schema, that has a problem."""
+    declared = {field.data_key or name: field for name, field in schema.fields.items()}
+    name = next((name for name in declared if name in problems), next(iter(problems)))
+    # A missing field is an incomplete request, also where its own code is another one.
+    code = getattr(declared.get(name), "refusal", "INVALID_REQUEST") if name in document else "INVALID_REQUEST"
+    return FieldError(Code[code], f"{_shown(name)}: {_first_sentence(problems[name])}")
+
+
+def _first_sentence(problem: Any) -> str:
+    while isinstance(problem, dict | list):
+        problem = next(iter(problem.values() if isinstance(problem, dict) else problem))
+    return str(problem)
+
+
+def _shown(name: str) -> str:
+    """Return a caller's field name, safe to repeat: printable and short."""
+    return "".join(letter for letter in name if letter.isprintable())[:64]

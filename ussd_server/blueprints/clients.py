@@ -13,13 +13,14 @@ from schemas.clients import (
     RefreshLoginBody,
     UpdateApiKeyBody,
 )
-from schemas.shared import RotateSecretBody
+from schemas.fields import RotateSecretBody
 from ussd_server.api.endpoints import (
     ApiBlueprint,
     EndpointReply,
     allow_anyone,
     authenticate_access_token,
     authenticate_api_key,
+    created,
 )
 from ussd_server.api.requests import services
 from ussd_server.context import RequestContext
@@ -104,7 +105,7 @@ def list_api_keys(context: RequestContext) -> tuple[ApiKeyView, ...]:
 def create_api_key(request: CreateApiKey, context: RequestContext) -> EndpointReply[ApiKeyView]:
     """Create an API key."""
     key = services().api_keys.create(request, context)
-    return EndpointReply(key, headers={"Location": f"/api/clients/api-keys/{key.id}"})
+    return created(key, f"/api/clients/api-keys/{key.id}")
 
 
 @clients.call("GET", "/api/clients/api-keys/<api_key_id>", needs="api_keys:list", message="API Key")

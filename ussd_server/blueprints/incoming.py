@@ -12,9 +12,8 @@ from flask import Blueprint, Response, request
 
 from schemas.fields import Body
 from schemas.incoming import CheckPaymentBody, ListPaymentCodesQuery, NotifyPaymentBody, PutPaymentCodeBody
-from ussd_server.api.bodies import load, parse_object
 from ussd_server.api.endpoints import ApiBlueprint, authenticate_api_key, speaks
-from ussd_server.api.requests import current_request, services
+from ussd_server.api.requests import current_request, load, parse_object, services
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.services.incoming.messages import (
     CheckPayment,

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from schemas.messages import CreateMessageBody, ListMessagesQuery, UpdateClientSettingsBody
-from ussd_server.api.endpoints import ApiBlueprint, EndpointReply, authenticate_access_token, authenticate_api_key
+from ussd_server.api.endpoints import (
+    ApiBlueprint,
+    EndpointReply,
+    authenticate_access_token,
+    authenticate_api_key,
+    created,
+)
 from ussd_server.api.requests import services
 from ussd_server.context import RequestContext
 from ussd_server.services.sms.messages import ClientSettings, CreateSms, ListSms, SmsView, UpdateClientSettings
@@ -25,10 +31,9 @@ client_settings = ApiBlueprint("client_settings", authenticate_access_token)
 )
 def create_message(request: CreateSms, context: RequestContext) -> EndpointReply[SmsView]:
     """Send a text to a phone, once for each reference."""
-    created = services().sms.create(request, context)
-    if created.replayed:
-        return EndpointReply(created.message, 200, "Message already queued", {"Idempotent-Replayed": "true"})
-    return EndpointReply(created.message, headers={"Location": f"/api/messages/{created.message.message_id}"})
+    made = services().sms.create(request, context)
+    path = f"/api/messages/{made.message.message_id}"
+    return created(made.message, path, replayed=made.replayed, again="Message already queued")
 
 
 @messages.call("GET", "/api/messages", needs="messages:read", query=ListMessagesQuery, message="Messages")

@@ -21,6 +21,7 @@ from ussd_server.api.endpoints import (
     EndpointReply,
     authenticate_access_token,
     authenticate_api_key,
+    created,
     csv_file,
 )
 from ussd_server.api.requests import services
@@ -29,6 +30,7 @@ from ussd_server.services.payouts.messages import (
     LARGEST_FILE_BYTES,
     ApprovePayout,
     CopyPayout,
+    CreatedPayout,
     CreatePayout,
     ListPayoutItems,
     ListPayouts,
@@ -57,6 +59,12 @@ def _endpoint(method: str, below: str, **options: Any) -> Callable[[_View], _Vie
     return register
 
 
+def _reply(made: CreatedPayout, path: str) -> EndpointReply[PayoutView]:
+    return created(
+        made.payout, f"{path}/{made.payout.payout_id}", replayed=made.replayed, again="Payout already created"
+    )
+
+
 def _send_items(request: ListPayoutItems, context: RequestContext) -> flask.Response:
     return csv_file(f"payout-{request.payout_id}.csv", services().payouts.csv(request, context))
 
@@ -74,10 +82,7 @@ def _send_items(request: ListPayoutItems, context: RequestContext) -> flask.Resp
 )
 def create_payout(request: CreatePayout, context: RequestContext) -> EndpointReply[PayoutView]:
     """Judge every row of a payout, in JSON or in a file; nothing is sent before it is approved."""
-    created = services().payouts.create(request, context)
-    if created.replayed:
-        return EndpointReply(created.payout, 200, "Payout already created", {"Idempotent-Replayed": "true"})
-    return EndpointReply(created.payout, headers={"Location": f"{flask.request.path}/{created.payout.payout_id}"})
+    return _reply(services().payouts.create(request, context), flask.request.path)
 
 
 @_endpoint(
@@ -91,11 +96,7 @@ def create_payout(request: CreatePayout, context: RequestContext) -> EndpointRep
 )
 def copy_payout(request: CopyPayout, context: RequestContext) -> EndpointReply[PayoutView]:
     """Make a draft of the rows of another payout; each row is judged anew."""
-    created = services().payouts.copy(request, context)
-    if created.replayed:
-        return EndpointReply(created.payout, 200, "Payout already created", {"Idempotent-Replayed": "true"})
-    path = flask.request.path.rsplit("/", 2)[0]
-    return EndpointReply(created.payout, headers={"Location": f"{path}/{created.payout.payout_id}"})
+    return _reply(services().payouts.copy(request, context), flask.request.path.rsplit("/", 2)[0])
 
 
 @_endpoint("GET", "", needs="payouts:read", query=ListPayoutsQuery, message="Payouts")

@@ -13,7 +13,7 @@ from schemas.transactions import (
     ListTransactionsQuery,
     WaitQuery,
 )
-from ussd_server.api.endpoints import ApiBlueprint, EndpointReply, authenticate_api_key, csv_file
+from ussd_server.api.endpoints import ApiBlueprint, EndpointReply, authenticate_api_key, created, csv_file
 from ussd_server.api.requests import services
 from ussd_server.context import RequestContext
 from ussd_server.services.accounts.messages import Balance, GetStatement, StatementView
@@ -105,11 +105,9 @@ def get_balance(phone_number: str | None, context: RequestContext) -> Balance:
     return services().balances.get(phone_number, context)
 
 
-def _reply(created: CreatedTransaction) -> EndpointReply[TransactionView]:
-    where = {"Location": f"/api/transactions/{created.transaction.transaction_id}"}
-    if created.replayed:
-        return EndpointReply(created.transaction, 200, "Transaction already recorded", {"Idempotent-Replayed": "true"})
-    return EndpointReply(created.transaction, headers=where)
+def _reply(made: CreatedTransaction) -> EndpointReply[TransactionView]:
+    path = f"/api/transactions/{made.transaction.transaction_id}"
+    return created(made.transaction, path, replayed=made.replayed, again="Transaction already recorded")
 
 
 def _send_statement(request: GetStatement, context: RequestContext) -> Response:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from flask import Blueprint, Response, request
 
 from schemas.ussd import BeginSessionBody, EnterTextBody, ListSessionsQuery
-from ussd_server.api.endpoints import ApiBlueprint, EndpointReply, authenticate_api_key, speaks
+from ussd_server.api.endpoints import ApiBlueprint, EndpointReply, authenticate_api_key, created, speaks
 from ussd_server.api.requests import current_request, services
 from ussd_server.context import RequestContext
 from ussd_server.gateways.messages import GatewayRequest
@@ -23,7 +23,7 @@ gateways = Blueprint("gateways", __name__)
 def begin_session(request: BeginSession, context: RequestContext) -> EndpointReply[SessionView]:
     """Dial a service code; returns the first screen."""
     session = services().api_sessions.begin(request, context)
-    return EndpointReply(session, headers={"Location": f"/api/ussd/sessions/{session.session_id}"})
+    return created(session, f"/api/ussd/sessions/{session.session_id}")
 
 
 @ussd.call(

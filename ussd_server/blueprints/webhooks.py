@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from schemas.fields import Body
-from schemas.shared import RotateSecretBody
+from schemas.fields import Body, RotateSecretBody
 from schemas.webhooks import CreateWebhookBody, ListEventsQuery, RedeliverEventsBody
-from ussd_server.api.endpoints import ApiBlueprint, EndpointReply, authenticate_api_key
+from ussd_server.api.endpoints import ApiBlueprint, EndpointReply, authenticate_api_key, created
 from ussd_server.api.requests import services
 from ussd_server.context import RequestContext
 from ussd_server.services.webhooks.messages import (
@@ -37,8 +36,8 @@ def list_webhooks(context: RequestContext) -> Page[WebhookView]:
 )
 def create_webhook(request: CreateWebhook, context: RequestContext) -> EndpointReply[NewWebhookView]:
     """Add an address to be called; the answer alone shows the secret that signs the calls."""
-    created = services().webhooks.create(request, context)
-    return EndpointReply(created, headers={"Location": f"/api/webhooks/{created.id}"})
+    webhook = services().webhooks.create(request, context)
+    return created(webhook, f"/api/webhooks/{webhook.id}")
 
 
 @webhooks.call("GET", "/api/webhooks/<webhook_id>", needs="webhooks:read", message="Webhook")
@@ -96,7 +95,7 @@ def enable_webhook(webhook_id: str, context: RequestContext) -> WebhookView:
 def test_webhook(webhook_id: str, context: RequestContext) -> EndpointReply[EventView]:
     """Send a test event to one webhook; `GET /api/events/{id}` shows what became of it."""
     event = services().webhooks.test(webhook_id, context)
-    return EndpointReply(event, headers={"Location": f"/api/events/{event.id}"})
+    return created(event, f"/api/events/{event.id}")
 
 
 @webhooks.call("GET", "/api/events", needs="webhooks:read", query=ListEventsQuery, message="Events")

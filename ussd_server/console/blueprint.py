@@ -9,8 +9,7 @@ from typing import Any, Literal, TypeVar
 
 from flask import Blueprint, Response, g, redirect, render_template, request, send_from_directory, session, url_for
 
-from ussd_server.api.bodies import check_length
-from ussd_server.api.requests import current_request, services
+from ussd_server.api.requests import check_length, current_request, services
 from ussd_server.console import charts, formats, links, navigation, tables
 from ussd_server.console.forms import refused
 from ussd_server.console.session import csrf_token, has_csrf_token, is_idle, keep_form

@@ -20,7 +20,6 @@ from ussd_server.limits.networks import network_of
 from ussd_server.limits.sliding_window import RateLimitDecision
 from ussd_server.security import passwords
 from ussd_server.security.key_ring import Vault
-from ussd_server.services.clients.messages import LogIn
 from ussd_server.status import Code, ServiceError
 
 LONGEST_CODE = 64
@@ -96,7 +95,8 @@ class Guesses:
 
 def sign_in(
     people: Any,
-    request: LogIn,
+    email: str,
+    password: str,
     guesses: Guesses,
     begin: Callable[[Any], _Login | None],
     note_failure: Callable[[Any], None],
@@ -109,9 +109,9 @@ def sign_in(
     the limit of failures, so parallel guesses gain nothing; right passwords use up nothing.
     """
     guesses.refuse_when_used_up()
-    person = people.select().where(people.email == request.email.lower()).first()
+    person = people.select().where(people.email == email.lower()).first()
     login = None
-    if passwords.matches(request.password, person and person.password_hash):
+    if passwords.matches(password, person and person.password_hash):
         guesses.refuse_when_used_up()
         login = begin(person)
     if login is None:

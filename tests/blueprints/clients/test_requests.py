@@ -13,12 +13,12 @@ from flask.testing import FlaskClient
 from tests.conftest import MovableClock
 from tests.support.example_client import ExampleClient
 from tests.support.shop import PHONE
-from ussd_server.api.bodies import loggable_body
 from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE, release_connection
 from ussd_server.models.keys import ApiRequest, KeyUsage
 from ussd_server.services.clients.keys.messages import ApiKeyView
 from ussd_server.services.request_log import recorder
+from ussd_server.services.request_log.recorder import loggable_body
 from ussd_server.values import kampala_day
 
 NOON = datetime(2026, 11, 20, 9, tzinfo=UTC)

@@ -10,7 +10,7 @@ from flask import Request
 from werkzeug.test import EnvironBuilder
 
 from schemas.fields import Amount, Body
-from ussd_server.api.bodies import MAX_BODY_BYTES, load, parse_object, read_body
+from ussd_server.api.requests import MAX_BODY_BYTES, load, parse_object, read_body
 from ussd_server.status import Code, ServiceError
 
 

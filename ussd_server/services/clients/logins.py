@@ -68,7 +68,7 @@ class LoginService(Service):
             client_id, user_id = user and user.client_id, user and user.id
             write_audit_event("login.failed", context, self._clock.now(), client_id=client_id, user_id=user_id)
 
-        user, login = sign_in(User, request, guesses, begin, note_failure)
+        user, login = sign_in(User, request.email, request.password, guesses, begin, note_failure)
         return login, user.role
 
     def refresh(self, refresh_token: str, context: RequestContext) -> LoginView:

@@ -132,7 +132,8 @@ class OperatorLoginService(Service):
         guesses = Guesses(self._limiter, context.address, f"operator {request.email.lower()}")
         return sign_in(
             Operator,
-            request,
+            request.email,
+            request.password,
             guesses,
             lambda operator: self._open(operator, request.code or "", guesses, context),
             lambda operator: self._note_failure(operator, context),

@@ -9,8 +9,7 @@ from typing import Any
 from flask import Response, render_template, request
 
 from schemas.payouts import ApprovePayoutBody, CreatePayoutQuery
-from ussd_server.api.bodies import load
-from ussd_server.api.requests import services
+from ussd_server.api.requests import load, services
 from ussd_server.console import forms
 from ussd_server.console.blueprint import console
 from ussd_server.console.forms import done, shown_again
