@@ -17,10 +17,9 @@ from tests.support.money import deposit
 from tests.support.runtimes import other_runtime
 from ussd_server.bootstrap import Services
 from ussd_server.models.clients import User
-from ussd_server.models.events import Event
 from ussd_server.models.operators import Operator
 from ussd_server.models.providers import ProviderFloat
-from ussd_server.models.sending import Mail, Webhook
+from ussd_server.models.sending import Event, Mail, Webhook
 from ussd_server.services.bank.messages import StateBankAccount
 from ussd_server.services.clients.auth import PAGE_PERMISSIONS
 from ussd_server.services.clients.keys.messages import CreateApiKey, UpdateApiKey

@@ -16,8 +16,8 @@ from peewee import fn
 
 from ussd_server.database.tables import insert_rows
 from ussd_server.database.unit_of_work import for_update
-from ussd_server.models.events import EVENT_FORMAT, Event
 from ussd_server.models.ledger import Account, Transfer
+from ussd_server.models.sending import EVENT_FORMAT, Event
 from ussd_server.models.transactions import QUEUED_UNTIL, StatusChange, Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.services.accounts.ledger import Leg, Postings, Rows, end_holds, hold_legs, postings_of, write_postings
