@@ -84,7 +84,15 @@ def test_an_address_to_listen_on_has_a_host_and_a_port(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize(
     "url",
-    ["http://cache:6379", "cache:6379", "redis://cache:port", "redis+sentinel://watch:26379", "redis+cluster://a,,b"],
+    [
+        "http://cache:6379",
+        "cache:6379",
+        "redis://cache:port",
+        "redis://cache:0",
+        "redis+sentinel://watch:26379",
+        "redis+cluster://a,,b",
+        "redis+cluster://a:0",
+    ],
 )
 def test_an_address_of_redis_that_no_client_takes_is_refused_at_the_start(
     monkeypatch: pytest.MonkeyPatch, url: str

@@ -18,7 +18,7 @@ from tests.support.shop import PHONE, Shop
 from ussd_server.bootstrap import Services
 from ussd_server.database.partitions import ends_of_partitions
 from ussd_server.database.unit_of_work import close_connections, database
-from ussd_server.models.events import Event
+from ussd_server.models.sending import Event
 from ussd_server.services.transactions.messages import GetTransaction, ListTransactions
 from ussd_server.services.ussd.messages import BeginSession
 from ussd_server.services.webhooks.messages import ListEvents

@@ -19,7 +19,7 @@ _Json = dict[str, Any]
 _SECRET_FIELDS = {"apisecret", "secret", "access_token", "refresh_token", "service_identifier"}
 _LONGEST_SHOWN, _LONGEST_LIST = 160, 2
 # They are documents themselves, or hold measurements.
-_WITHOUT_EXAMPLES = {"show_api_document", "show_menu_schema", "show_docs", "metrics"}
+_WITHOUT_EXAMPLES = {"show_api_document", "show_menu_schema", "show_docs", "show_metrics"}
 # No known request causes this one.
 _NEVER_PLAYED = {Code.INTERNAL_ERROR}
 

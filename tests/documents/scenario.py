@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import time
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -36,6 +37,7 @@ _MENU = {
     },
 }  # fmt: skip
 _FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+_CLOCKS_APART_SECONDS = 0.05
 _TOO_LARGE = '{"description": "' + "x" * 70_000 + '"}'
 
 
@@ -62,17 +64,22 @@ def play_key_management(player: Player) -> None:
     player.token = second["access_token"]
     player.manage("GET", "/service-identifier")
     wanted = {"scopes": "transactions:* balance:read", "expires_at": None}
-    keys = [player.manage("POST", "/api-keys", wanted) for _ in range(5)]
+    keys = []
+    for _ in range(5):
+        keys.append(player.manage("POST", "/api-keys", wanted))
+        # Lists are in order of time, and the clocks of two web processes differ by some milliseconds.
+        time.sleep(_CLOCKS_APART_SECONDS)
     bounds = {"name": "Till 4", "allowed_addresses": ["192.0.2.10", "2001:db8::/32"], "daily_limit": 2_000_000}
     player.manage("PATCH", f"/api-keys/{keys[0]['id']}", bounds)
     player.manage("GET", f"/api-keys/{keys[0]['id']}")
+    # What was looked at is written to the audit trail a moment later.
+    player.until(lambda: player.look_as_person("/audit-events?limit=1")["items"][0]["action"] == "api_key.revealed")
     player.manage("POST", f"/api-keys/{keys[0]['id']}/rotate", {"grace_period_seconds": 3600})
     player.manage("DELETE", f"/api-keys/{keys[0]['id']}")
     patched = "/requests?path=/api/clients/api-keys/%7Bapi_key_id%7D&limit=1"
     player.until(lambda: [each["method"] for each in player.look_as_person(patched)["items"]] == ["DELETE"])
     (request,) = player.manage("GET", patched)["items"]
     player.manage("GET", f"/requests/{request['request_id']}")
-    # Listings are written to the audit trail a moment later.
     player.manage("GET", "/audit-events?limit=2")
     player.manage("GET", "/api-keys")
     missing = keys[0]["id"]

@@ -22,7 +22,7 @@ CALLS: Calls = {
     "Column": ({1}, {"missing"}),
     "DataTable": ({0}, {"empty_title", "empty_text"}),
     "FailureKind": ({0}, set()),
-    "MailText": ({0, 1}, set()),
+    "MailText": ({0, 1, 2}, set()),
     "NavigationItem": ({0}, set()),
     "TableFilter": ({1}, set()),
     "done": ({0}, set()),
@@ -43,7 +43,7 @@ CONSTANTS = {
     "console/pages/service/overview.py": {"QUEUES"},
     "console/timeline.py": {"_SOURCES", "_TITLES"},
     "senders/messages.py": {"SMS_FAILURES"},
-    "services/mail/messages.py": {"CHOICES", "PERSONAL", "TROUBLES"},
+    "services/mail/messages.py": {"TROUBLES"},
     "services/search/hits.py": {"_DELIVERIES", "_ENDINGS"},
     "services/settlement/outcomes.py": {
         "REVIEW_ANOTHER",

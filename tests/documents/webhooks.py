@@ -15,8 +15,7 @@ from tests.services.webhooks.receivers import Receiver, subscribe
 from tests.support.money import request, work
 from tests.support.shop import PHONE, Shop
 from ussd_server.bootstrap import Services
-from ussd_server.models.events import Event
-from ussd_server.models.sending import Webhook
+from ussd_server.models.sending import Event, Webhook
 from ussd_server.services.clients.keys.messages import CreateApiKey
 from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout
 from ussd_server.services.transactions.messages import CreateRefund

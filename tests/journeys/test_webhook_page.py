@@ -21,7 +21,7 @@ from tests.documents.webhooks import event_examples
 from tests.services.webhooks.receivers import deliver, deliveries_of, happen, subscribe
 from tests.support.money import a_client
 from ussd_server.bootstrap import Services
-from ussd_server.models.events import PendingEvent
+from ussd_server.models.sending import PendingEvent
 from ussd_server.services.webhooks.messages import EVENT_TYPES
 
 _PAGE = Path(__file__).parents[2] / "docs" / "WEBHOOKS.md"

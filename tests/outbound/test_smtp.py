@@ -181,7 +181,8 @@ def test_what_is_no_address_is_never_sent(address: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["http://mail", "smtp://", "smtp://user@mail", "smtp://mail/path", "smtp://mail:port", "mail:25"]
+    "url",
+    ["http://mail", "smtp://", "smtp://user@mail", "smtp://mail/path", "smtp://mail:port", "smtp://mail:0", "mail:25"],
 )
 def test_what_is_no_address_of_a_mail_server_is_refused(url: str) -> None:
     with pytest.raises(ValueError):

@@ -68,6 +68,7 @@ def test_a_provider_is_enabled_by_its_settings(
                 "https://",
                 "https://u:p@mtn.com",
                 "https://mtn.com/?a=1",
+                "https://mtn.com:0",
                 "http://[",
             )
         ),

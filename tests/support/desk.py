@@ -12,7 +12,7 @@ from tests.support.money import a_client, balances, deposit, request
 from tests.support.runtimes import other_runtime
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext
-from ussd_server.models.events import Event
+from ussd_server.models.sending import Event
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.messages import (

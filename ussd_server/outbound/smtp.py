@@ -69,7 +69,7 @@ def read_smtp_url(url: str) -> SmtpAddress:
     parts = urlsplit(url)
     if parts.scheme not in _PORTS or not parts.hostname or parts.path.strip("/") or parts.query or parts.fragment:
         raise ValueError
-    if (parts.username is None) is not (parts.password is None):
+    if parts.port == 0 or (parts.username is None) is not (parts.password is None):
         raise ValueError
     return SmtpAddress(
         host=parts.hostname,

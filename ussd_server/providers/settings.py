@@ -66,7 +66,7 @@ def problems_of_address(name: str, address: str, *, https_only: bool = False) ->
     """What is wrong with the address of a server: a scheme and a host, perhaps a port and a path, and nothing else."""
     try:
         parts = urlsplit(address)
-        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         is_address = False
     if not is_address or "@" in address or "?" in address or "#" in address:

@@ -18,6 +18,8 @@ RedisClient = Redis | RedisCluster
 # What a client raises when Redis fails. The cluster client has exceptions of its own and lets OSError through.
 REDIS_TROUBLE = (RedisError, RedisClusterException, OSError)
 
+# The library takes 0 for the usual port.
+_PORT_ZERO = "a redis address names a port from 1 to 65535"
 
 TIMEOUT_SECONDS = 0.2
 """How long a request waits for Redis before it continues without it."""
@@ -54,6 +56,8 @@ def connect(url: str, *, timeout_seconds: float | None = None) -> RedisClient:
     address = urlsplit(url)
     match address.scheme:
         case "redis" | "rediss" | "unix":
+            if address.port == 0:
+                raise ValueError(_PORT_ZERO)
             return Redis.from_url(url, **timeouts)
         case "redis+cluster":
             endpoints = _endpoints(address, default_port=6379)
@@ -106,6 +110,8 @@ def _endpoints(address: SplitResult, default_port: int) -> list[tuple[str, int]]
     hosts = [urlsplit(f"//{host}") for host in address.netloc.rpartition("@")[2].split(",")]
     if not all(host.hostname for host in hosts):
         raise ValueError("a redis address names a host before every comma and after the last")
+    if any(host.port == 0 for host in hosts):
+        raise ValueError(_PORT_ZERO)
     return [(host.hostname or "", host.port or default_port) for host in hosts]
 
 

@@ -17,8 +17,7 @@ from tests.support.shop import PHONE
 from ussd_server.bootstrap import Services
 from ussd_server.cli import main
 from ussd_server.context import operator_context
-from ussd_server.models.events import Event
-from ussd_server.models.sending import Mail
+from ussd_server.models.sending import Event, Mail
 from ussd_server.settings import Settings
 from ussd_server.values import iso_milliseconds
 

@@ -11,7 +11,7 @@ from tests.blueprints.conftest import Dial
 from tests.conftest import MovableClock
 from tests.support.shop import CODE, OPERATOR, PHONE, Shop, shop_document
 from ussd_server.bootstrap import Services
-from ussd_server.models.events import Event
+from ussd_server.models.sending import Event
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.menus.messages import AssignCode, SaveDraft

@@ -15,7 +15,7 @@ from tests.support.program import Program
 from tests.support.shop import CODE, PHONE, VOUCHER, Shop, shop_document
 from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import release_connection
-from ussd_server.models.events import Event
+from ussd_server.models.sending import Event
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 

@@ -14,7 +14,7 @@ from tests.support.example_client import ExampleClient
 from tests.support.money import deposit, operator, request
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext, operator_context
-from ussd_server.models.events import Event
+from ussd_server.models.sending import Event
 from ussd_server.services.audit.messages import ListAuditEvents
 from ussd_server.services.bank.messages import (
     ConfirmBankAccount,

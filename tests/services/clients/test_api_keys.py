@@ -17,8 +17,8 @@ from tests.support.shop import Shop
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext, operator_context
 from ussd_server.models.clients import AuditEvent
-from ussd_server.models.events import Event
 from ussd_server.models.keys import ApiKey, DeletedApiKey
+from ussd_server.models.sending import Event
 from ussd_server.models.ussd import UssdSession
 from ussd_server.security.credentials import new_apikey, new_apisecret
 from ussd_server.services.clients import auth

@@ -16,8 +16,7 @@ from tests.support.runtimes import other_runtime
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.models.clients import Client
-from ussd_server.models.events import Event
-from ussd_server.models.sending import Receipt, Sms
+from ussd_server.models.sending import Event, Receipt, Sms
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.incoming.booking import IncomingBook

@@ -17,16 +17,16 @@ from tests.support.money import deposit
 from tests.support.runtimes import other_runtime
 from ussd_server.bootstrap import Services
 from ussd_server.models.clients import User
-from ussd_server.models.events import Event
 from ussd_server.models.operators import Operator
 from ussd_server.models.providers import ProviderFloat
-from ussd_server.models.sending import Mail, Webhook
+from ussd_server.models.sending import Event, Mail, Webhook
 from ussd_server.services.bank.messages import StateBankAccount
 from ussd_server.services.clients.auth import PAGE_PERMISSIONS
 from ussd_server.services.clients.keys.messages import CreateApiKey, UpdateApiKey
 from ussd_server.services.mail import outbox
-from ussd_server.services.mail.messages import CHOICES, OF_OPERATORS, ROLES, MailKind
+from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import notify_people
+from ussd_server.services.mail.texts import TEXTS
 from ussd_server.services.operators.messages import CreateOperator
 from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout
 from ussd_server.services.providers.floats import FloatService
@@ -79,8 +79,11 @@ def test_who_counts_as_one_person_with_the_maker_is_not_asked(services: Services
 
 def test_people_who_may_approve_are_asked_to_approve() -> None:
     may = {role for role, grants in PAGE_PERMISSIONS.items() if "payouts:approve" in grants}
-    assert set(ROLES[MailKind.NEEDS_APPROVAL]) == may
-    assert set(ROLES) | OF_OPERATORS == {*CHOICES, MailKind.KEY_ADDRESS_REFUSED, MailKind.BANK_ACCOUNT_CHANGED}
+    assert set(TEXTS[MailKind.NEEDS_APPROVAL].roles) == may
+    assert {kind for kind, text in TEXTS.items() if bool(text.roles) is not text.is_optional} == {
+        MailKind.KEY_ADDRESS_REFUSED,
+        MailKind.BANK_ACCOUNT_CHANGED,
+    }
 
 
 def test_the_end_of_a_payout_is_mailed(services: Services, client: ExampleClient) -> None:
@@ -117,10 +120,10 @@ def test_a_kind_that_a_person_switched_off_is_not_written(services: Services, cl
     owner = client.at_console("owner")
     mails = services.mails
     assert all(choice.is_wanted for choice in mails.choices(owner))
-    mails.choose([kind for kind in CHOICES if kind is not MailKind.NEEDS_APPROVAL], owner)
+    mails.choose([kind for kind in TEXTS if kind is not MailKind.NEEDS_APPROVAL], owner)
     draft(services, client)
     assert recipients(MailKind.NEEDS_APPROVAL) == ["admin@acme.example"]
-    mails.choose(list(CHOICES), owner)
+    mails.choose(list(TEXTS), owner)
     assert all(choice.is_wanted for choice in mails.choices(owner))
     assert mails.choices(client.at_console("viewer")) == ()
 

@@ -11,7 +11,7 @@ import pytest
 from tests.conftest import MovableClock
 from tests.support.money import a_client, deposit, request, work
 from ussd_server.bootstrap import Services
-from ussd_server.models.events import Event
+from ussd_server.models.sending import Event
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.operations import months
 from ussd_server.services.operations.months import export_month, verify_month

@@ -9,9 +9,8 @@ from tests.support.money import a_client, request, work
 from tests.support.shop import PHONE, Shop
 from ussd_server.bootstrap import Services
 from ussd_server.models.clients import AuditEvent
-from ussd_server.models.events import Event
 from ussd_server.models.ledger import Transfer
-from ussd_server.models.sending import Delivery, Sms
+from ussd_server.models.sending import Delivery, Event, Sms
 from ussd_server.models.transactions import StatusChange, Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.sms.outbox import queue_sms

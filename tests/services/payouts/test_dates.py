@@ -14,7 +14,7 @@ from tests.support.books import check_everything
 from tests.support.money import agree_fee, deposit, operator, request
 from ussd_server.bootstrap import Services
 from ussd_server.models.clients import AuditEvent
-from ussd_server.models.events import Event
+from ussd_server.models.sending import Event
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.payouts.messages import CopyPayout, PayoutView, ReplacePayout

@@ -13,9 +13,9 @@ from tests.support.books import check_everything
 from tests.support.money import a_client, agree_fee, operator, request
 from tests.support.stand_ins import airtel_settings, mtn_settings
 from ussd_server.bootstrap import Services
-from ussd_server.models.events import Event
 from ussd_server.models.payouts import Payout
 from ussd_server.models.providers import ProviderFloat
+from ussd_server.models.sending import Event
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.messages import Registration
 from ussd_server.services.accounts.messages import FeeTerms

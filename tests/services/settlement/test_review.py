@@ -14,7 +14,7 @@ from ussd_server.context import RequestContext
 from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.clients import AuditEvent
-from ussd_server.models.events import Event
+from ussd_server.models.sending import Event
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.operations.book_check.check import check_ranges
 from ussd_server.services.settlement.messages import EndReview, ListReviews

@@ -13,7 +13,7 @@ from tests.support.runtimes import other_runtime
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import database, is_postgres
-from ussd_server.models.events import Event
+from ussd_server.models.sending import Event
 from ussd_server.models.transactions import IdempotencyKey
 from ussd_server.services.providers.providers import Providers
 from ussd_server.services.transactions.create import TransactionCreator

@@ -11,8 +11,7 @@ from tests.services.webhooks.receivers import Received, Receiver, deliver, happe
 from tests.support.money import a_client
 from ussd_server.bootstrap import Services
 from ussd_server.cli.service.doctor_database import newer_events
-from ussd_server.models.events import EVENT_FORMAT, Event
-from ussd_server.models.sending import Delivery, Webhook
+from ussd_server.models.sending import EVENT_FORMAT, Delivery, Event, Webhook
 from ussd_server.services.webhooks import deliveries
 from ussd_server.values import new_id
 

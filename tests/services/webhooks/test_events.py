@@ -18,7 +18,7 @@ from tests.services.webhooks.receivers import (
 )
 from tests.support.money import a_client, request
 from ussd_server.bootstrap import Services
-from ussd_server.models.events import Event, PendingEvent
+from ussd_server.models.sending import Event, PendingEvent
 from ussd_server.services.webhooks.messages import ListEvents, RedeliverEvents
 from ussd_server.values import new_id
 

@@ -12,7 +12,7 @@ from peewee import BlobField, BooleanField
 
 from ussd_server.database.tables import insert_rows
 from ussd_server.database.unit_of_work import run_query
-from ussd_server.models import clients, events, incoming, keys, ledger, payouts, sending, transactions, ussd
+from ussd_server.models import clients, incoming, keys, ledger, payouts, sending, transactions, ussd
 from ussd_server.values import iso_milliseconds
 
 _ROWS_AT_ONCE = 500
@@ -37,7 +37,7 @@ TABLES: Mapping[Any, tuple[str, str]] = {
     ussd.UssdSession: (_OWN, "id"),
     ussd.SubscriberLanguage: (_OWN, "phone_number"),
     sending.Webhook: (_OWN, "id"),
-    events.Event: (_OWN, "id"),
+    sending.Event: (_OWN, "id"),
     transactions.Fee: (_OWN, "type"),
     transactions.Transaction: (_OWN, "id"),
     transactions.StatusChange: (_PAYMENT, "transaction_id, sequence"),

@@ -13,19 +13,9 @@ from ussd_server.models.operators import Operator
 from ussd_server.models.sending import Mail, UnwantedMail
 from ussd_server.outbound.smtp import MailTrouble
 from ussd_server.runtime import Service
-from ussd_server.services.mail.messages import (
-    CHOICES,
-    LINKS,
-    OF_OPERATORS,
-    PERSONAL,
-    ROLES,
-    TROUBLES,
-    ListMails,
-    MailChoice,
-    MailKind,
-    MailView,
-)
+from ussd_server.services.mail.messages import LINKS, TROUBLES, ListMails, MailChoice, MailKind, MailView
 from ussd_server.services.mail.outbox import is_mail_on
+from ussd_server.services.mail.texts import OPERATORS, TEXTS
 from ussd_server.services.pages import matching, page_of
 from ussd_server.status import Code, ServiceError
 from ussd_server.wire import Page, view_of_row
@@ -42,7 +32,7 @@ class MailService(Service):
     def choices(self, context: RequestContext) -> tuple[MailChoice, ...]:
         """The kinds that the person who calls may switch off."""
         unwanted = {row.kind for row in UnwantedMail.select().where(UnwantedMail.person_id == context.caller.user_id)}
-        return tuple(MailChoice(kind, CHOICES[kind], kind not in unwanted) for kind in _offered(context))
+        return tuple(MailChoice(kind, TEXTS[kind].title, kind not in unwanted) for kind in _offered(context))
 
     def choose(self, wanted: Collection[str], context: RequestContext) -> None:
         """Receive the kinds that are named in `wanted`, of those that the person who calls may switch off."""
@@ -78,20 +68,18 @@ class MailService(Service):
 
 
 def _offered(context: RequestContext) -> list[MailKind]:
-    """The kinds that the role of the caller receives."""
-    if context.caller.client_id is None:
-        return [kind for kind in CHOICES if kind in OF_OPERATORS]
-    role = User.get_by_id(context.caller.user_id).role
-    return [kind for kind in CHOICES if role in ROLES.get(kind, ())]
+    """The kinds that the role of the caller receives and may switch off."""
+    caller = context.caller
+    roles = set(OPERATORS) if caller.client_id is None else {User.get_by_id(caller.user_id).role}
+    return [kind for kind, text in TEXTS.items() if text.is_optional and roles.intersection(text.roles)]
 
 
 def _view(row: Any) -> MailView:
-    kind = MailKind(row.kind)
     return view_of_row(
         MailView,
         row,
         mail_id=row.id,
-        title=CHOICES.get(kind) or PERSONAL[kind],
+        title=TEXTS[MailKind(row.kind)].title,
         trouble=_in_words(row),
         next_attempt_at=row.due_at if row.lease_token is None else None,
     )

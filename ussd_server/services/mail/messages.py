@@ -8,9 +8,6 @@ from enum import StrEnum
 
 from ussd_server.outbound.smtp import MailTrouble
 
-_MANAGERS = ("owner", "admin")
-_BUILDERS = (*_MANAGERS, "developer")
-
 
 class MailKind(StrEnum):
     """Every kind of mail."""
@@ -32,46 +29,8 @@ class MailKind(StrEnum):
     INCOMING_HELD = "incoming.held"
 
 
-CHOICES: dict[MailKind, str] = {
-    MailKind.NEEDS_APPROVAL: "A payout waits for approval",
-    MailKind.NEEDS_MONEY: "A payout is due and its money is missing",
-    MailKind.PAYOUT_COMPLETED: "A payout is complete",
-    MailKind.WEBHOOK_FAILING: "A webhook fails for an hour",
-    MailKind.WEBHOOK_DISABLED: "A webhook was switched off",
-    MailKind.KEY_EXPIRES: "An API key expires in 7 days, and in 1 day",
-    MailKind.PROVIDER_AWAY: "A provider does not answer, and when it answers again",
-    MailKind.FLOAT_LOW: "The float at a provider is low",
-    MailKind.INCOMING_HELD: "A payment that came by itself is held, the first of a day",
-}
-"""The kinds that a person may switch off."""
-
-PERSONAL: dict[MailKind, str] = {
-    MailKind.INVITATION: "Invitation",
-    MailKind.PASSWORD_LINK: "Link for a new password",
-    MailKind.PASSWORD_FORGOTTEN: "Link for a forgotten password",
-    MailKind.SECOND_FACTOR_REMOVED: "Second factor removed",
-    MailKind.KEY_ADDRESS_REFUSED: "An API key was used from an address that it does not allow",
-    MailKind.BANK_ACCOUNT_CHANGED: "The bank account was changed",
-}
-"""The kinds about access and the client's bank account, which are always sent."""
-
-ROLES: dict[MailKind, tuple[str, ...]] = {
-    MailKind.NEEDS_APPROVAL: _MANAGERS,
-    MailKind.NEEDS_MONEY: _BUILDERS,
-    MailKind.PAYOUT_COMPLETED: _BUILDERS,
-    MailKind.WEBHOOK_FAILING: _BUILDERS,
-    MailKind.WEBHOOK_DISABLED: _BUILDERS,
-    MailKind.KEY_EXPIRES: _BUILDERS,
-    MailKind.KEY_ADDRESS_REFUSED: _BUILDERS,
-    MailKind.BANK_ACCOUNT_CHANGED: ("owner",),
-}
-"""The roles of a client's people who receive a kind."""
-
 LINKS = (MailKind.INVITATION, MailKind.PASSWORD_LINK)
 """The kinds with a link that a colleague had sent."""
-
-OF_OPERATORS = frozenset({MailKind.PROVIDER_AWAY, MailKind.FLOAT_LOW, MailKind.INCOMING_HELD})
-"""The kinds that operators receive."""
 
 
 class MailStatus(StrEnum):

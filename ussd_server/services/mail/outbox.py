@@ -16,8 +16,8 @@ from ussd_server.models.operators import Operator
 from ussd_server.models.sending import Mail, UnwantedMail, Webhook
 from ussd_server.runtime import Service
 from ussd_server.security import passwords
-from ussd_server.services.mail.messages import LINKS, ROLES, MailKind, MailStatus
-from ussd_server.services.mail.texts import written_moment
+from ussd_server.services.mail.messages import LINKS, MailKind, MailStatus
+from ussd_server.services.mail.texts import TEXTS, written_moment
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import iso_milliseconds, new_id, new_id_floor
 
@@ -115,7 +115,7 @@ def notify_people(
     """
     if not _is_on:
         return
-    people = User.select().where(User.client_id == client_id, User.is_active, User.role.in_(ROLES[kind]))
+    people = User.select().where(User.client_id == client_id, User.is_active, User.role.in_(TEXTS[kind].roles))
     people = people.where(User.password_hash != passwords.NONE_YET, User.id.not_in(_unwanting(kind)))
     chosen = list(people.where(User.id.not_in(list(without))).order_by(User.id).limit(_MOST_RECIPIENTS))
     if len(chosen) + _mails_of_hour(client_id, now) > _MOST_NOTICES_AN_HOUR:

@@ -1,4 +1,4 @@
-"""The texts of all mails, in plain text."""
+"""The kinds of mails: who receives them, and their texts, in plain text."""
 
 from __future__ import annotations
 
@@ -10,34 +10,50 @@ from email.utils import format_datetime, parseaddr
 from typing import Any, NamedTuple
 
 from ussd_server.languages import gettext, marked
-from ussd_server.services.mail.messages import CHOICES, OF_OPERATORS, MailKind
+from ussd_server.services.mail.messages import MailKind
 from ussd_server.values import KAMPALA
 
 _LONGEST_VALUE = 200
 _LONGEST_SUBJECT = 120
 
 
-class MailText(NamedTuple):
-    """A subject and a body; `{names}` stand for the parameters of the mail."""
+OPERATORS = ("operator",)
+_OWNER = ("owner",)
+_MANAGERS = (*_OWNER, "admin")
+_BUILDERS = (*_MANAGERS, "developer")
 
+
+class MailText(NamedTuple):
+    """A kind of mail: its title, and its subject and body, in which `{names}` stand for the parameters of the mail.
+
+    `roles` are those of a client's people who receive it, or `OPERATORS`; none for a mail about a person's own access.
+    `is_optional`: a person may switch it off. Mails about access and the client's bank account are always sent.
+    """
+
+    title: str
     subject: str
     body: str
+    roles: tuple[str, ...] = ()
+    is_optional: bool = False
 
 
-_TEXTS: dict[MailKind, MailText] = {
+TEXTS: dict[MailKind, MailText] = {
     MailKind.INVITATION: MailText(
+        "Invitation",
         "You are invited to {client}",
         "{by} invites you to work with {client} in the USSD console.\n\n"
         "Choose your password here:\n{link}\n\n"
         "The link works once, until {until}. If you did not expect this invitation, ignore this mail.",
     ),
     MailKind.PASSWORD_LINK: MailText(
+        "Link for a new password",
         "Choose a new password for {client}",
         "{by} asks you to choose a new password for {client} in the USSD console.\n\n"
         "Choose it here:\n{link}\n\n"
         "The link works once, until {until}. Your present password works until then.",
     ),
     MailKind.PASSWORD_FORGOTTEN: MailText(
+        "Link for a forgotten password",
         "Choose a new password",
         "A new password was requested for this e-mail address, from the network address {address}.\n\n"
         "Choose it here:\n{link}\n\n"
@@ -45,68 +61,100 @@ _TEXTS: dict[MailKind, MailText] = {
         "your password has not changed.",
     ),
     MailKind.SECOND_FACTOR_REMOVED: MailText(
+        "Second factor removed",
         "Your second factor was removed or replaced",
         "The second factor of your account at {client} was removed or replaced by {by}, on {at}.\n\n"
         "If you do not know why, tell an owner of your team or the operator of this service at once.",
     ),
     MailKind.NEEDS_APPROVAL: MailText(
+        "A payout waits for approval",
         "Payout {reference} waits for approval",
         "The payout {reference} of {client} waits for approval: {rows} rows, UGX {amount}.\n\n"
         "Look at it and approve it here:\n{page}",
+        _MANAGERS,
+        is_optional=True,
     ),
     MailKind.NEEDS_MONEY: MailText(
+        "A payout is due and its money is missing",
         "Payout {reference} needs money",
         "The payout {reference} of {client} is due, and nothing of it was sent: {rows} rows cost UGX {cost} with their "
         "fees, and that is more than is available, or than the key that approved it may still pay today.\n\n"
         "It is sent when the money is there within a day. After that it is cancelled.\n\n"
         "See it here:\n{page}",
+        _BUILDERS,
+        is_optional=True,
     ),
     MailKind.PAYOUT_COMPLETED: MailText(
+        "A payout is complete",
         "Payout {reference} is {status}",
         "The payout {reference} of {client} is {status}: {succeeded} rows were paid, {failed} failed.\n\n"
         "See each row here:\n{page}",
+        _BUILDERS,
+        is_optional=True,
     ),
     MailKind.WEBHOOK_FAILING: MailText(
         "A webhook fails for an hour",
+        "A webhook fails for an hour",
         "The webhook {url} of {client} has accepted nothing since {since}.\n\n"
         "We send each event again for some time. See what your server replied:\n{page}",
+        _BUILDERS,
+        is_optional=True,
     ),
     MailKind.WEBHOOK_DISABLED: MailText(
         "A webhook was switched off",
+        "A webhook was switched off",
         "The webhook {url} of {client} was switched off. Reason: {reason}.\n\n"
         "Events are kept. Correct your server, then switch the webhook on and send the events again:\n{page}",
+        _BUILDERS,
+        is_optional=True,
     ),
     MailKind.KEY_EXPIRES: MailText(
+        "An API key expires in 7 days, and in 1 day",
         "API key {key} expires on {expires}",
         "The API key {key} of {client} expires on {expires}. Calls with it are refused from then on.\n\n"
         "Make a new key or change its expiry here:\n{page}",
+        _BUILDERS,
+        is_optional=True,
     ),
     MailKind.KEY_ADDRESS_REFUSED: MailText(
+        "An API key was used from an address that it does not allow",
         "API key {key} was used from another address",
         "A call with the API key {key} of {client} and its right secret came from {address}, on {at}. It was refused, "
         "because the key does not allow this address.\n\n"
         "If you do not know the address, the secret has leaked: give the key a new one at once. You get this once a "
         "day for each key:\n{page}",
+        _BUILDERS,
     ),
     MailKind.BANK_ACCOUNT_CHANGED: MailText(
+        "The bank account was changed",
         "The bank account of {client} was changed",
         "{by} stated another bank account for {client}: {account}.\n\n"
         "Nothing is paid to it before the operator of this service has confirmed it. If it is not yours, tell the "
         "operator at once:\n{page}",
+        _OWNER,
     ),
     MailKind.PROVIDER_AWAY: MailText(
+        "A provider does not answer, and when it answers again",
         "{provider} {state}",
         "{provider} {state}, as seen at {at}. {consequence}\n\nSee its calls here:\n{page}",
+        OPERATORS,
+        is_optional=True,
     ),
     MailKind.FLOAT_LOW: MailText(
+        "The float at a provider is low",
         "The float at {provider} is low",
         "The float at {provider} is UGX {amount}; the alert is set to UGX {limit}.\n\n"
         "Top it up, or payments to subscribers of {provider} will fail:\n{page}",
+        OPERATORS,
+        is_optional=True,
     ),
     MailKind.INCOMING_HELD: MailText(
+        "A payment that came by itself is held, the first of a day",
         "A payment of {amount} is held",
         "{provider} reported a payment of {amount} that fits nothing: {reason}.\n\n"
         "Assign it to a payment code, or mark it for return; others of this day are there too:\n{page}",
+        OPERATORS,
+        is_optional=True,
     ),
 }
 _CHOICE = marked("\n\nYou receive this because of your role. Choose which mails you receive:\n{choices}")
@@ -130,18 +178,18 @@ def message_of(
     Its Message-ID is that of the row, so that a second copy can be recognised.
     """
     values = {name: _shown(name, value, public_url) for name, value in parameters.items()}
-    text = MailText(*map(gettext, _TEXTS[kind]))
-    choices = "/console/operator/notifications" if kind in OF_OPERATORS else "/console/notifications"
-    ending = gettext(_CHOICE).format(choices=public_url + choices) if kind in CHOICES else ""
+    text = TEXTS[kind]
+    choices = "/console/operator/notifications" if text.roles == OPERATORS else "/console/notifications"
+    ending = gettext(_CHOICE).format(choices=public_url + choices) if text.is_optional else ""
     message = EmailMessage(policy=SMTP)
     message["From"] = sender
     # The library decodes an encoded word in a header, and with it line breaks that begin another header.
-    subject = text.subject.format_map(values).replace("=?", "= ?")
+    subject = gettext(text.subject).format_map(values).replace("=?", "= ?")
     message["Subject"] = subject[:_LONGEST_SUBJECT]
     message["Date"] = format_datetime(created_at.astimezone(UTC))
     message["Message-ID"] = f"<{mail_id}@{domain_of(sender)}>"
     message["Auto-Submitted"] = "auto-generated"
-    message.set_content(f"{text.body.format_map(values)}{ending}\n", cte="quoted-printable")
+    message.set_content(f"{gettext(text.body).format_map(values)}{ending}\n", cte="quoted-printable")
     return message
 
 

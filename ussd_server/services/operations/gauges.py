@@ -14,10 +14,9 @@ from peewee import fn
 from ussd_server.database.partitions import end_of_requests, ends_of_partitions
 from ussd_server.database.servers import present_standbys, server_load
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE, close_connections, database_fault
-from ussd_server.models.events import Event, PendingEvent
 from ussd_server.models.incoming import IncomingPayment, waits_for_operators
 from ussd_server.models.keys import KeyUsage
-from ussd_server.models.sending import Delivery, Mail, Sms
+from ussd_server.models.sending import Delivery, Event, Mail, PendingEvent, Sms
 from ussd_server.models.statements import StatementDifference, is_in_stored_statement
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession

@@ -14,8 +14,8 @@ from typing import IO, Any, NamedTuple
 
 from ussd_server.database.tables import MomentField, Table
 from ussd_server.database.unit_of_work import dialect, run_query
-from ussd_server.models.events import Event
 from ussd_server.models.ledger import Transfer
+from ussd_server.models.sending import Event
 from ussd_server.models.transactions import StatusChange, Transaction
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import new_id_floor

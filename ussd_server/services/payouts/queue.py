@@ -16,7 +16,7 @@ from peewee import chunked, fn
 
 from ussd_server.database.tables import insert_rows
 from ussd_server.database.unit_of_work import for_update
-from ussd_server.models.events import Event
+from ussd_server.models.sending import Event
 from ussd_server.models.transactions import QUEUED_UNTIL, StatusChange, Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.services.accounts.ledger import Postings, hold_legs, joined, postings_of, releases_of, write_postings

@@ -8,11 +8,10 @@ from datetime import UTC, datetime
 
 from ussd_server.languages import gettext, ngettext
 from ussd_server.models.clients import AuditEvent, User
-from ussd_server.models.events import Event
 from ussd_server.models.incoming import IncomingPayment
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.payouts import Payout, PayoutItem
-from ussd_server.models.sending import Sms, Webhook
+from ussd_server.models.sending import Event, Sms, Webhook
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import Menu, UssdSession
 from ussd_server.services.payouts.records import payout_views

@@ -11,11 +11,10 @@ from peewee import Expression, fn
 
 from ussd_server.context import CallerKind, RequestContext
 from ussd_server.models.clients import AuditEvent, Client, User
-from ussd_server.models.events import Event
 from ussd_server.models.incoming import IncomingPayment
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.payouts import Payout, PayoutItem
-from ussd_server.models.sending import Webhook
+from ussd_server.models.sending import Event, Webhook
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import Menu, UssdSession
 from ussd_server.providers.names import PROVIDER_NAMES

@@ -22,8 +22,8 @@ from ussd_server.gateways.messages import Action
 from ussd_server.logs import current_traceparent
 from ussd_server.menus.engine.navigator import State, Turn
 from ussd_server.menus.text import measure
-from ussd_server.models.events import Event
 from ussd_server.models.keys import ApiKey
+from ussd_server.models.sending import Event
 from ussd_server.models.ussd import UssdSession
 from ussd_server.runtime import Runtime, Service
 from ussd_server.security.secrets_file import MasterKey, Ring

@@ -21,8 +21,7 @@ from ussd_server.context import RequestContext
 from ussd_server.database.tables import CompiledQuery, param
 from ussd_server.database.unit_of_work import advisory_lock, for_update, release_connection, unit_of_work
 from ussd_server.logs import Logger, now_about, trace_headers
-from ussd_server.models.events import EVENT_FORMAT, Event
-from ussd_server.models.sending import Delivery, DeliveryAttempt, Webhook
+from ussd_server.models.sending import EVENT_FORMAT, Delivery, DeliveryAttempt, Event, Webhook
 from ussd_server.models.transactions import Transaction
 from ussd_server.outbound.signature import Signature
 from ussd_server.outbound.transport import HttpExchange, SendState, Transport

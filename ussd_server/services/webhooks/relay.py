@@ -7,8 +7,7 @@ from datetime import datetime
 
 from ussd_server.database.tables import CompiledQuery
 from ussd_server.database.unit_of_work import advisory_lock, for_update, unit_of_work
-from ussd_server.models.events import Event, PendingEvent
-from ussd_server.models.sending import Delivery, Webhook
+from ussd_server.models.sending import Delivery, Event, PendingEvent, Webhook
 from ussd_server.models.transactions import Transaction
 from ussd_server.runtime import Service
 from ussd_server.services.webhooks.messages import WEBHOOK_TEST, DeliveryStatus

@@ -10,8 +10,7 @@ from typing import Any
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.clients import Client
-from ussd_server.models.events import Event
-from ussd_server.models.sending import Delivery, Webhook
+from ussd_server.models.sending import Delivery, Event, Webhook
 from ussd_server.outbound.addresses import AddressGuard, AddressRefusedError
 from ussd_server.runtime import Service
 from ussd_server.security.key_ring import Vault

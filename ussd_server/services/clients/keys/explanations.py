@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 
 from ussd_server.context import RequestContext
 from ussd_server.models.clients import AuditEvent, Client, User
-from ussd_server.models.events import Event
 from ussd_server.models.keys import ApiKey, DeletedApiKey
+from ussd_server.models.sending import Event
 from ussd_server.runtime import Service
 from ussd_server.security.credentials import may_be_apikey
 from ussd_server.services.clients.keys.messages import KeyAnswer, KeyExplanation

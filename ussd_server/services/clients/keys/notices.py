@@ -8,8 +8,8 @@ from typing import Any
 from peewee import SQL
 
 from ussd_server.database.unit_of_work import for_update, unit_of_work
-from ussd_server.models.events import Event
 from ussd_server.models.keys import ApiKey, KeyUsage
+from ussd_server.models.sending import Event
 from ussd_server.runtime import Service
 from ussd_server.services.clients.keys.messages import ExpiringApiKeyView, RefusedAddressView
 from ussd_server.services.mail.messages import MailKind
