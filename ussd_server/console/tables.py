@@ -94,6 +94,7 @@ def words_of(words: type[Enum]) -> dict[str, str]:
 
 FROM = TableFilter("from", "From", input_type="date", read=forms.day)
 TO = TableFilter("to", "To", input_type="date", read=partial(forms.day, is_last=True))
+BEFORE = TableFilter("to", "Before", input_type="datetime-local", read=forms.local_moment)
 PHONE_NUMBER = TableFilter("phone_number", "Phone number", placeholder="0772 123 456", read=forms.phone_number)
 
 

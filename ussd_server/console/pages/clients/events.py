@@ -12,7 +12,7 @@ from flask import Response, flash, redirect, render_template, request, url_for
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
 from ussd_server.console.forms import done, local_moment
-from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
+from ussd_server.console.tables import BEFORE, Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
 from ussd_server.services.clients.messages import ClientView
@@ -39,19 +39,18 @@ _COLUMNS = (
 )
 _TYPE = TableFilter("type", "Type", {name: name for name in EVENT_TYPES})
 _BEGIN = TableFilter("from", "From", input_type="datetime-local", read=local_moment)
-_END = TableFilter("to", "Before", input_type="datetime-local", read=local_moment)
 
 
 @console.page("GET", "/events", needs="webhooks:read")
 def list_events(context: RequestContext) -> Response:
     """The client's events, newest first."""
-    wanted = ListEvents(cursor=request.args.get("cursor"), type=_TYPE.value, from_at=_BEGIN.value, to_at=_END.value)
+    wanted = ListEvents(cursor=request.args.get("cursor"), type=_TYPE.value, from_at=_BEGIN.value, to_at=BEFORE.value)
     page = services().events.list(wanted, context)
     table = DataTable(
         "Events, newest first",
         _COLUMNS,
         page,
-        (_TYPE, _BEGIN, _END),
+        (_TYPE, _BEGIN, BEFORE),
         empty_title="No event yet",
         empty_text="Each change of a payment writes an event here.",
     )

@@ -112,9 +112,7 @@ def _settlements_page(context: RequestContext, error: ServiceError | None = None
     )
     waiting = [each for each in services().bank_accounts.list(context) if each.bank and not each.confirmed_at]
     page = show_table("console/bank/settlements.html", table, due=due, day=day, waiting=waiting, error=error)
-    if error:
-        page.status_code = error.code.http_status
-    return page
+    return forms.refused(page, error) if error else page
 
 
 def _day() -> date | None:

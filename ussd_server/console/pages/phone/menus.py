@@ -1,16 +1,21 @@
-"""Menus: seen, edited beside their check, published, rolled back and bound to codes."""
+"""Menus: seen, edited beside their check, published, rolled back, bound to codes, and tried on recorded sessions."""
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from flask import Response, render_template, request, url_for
 
 from ussd_server.api.requests import services
+from ussd_server.console import forms
 from ussd_server.console.blueprint import console
 from ussd_server.console.formats import iso
 from ussd_server.console.forms import FAULTS, done, shown_again
-from ussd_server.console.tables import Column, DataTable, show_table
+from ussd_server.console.links import link_to
+from ussd_server.console.tables import BEFORE, Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
 from ussd_server.services.menus.messages import (
@@ -21,11 +26,15 @@ from ussd_server.services.menus.messages import (
     DropOffView,
     MenuSummary,
     NameVersion,
+    ReplayItem,
+    ReplayMenu,
+    ReplayResult,
     RollBack,
     SaveDraft,
     SourceText,
 )
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import KAMPALA
 
 # A document of 64 KiB, in which a form may write each byte as three.
 _MOST_BYTES = 256 * 1024
@@ -37,6 +46,34 @@ _COLUMNS = (
     Column("codes", "Codes", value=lambda menu: " ".join(menu.codes), missing="none"),
     Column("draft_saved_at", "Draft saved", "moment"),
 )
+
+_MOST_EXAMPLES = 5
+_REPLAY_RESULTS = {
+    ReplayResult.SAME: "same screens",
+    ReplayResult.OTHER_SCREEN: "another screen",
+    ReplayResult.DEAD_END: "dead end",
+    ReplayResult.NOT_FOUND: "deleted since",
+}
+_REPLAY_COLUMNS = (
+    Column("session_id", "Session", "id", link=lambda item: link_to("session", item.session_id)),
+    Column("result", "Result"),
+    Column("turn", "After entry", "number"),
+    Column("was", "Was"),
+    Column("is", "Would be", value=lambda item: item.is_now),
+)
+_BEGAN_FROM = TableFilter("from", "Began from", input_type="datetime-local", read=forms.local_moment)
+
+
+@dataclass(frozen=True, slots=True)
+class ShownDifference:
+    """Sessions whose first difference is the same: their number, and the ids of some."""
+
+    result: str
+    turn: int
+    was: str
+    is_now: str
+    count: int
+    session_ids: list[str]
 
 
 @console.page("GET", "/menus", needs="menus:read")
@@ -186,6 +223,41 @@ def show_menu_version(context: RequestContext, menu_id: str, version: str) -> st
     )
 
 
+@console.page("GET", "/menus/<menu_id>/replay", needs="menus:read")
+def replay_sessions(context: RequestContext, menu_id: str) -> Response:
+    """The newest sessions of a period in the draft, those that would go alike together. Nothing is paid or called."""
+    context.require("ussd:read", "Your role does not allow this.")
+    menu = services().menus.get(menu_id, context)
+    items: tuple[ReplayItem, ...] = ()
+    error: ServiceError | None = None
+    try:
+        if _BEGAN_FROM.chosen:
+            wanted = ReplayMenu(menu_id, from_at=_BEGAN_FROM.value, to_at=BEFORE.value)
+            items = services().replays.replay(wanted, context)
+    except ServiceError as refusal:
+        if refusal.code not in (Code.INVALID_REQUEST, Code.MENU_INVALID):
+            raise
+        error = refusal
+    table = DataTable(
+        gettext("Sessions in the draft of %(menu_id)s", menu_id=menu_id),
+        _REPLAY_COLUMNS,
+        items,
+        filters=(_BEGAN_FROM, BEFORE),
+    )
+    counts = Counter(item.result for item in items)
+    yesterday = services().clock.now().astimezone(KAMPALA) - timedelta(days=1)
+    response = show_table(
+        "console/menus/replay.html",
+        table,
+        menu=menu,
+        error=error,
+        differences=_replay_differences(items),
+        counts={title: counts[result] for result, title in _REPLAY_RESULTS.items() if counts[result]},
+        suggested_from=yesterday.strftime("%Y-%m-%dT%H:%M"),
+    )
+    return forms.refused(response, error) if error else response
+
+
 def _editor(menu_id: str, text: str, report: Any, error: ServiceError | None) -> str:
     return render_template("console/menus/edit.html", menu_id=menu_id, text=text, report=report, error=error)
 
@@ -217,3 +289,14 @@ def _notes(drop_offs: DropOffView) -> dict[str, str]:
         for item in drop_offs.items
         if item.drop_offs
     }
+
+
+def _replay_differences(items: tuple[ReplayItem, ...]) -> list[ShownDifference]:
+    """The differences, the most frequent first."""
+    groups: dict[tuple[str, int, str, str], list[str]] = defaultdict(list)
+    for item in items:
+        if item.turn is not None:
+            key = (_REPLAY_RESULTS[item.result], item.turn, item.was or "", item.is_now or "")
+            groups[key].append(item.session_id)
+    shown = [ShownDifference(*key, len(ids), ids[:_MOST_EXAMPLES]) for key, ids in groups.items()]
+    return sorted(shown, key=lambda each: -each.count)
