@@ -44,6 +44,7 @@ def up(migrator, db):
     # Nullable and without a default: PostgreSQL changes no row, and code that does not know the column writes on.
     execute_statements(db, "ALTER TABLE transactions ADD COLUMN seen_at timestamptz;")
     build_index(db, "transactions_seen", "transactions (client_id, seen_at) WHERE seen_at IS NOT NULL")
+    build_index(db, "sessions_seen", "ussd_sessions (client_id, id)", is_unique=True)
 """
 BIG = (
     "transactions",
@@ -317,6 +318,7 @@ def test_no_migration_keeps_writers_out_of_a_big_table_for_long(
         one for one in said if not re.match(r"CREATE (OR REPLACE )?(FUNCTION|TRIGGER)", one) and held.search(one)
     ] == []
     assert files() == before
+    assert [one for one in said if one.startswith("CREATE UNIQUE INDEX CONCURRENTLY sessions_seen ")]
 
 
 def files() -> dict[str, int]:

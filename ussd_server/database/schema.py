@@ -28,9 +28,9 @@ SET lock_timeout = 0; -- PostgreSQL
 
 DROP INDEX CONCURRENTLY IF EXISTS {{name}}; -- PostgreSQL
 
-CREATE INDEX CONCURRENTLY {{name}} ON {{definition}}; -- PostgreSQL
+CREATE {{kind}} CONCURRENTLY {{name}} ON {{definition}}; -- PostgreSQL
 
-CREATE INDEX {{name}} ON {{definition}}; -- SQLite
+CREATE {{kind}} {{name}} ON {{definition}}; -- SQLite
 
 SET lock_timeout = {MIGRATION_LOCK_TIMEOUT_MS}; -- PostgreSQL
 """
@@ -98,9 +98,12 @@ def _for_this_database(text: str) -> str:
     return "\n".join(dialect().line_of_schema(_ONLY.sub("", line)) for line in lines)
 
 
-def build_index(db: Any, name: str, definition: str) -> None:
+def build_index(db: Any, name: str, definition: str, *, is_unique: bool = False) -> None:
     """Build an index; on PostgreSQL without blocking writers, in a migration with `atomic = False`.
 
     `definition` is the table with its columns. Removes an invalid index of an earlier attempt first.
+
+    `execute_statements` drops an index that is not needed any more, on PostgreSQL `CONCURRENTLY` in such a migration.
     """
-    execute_statements(db, _BUILD_INDEX.format(name=name, definition=definition))
+    kind = "UNIQUE INDEX" if is_unique else "INDEX"
+    execute_statements(db, _BUILD_INDEX.format(kind=kind, name=name, definition=definition))

@@ -233,12 +233,12 @@ def _batch_of(sql: str, parameters: Sequence[Any]) -> _Batch | None:
 
 
 def find_row(table: type[Row], row_id: str) -> Row:
-    """Return the row with this id. Raises DoesNotExist."""
+    """Return the row with this id, of a table whose rows are never removed: it exists."""
     return _the_one(table, _by_id(table, is_locked=False), row_id)
 
 
 def lock_row(table: type[Row], row_id: str) -> Row:
-    """Return the row with this id, locked until the unit of work ends. Raises DoesNotExist."""
+    """As `find_row`, and lock the row until the unit of work ends."""
     return _the_one(table, _by_id(table, is_locked=True), row_id)
 
 
@@ -251,7 +251,7 @@ def _by_id(table: type[Table], *, is_locked: bool) -> CompiledQuery:
 
 def _the_one(table: type[Row], rows: CompiledQuery, row_id: str) -> Row:
     row: Row | None = rows.first(table, row_id=row_id)
-    assert row is not None, "rows that are named are never removed"
+    assert row is not None, "a row of an id that is known is never removed"
     return row
 
 
