@@ -61,11 +61,3 @@ def column_letters(index: int) -> str:
         index, letter = divmod(index - 1, 26)
         letters = chr(ord("A") + letter) + letters
     return letters
-
-
-def column_index(letters: str) -> int:
-    """The index from 0 of a column's name in capital letters."""
-    index = 0
-    for letter in letters:
-        index = index * 26 + ord(letter) - ord("A") + 1
-    return index - 1

@@ -16,9 +16,10 @@ from xml.etree import ElementTree
 from xml.parsers import expat
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
 
+from openpyxl.utils import column_index_from_string
 from openpyxl.utils.datetime import CALENDAR_MAC_1904, CALENDAR_WINDOWS_1900, from_excel
 
-from ussd_server.spreadsheets.rows import FileBounds, Row, SpreadsheetError, column_index
+from ussd_server.spreadsheets.rows import FileBounds, Row, SpreadsheetError
 from ussd_server.spreadsheets.xml_parts import DAMAGED, DateStyles, Elements, PartReader, SharedTexts, parse
 
 _MOST_PARTS = 1000
@@ -167,7 +168,7 @@ class _Rows(PartReader):
         found = _CELL_ADDRESS.fullmatch(address)
         if found is None:
             raise SpreadsheetError("a cell has an address that no sheet has.", line=self._line)
-        return column_index(found[1])
+        return column_index_from_string(found[1]) - 1
 
     def _line_of(self, number: str | None) -> int:
         if number is None:
