@@ -57,6 +57,20 @@ class TransportFailure(StrEnum):
     TOO_LARGE = "too_large"
 
 
+# The errors that end an exchange.
+_FAILURES: Mapping[type[Exception], TransportFailure] = {
+    AddressRefusedError: TransportFailure.ADDRESS_REFUSED,
+    NameNotFoundError: TransportFailure.NAME_NOT_FOUND,
+    ReplyTooLargeError: TransportFailure.TOO_LARGE,
+    httpcore2.TimeoutException: TransportFailure.TIMEOUT,
+    httpcore2.NetworkError: TransportFailure.BROKEN,
+    httpcore2.ProtocolError: TransportFailure.BROKEN,
+    httpcore2.UnsupportedProtocol: TransportFailure.BROKEN,
+    OSError: TransportFailure.BROKEN,
+}
+_ERRORS = tuple(_FAILURES)
+
+
 @dataclass(frozen=True, slots=True)
 class HttpExchange:
     """The outcome of one request.
@@ -112,18 +126,8 @@ class Transport:
         self._progress.begin(began_at + timeout_seconds)
         try:
             answer = self._send(method, self._target(url), dict(headers or {}), body, max_body_bytes)
-        except AddressRefusedError:
-            answer = self._unanswered(TransportFailure.ADDRESS_REFUSED)
-        except NameNotFoundError:
-            answer = self._unanswered(TransportFailure.NAME_NOT_FOUND)
-        except ReplyTooLargeError:
-            answer = self._unanswered(TransportFailure.TOO_LARGE)
-        except httpcore2.TimeoutException:
-            answer = self._unanswered(TransportFailure.TIMEOUT)
-        except (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.UnsupportedProtocol, OSError):
-            answer = self._unanswered(
-                TransportFailure.BROKEN if self._progress.sent else TransportFailure.NO_CONNECTION
-            )
+        except _ERRORS as error:
+            answer = self._unanswered(_failure_of(error))
         return replace(answer, elapsed_seconds=time.monotonic() - began_at)
 
     def close(self) -> None:
@@ -180,16 +184,15 @@ class Transport:
                 received += piece
                 if len(received) > max_body_bytes:
                     return bytes(received[:max_body_bytes]), TransportFailure.TOO_LARGE
-        except ReplyTooLargeError:
-            return bytes(received), TransportFailure.TOO_LARGE
-        except httpcore2.TimeoutException:
-            return bytes(received), TransportFailure.TIMEOUT
-        except (httpcore2.NetworkError, httpcore2.ProtocolError, OSError):
-            return bytes(received), TransportFailure.BROKEN
+        except _ERRORS as error:
+            return bytes(received), _failure_of(error)
         return bytes(received), None
 
     def _unanswered(self, trouble: TransportFailure) -> HttpExchange:
-        return HttpExchange(SendState.LOST if self._progress.sent else SendState.NOT_SENT, trouble=trouble)
+        if self._progress.sent:
+            return HttpExchange(SendState.LOST, trouble=trouble)
+        is_broken = trouble is TransportFailure.BROKEN
+        return HttpExchange(SendState.NOT_SENT, trouble=TransportFailure.NO_CONNECTION if is_broken else trouble)
 
     def _pool(self) -> httpcore2.ConnectionPool:
         pool = self._pools.get(os.getpid())
@@ -206,6 +209,10 @@ class Transport:
                 ),
             )
         return pool
+
+
+def _failure_of(error: Exception) -> TransportFailure:
+    return next(failure for kind, failure in _FAILURES.items() if isinstance(error, kind))
 
 
 @cache
