@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -92,8 +92,15 @@ def words_of(words: type[Enum]) -> dict[str, str]:
     return {word.value: word.value.capitalize() for word in words}
 
 
-FROM = TableFilter("from", "From", input_type="date", read=forms.day)
-TO = TableFilter("to", "To", input_type="date", read=partial(forms.day, is_last=True))
+def chosen(filters: Mapping[str, TableFilter]) -> dict[str, Any]:
+    """The fields of a list's request: those that `filters` fill, each by the name of its field, and the cursor."""
+    return {"cursor": request.args.get("cursor")} | {field: each.value for field, each in filters.items()}
+
+
+PERIOD = {
+    "from_at": TableFilter("from", "From", input_type="date", read=forms.day),
+    "to_at": TableFilter("to", "To", input_type="date", read=partial(forms.day, is_last=True)),
+}
 BEFORE = TableFilter("to", "Before", input_type="datetime-local", read=forms.local_moment)
 PHONE_NUMBER = TableFilter("phone_number", "Phone number", placeholder="0772 123 456", read=forms.phone_number)
 
@@ -108,7 +115,7 @@ class DataTable:
     caption: str
     columns: Sequence[Column]
     listed: Page[Any] | Sequence[Any]
-    filters: Sequence[TableFilter] = ()
+    filters: Collection[TableFilter] = ()
     empty_title: str = "Nothing here yet"
     empty_text: str = ""
     select_name: str | None = None

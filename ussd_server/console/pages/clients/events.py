@@ -12,7 +12,7 @@ from flask import Response, flash, redirect, render_template, request, url_for
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
 from ussd_server.console.forms import done, local_moment
-from ussd_server.console.tables import BEFORE, Column, DataTable, TableFilter, show_table
+from ussd_server.console.tables import BEFORE, Column, DataTable, TableFilter, chosen, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
 from ussd_server.services.clients.messages import ClientView
@@ -37,20 +37,21 @@ _COLUMNS = (
     Column("sequence", "Number", "number", where="files"),
     Column("id", "Id", "id"),
 )
-_TYPE = TableFilter("type", "Type", {name: name for name in EVENT_TYPES})
-_BEGIN = TableFilter("from", "From", input_type="datetime-local", read=local_moment)
+_FILTERS = {
+    "type": TableFilter("type", "Type", {name: name for name in EVENT_TYPES}),
+    "from_at": TableFilter("from", "From", input_type="datetime-local", read=local_moment),
+    "to_at": BEFORE,
+}
 
 
 @console.page("GET", "/events", needs="webhooks:read")
 def list_events(context: RequestContext) -> Response:
     """The client's events, newest first."""
-    wanted = ListEvents(cursor=request.args.get("cursor"), type=_TYPE.value, from_at=_BEGIN.value, to_at=BEFORE.value)
-    page = services().events.list(wanted, context)
     table = DataTable(
         "Events, newest first",
         _COLUMNS,
-        page,
-        (_TYPE, _BEGIN, BEFORE),
+        services().events.list(ListEvents(**chosen(_FILTERS)), context),
+        _FILTERS.values(),
         empty_title="No event yet",
         empty_text="Each change of a payment writes an event here.",
     )

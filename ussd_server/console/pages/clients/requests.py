@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from flask import Response, render_template, request, url_for
+from flask import Response, render_template, url_for
 
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
-from ussd_server.console.tables import FROM, TO, Column, DataTable, TableFilter, show_table
+from ussd_server.console.tables import PERIOD, Column, DataTable, TableFilter, chosen, show_table
 from ussd_server.context import RequestContext
 from ussd_server.services.request_log.messages import ListRequests
 
-_STATUS = TableFilter("status", "Status", placeholder="400", read=lambda text: _number(text))
-_CODE = TableFilter("code", "Code", placeholder="OK", read=str.upper)
-_PATH = TableFilter("path", "Path", placeholder="/api/transactions")
+_FILTERS = {
+    "status": TableFilter("status", "Status", placeholder="400", read=lambda text: _number(text)),
+    "code": TableFilter("code", "Code", placeholder="OK", read=str.upper),
+    "path": TableFilter("path", "Path", placeholder="/api/transactions"),
+    **PERIOD,
+}
 
 
 @console.page("GET", "/requests", needs="api_keys:list")
@@ -30,22 +33,12 @@ def list_requests(context: RequestContext) -> Response:
         Column("took_ms", "Milliseconds", "number"),
         Column("request_id", "Request id", "id", where="files"),
     )
-    key = TableFilter("key_id", "Key", names)
-    wanted = ListRequests(
-        key_id=key.value,
-        status=_STATUS.value,
-        code=_CODE.value,
-        path=_PATH.value,
-        from_at=FROM.value,
-        to_at=TO.value,
-        cursor=request.args.get("cursor"),
-    )
-    page = services().request_log.list(wanted, context)
+    filters = {"key_id": TableFilter("key_id", "Key", names)} | _FILTERS
     table = DataTable(
         "Requests, newest first",
         columns,
-        page,
-        (key, _STATUS, _CODE, _PATH, FROM, TO),
+        services().request_log.list(ListRequests(**chosen(filters)), context),
+        filters.values(),
         empty_title="No request yet",
         empty_text="Refused calls and calls that change something appear here within a second.",
     )

@@ -14,7 +14,7 @@ from ussd_server.console import forms
 from ussd_server.console.blueprint import console
 from ussd_server.console.forms import done, shown_again
 from ussd_server.console.links import link_to
-from ussd_server.console.tables import FROM, TO, Column, DataTable, TableFilter, send_csv, show_table, words_of
+from ussd_server.console.tables import PERIOD, Column, DataTable, TableFilter, chosen, send_csv, show_table, words_of
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
 from ussd_server.services.clients.messages import ClientView
@@ -72,8 +72,11 @@ _ITEM_COLUMNS = (
     Column("description", "Description", where="files"),
 )
 
-_STATUS = TableFilter("status", "Status", words_of(PayoutStatus), read=PayoutStatus)
-_REFERENCE = TableFilter("reference", "Reference")
+_FILTERS = {
+    "status": TableFilter("status", "Status", words_of(PayoutStatus), read=PayoutStatus),
+    "reference": TableFilter("reference", "Reference"),
+    **PERIOD,
+}
 _STATE = TableFilter("state", "State", words_of(ItemState), read=ItemState)
 _NAMES = TableFilter("names", "Names", words_of(NameMatch), read=NameMatch)
 
@@ -82,21 +85,11 @@ _NAMES = TableFilter("names", "Names", words_of(NameMatch), read=NameMatch)
 @console.for_operators("GET", "/operator/clients/<client_id>/payouts")
 def list_payouts(context: RequestContext, client: ClientView | None = None) -> Response:
     """The payouts of a client, newest first."""
-    page = services().payouts.list(
-        ListPayouts(
-            cursor=request.args.get("cursor"),
-            status=_STATUS.value,
-            reference=_REFERENCE.value,
-            from_at=FROM.value,
-            to_at=TO.value,
-        ),
-        context,
-    )
     table = DataTable(
         "Payouts, newest first",
         _COLUMNS,
-        page,
-        (_STATUS, _REFERENCE, FROM, TO),
+        services().payouts.list(ListPayouts(**chosen(_FILTERS)), context),
+        _FILTERS.values(),
         empty_title="No payouts yet",
         empty_text="" if client else "Upload a file to pay many people at once.",
     )
@@ -225,9 +218,9 @@ def _page(
     reader = services().payouts
     payout = reader.get(payout_id, context)
     cursor = request.args.get("cursor")
-    chosen = ListPayoutItems(payout_id, cursor=cursor, state=_STATE.value, name_match=_NAMES.value)
+    wanted = ListPayoutItems(payout_id, cursor=cursor, state=_STATE.value, name_match=_NAMES.value)
     title = gettext("Rows of %(reference)s", reference=payout.reference)
-    table = DataTable(title, _ITEM_COLUMNS, reader.items(chosen, context), (_STATE, _NAMES), has_filter_form=False)
+    table = DataTable(title, _ITEM_COLUMNS, reader.items(wanted, context), (_STATE, _NAMES), has_filter_form=False)
     main = services().balances.get(None, context)
     return show_table(
         "console/payouts/payout.html",

@@ -12,7 +12,16 @@ from ussd_server.console.blueprint import console
 from ussd_server.console.forms import done, shown_again
 from ussd_server.console.links import acting_for, link_to
 from ussd_server.console.pages.service.proposals import proposal_about, propose
-from ussd_server.console.tables import FROM, PHONE_NUMBER, TO, Column, DataTable, TableFilter, show_table, words_of
+from ussd_server.console.tables import (
+    PERIOD,
+    PHONE_NUMBER,
+    Column,
+    DataTable,
+    TableFilter,
+    chosen,
+    show_table,
+    words_of,
+)
 from ussd_server.console.timeline import timeline_of
 from ussd_server.context import RequestContext
 from ussd_server.services.clients.messages import ClientView
@@ -46,10 +55,14 @@ _COLUMNS = (
     Column("fee", "Fee", "money", where="files"),
     Column("transaction_id", "Id", "id", where="files"),
 )
-_STATUS = TableFilter("status", "Status", words_of(TransactionStatus), read=TransactionStatus)
-_TYPE = TableFilter("type", "Type", words_of(TransactionType), read=TransactionType)
-_REFERENCE = TableFilter("reference", "Reference")
-_RECEIPT = TableFilter("receipt", "Receipt")
+_FILTERS = {
+    "status": TableFilter("status", "Status", words_of(TransactionStatus), read=TransactionStatus),
+    "type": TableFilter("type", "Type", words_of(TransactionType), read=TransactionType),
+    "phone_number": PHONE_NUMBER,
+    "reference": TableFilter("reference", "Reference"),
+    "provider_transaction_id": TableFilter("receipt", "Receipt"),
+    **PERIOD,
+}
 _OUTCOMES: dict[str, tuple[str, dict[str, Any]]] = {
     "succeeded": ("review.settle", {"has_succeeded": True}),
     "failed": ("review.settle", {"has_succeeded": False}),
@@ -61,24 +74,11 @@ _OUTCOMES: dict[str, tuple[str, dict[str, Any]]] = {
 @console.for_operators("GET", "/operator/clients/<client_id>/transactions")
 def list_transactions(context: RequestContext, client: ClientView | None = None) -> Response:
     """The transactions of a client, newest first."""
-    page = services().transactions.list(
-        ListTransactions(
-            cursor=request.args.get("cursor"),
-            status=_STATUS.value,
-            type=_TYPE.value,
-            phone_number=PHONE_NUMBER.value,
-            reference=_REFERENCE.value,
-            provider_transaction_id=_RECEIPT.value,
-            from_at=FROM.value,
-            to_at=TO.value,
-        ),
-        context,
-    )
     table = DataTable(
         "Transactions, newest first",
         _COLUMNS,
-        page,
-        (_STATUS, _TYPE, PHONE_NUMBER, _REFERENCE, _RECEIPT, FROM, TO),
+        services().transactions.list(ListTransactions(**chosen(_FILTERS)), context),
+        _FILTERS.values(),
         empty_title="No transaction yet",
         empty_text="" if client else "Payments that your programs and menus make appear here.",
     )

@@ -14,7 +14,7 @@ from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
 from ussd_server.console.forms import done, shown_again
 from ussd_server.console.links import link_to
-from ussd_server.console.tables import PHONE_NUMBER, Column, DataTable, TableFilter, show_table
+from ussd_server.console.tables import PHONE_NUMBER, Column, DataTable, TableFilter, chosen, show_table
 from ussd_server.context import RequestContext
 from ussd_server.services.sms.messages import ListSms, SmsStatus, UpdateClientSettings
 from ussd_server.status import Code, ServiceError
@@ -40,20 +40,20 @@ _COLUMNS = (
     Column("message_id", "Id", "id", where="files"),
 )
 
-_STATUS = TableFilter("status", "Status", {status.value: status.value for status in SmsStatus}, read=SmsStatus)
-_NUMBER = replace(PHONE_NUMBER, placeholder="0772123456")
+_FILTERS = {
+    "status": TableFilter("status", "Status", {status.value: status.value for status in SmsStatus}, read=SmsStatus),
+    "phone_number": replace(PHONE_NUMBER, placeholder="0772123456"),
+}
 
 
 @console.page("GET", "/messages", needs="messages:read")
 def list_messages(context: RequestContext) -> Response:
     """The client's messages, newest first."""
-    wanted = ListSms(cursor=request.args.get("cursor"), status=_STATUS.value, phone_number=_NUMBER.value)
-    page = services().sms.list(wanted, context)
     table = DataTable(
         "Messages, newest first",
         _COLUMNS,
-        page,
-        (_STATUS, _NUMBER),
+        services().sms.list(ListSms(**chosen(_FILTERS)), context),
+        _FILTERS.values(),
         empty_title="No message yet",
         empty_text="Messages of your programs and menus, and receipts of payments, appear here.",
     )

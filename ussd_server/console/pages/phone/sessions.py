@@ -7,7 +7,7 @@ from flask import Response, render_template, request
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
 from ussd_server.console.links import link_to
-from ussd_server.console.tables import FROM, PHONE_NUMBER, TO, Column, DataTable, TableFilter, show_table
+from ussd_server.console.tables import PERIOD, PHONE_NUMBER, Column, DataTable, TableFilter, chosen, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
 from ussd_server.services.clients.messages import ClientView
@@ -28,10 +28,13 @@ _COLUMNS = (
     Column("transaction_id", "Payment", "id", where="files"),
     Column("session_id", "Id", "id", where="files"),
 )
-_STATUS = TableFilter(
-    "status", "Status", {word.value: word.value.replace("_", " ") for word in SessionStatus}, read=SessionStatus
-)
-_CODE = TableFilter("service_code", "Code", placeholder="*165#")
+_STATUSES = {word.value: word.value.replace("_", " ") for word in SessionStatus}
+_FILTERS = {
+    "phone_number": PHONE_NUMBER,
+    "service_code": TableFilter("service_code", "Code", placeholder="*165#"),
+    "status": TableFilter("status", "Status", _STATUSES, read=SessionStatus),
+    **PERIOD,
+}
 
 _WHY = {
     EndReason.LAST_SCREEN: "The menu came to its last screen.",
@@ -51,22 +54,11 @@ _WHY = {
 @console.for_operators("GET", "/operator/clients/<client_id>/sessions")
 def list_sessions(context: RequestContext, client: ClientView | None = None) -> Response:
     """The sessions of a client, newest first."""
-    page = services().api_sessions.list(
-        ListSessions(
-            cursor=request.args.get("cursor"),
-            status=_STATUS.value,
-            phone_number=PHONE_NUMBER.value,
-            service_code=_CODE.value,
-            from_at=FROM.value,
-            to_at=TO.value,
-        ),
-        context,
-    )
     table = DataTable(
         "Sessions, newest first",
         _COLUMNS,
-        page,
-        (PHONE_NUMBER, _CODE, _STATUS, FROM, TO),
+        services().api_sessions.list(ListSessions(**chosen(_FILTERS)), context),
+        _FILTERS.values(),
         empty_title="No session yet",
         empty_text="" if client else "Each dial of one of your codes appears here. Try it with the phone.",
     )

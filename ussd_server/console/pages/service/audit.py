@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from flask import Response, request
+from flask import Response
 
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
 from ussd_server.console.links import link_to
-from ussd_server.console.tables import FROM, TO, Column, DataTable, TableFilter, show_table
+from ussd_server.console.tables import PERIOD, Column, DataTable, TableFilter, chosen, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
 from ussd_server.services.audit.messages import AuditEventView, ListAuditEvents, ListOperatorActions
@@ -55,16 +55,9 @@ def list_audit_events(context: RequestContext) -> Response:
     """Who did what, and every login."""
     people = services().team.list(ListPeople(), context).items if context.may("team:read") else ()
     person = TableFilter("person", "Person", {each.user_id: each.email for each in people})
-    action = _action_filter(context)
-    wanted = ListAuditEvents(
-        request.args.get("cursor"),
-        user_id=person.value,
-        action=action.value,
-        from_at=FROM.value,
-        to_at=TO.value,
-    )
-    page = services().audit.list(wanted, context)
-    table = DataTable("Audit trail, newest first", _COLUMNS, page, (person, action, FROM, TO))
+    filters = {"user_id": person, "action": _action_filter(context), **PERIOD}
+    page = services().audit.list(ListAuditEvents(**chosen(filters)), context)
+    table = DataTable("Audit trail, newest first", _COLUMNS, page, filters.values())
     return show_table("console/audit.html", table)
 
 
@@ -73,20 +66,12 @@ def list_operator_actions(context: RequestContext) -> Response:
     """What operators did, for any client and at the command line, and sign-ins under unknown addresses."""
     operators = [each.email for each in services().operators.list(context)]
     operator = TableFilter("operator", "Operator", {email: email for email in operators})
-    action = _action_filter(context)
-    wanted = ListOperatorActions(
-        request.args.get("cursor"),
-        operator.value,
-        action=action.value,
-        from_at=FROM.value,
-        to_at=TO.value,
-    )
-    page = services().audit.list_of_operators(wanted, context)
+    filters = {"operator": operator, "action": _action_filter(context), **PERIOD}
     table = DataTable(
         "What operators did, newest first",
         _COLUMNS_OF_OPERATORS,
-        page,
-        (operator, action, FROM, TO),
+        services().audit.list_of_operators(ListOperatorActions(**chosen(filters)), context),
+        filters.values(),
         empty_title="Nothing was done yet",
         empty_text="What operators do here and at the command line appears here.",
     )
