@@ -9,7 +9,7 @@ import hmac
 import os
 import threading
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -222,28 +222,15 @@ class Vault:
 
     def decrypt(self, encrypted: bytes, client_id: str, key_id: str) -> str:
         """Decrypt a secret. Raises DecryptionError if it was altered or moved, or its master key is gone."""
-        (secret,) = self.decrypt_all([(key_id, encrypted)], client_id)
-        return secret
-
-    def decrypt_all(self, encrypted_of_keys: Iterable[tuple[str, bytes]], client_id: str) -> list[str]:
-        """Decrypt pairs of key id and secret of one client. Raises as `decrypt`."""
-        ciphers: dict[bytes, AESGCM] = {}
-        secrets_of_keys = []
-        for key_id, encrypted in encrypted_of_keys:
-            name, _, rest = bytes(encrypted).partition(b":")
-            cipher = ciphers.get(name) or ciphers.setdefault(name, self._cipher_named(name))
-            try:
-                opened = cipher.decrypt(rest[:_NONCE_BYTES], rest[_NONCE_BYTES:], _bound_to(client_id, key_id))
-            except (InvalidTag, ValueError):
-                raise DecryptionError from None
-            secrets_of_keys.append(opened.decode())
-        return secrets_of_keys
-
-    def _cipher_named(self, name: bytes) -> AESGCM:
-        master_key = self._keyring.find(Ring.SEALING, name.decode("ascii", "replace"))
+        master_key = self._keyring.find(Ring.SEALING, master_key_of(encrypted))
         if master_key is None:
             raise DecryptionError
-        return _cipher(master_key.material)
+        nonce_and_text = bytes(encrypted).partition(b":")[2]
+        nonce, text = nonce_and_text[:_NONCE_BYTES], nonce_and_text[_NONCE_BYTES:]
+        try:
+            return _cipher(master_key.material).decrypt(nonce, text, _bound_to(client_id, key_id)).decode()
+        except (InvalidTag, ValueError):
+            raise DecryptionError from None
 
 
 def master_key_of(encrypted: bytes) -> str:
