@@ -23,8 +23,13 @@ from ussd_server.api.document_errors import EVERY_CALL, error_codes, error_respo
 from ussd_server.api.document_events import event_data, webhooks
 from ussd_server.api.document_examples import examples, reply_example, request_example
 from ussd_server.api.document_models import menu_component, narrowed, simplify
-from ussd_server.api.document_words import HEADERS, TAGS, VARIABLES
-from ussd_server.api.endpoints import EndpointSpec, allow_anyone, authenticate_access_token, authenticate_api_key
+from ussd_server.api.endpoints import (
+    EndpointSpec,
+    allow_anyone,
+    authenticate_access_token,
+    authenticate_api_key,
+    template_of,
+)
 from ussd_server.api.requests import EXTENSION, is_management
 from ussd_server.status import Code
 from ussd_server.wire import object_schema, schema_of
@@ -35,13 +40,76 @@ _ABOUT = (
     "Programs authenticate with the headers `x-api-key` and `x-api-secret`. Users authenticate with the access token "
     "of a login. Every error has a code and a sentence, in one of two envelopes."
 )
+_TAGS = {
+    "transactions": (
+        "Payments",
+        "Collect money from subscribers, pay it out, refund it, follow each payment, and read balances.",
+    ),
+    "payment_codes": (
+        "Payment codes",
+        "Codes with which payers pay by themselves, as at a till.",
+    ),
+    "payouts": ("Payouts", "Many disbursements at once: from a file, approved by another person."),
+    "statements": ("Statements and reports", "Every movement of an account, and the totals of a day."),
+    "search": ("Search", "Find an object by its id, reference, receipt or phone number."),
+    "own_key": ("The calling key", "What the key of a call may do, and what is left of its limits."),
+    "providers": ("Providers and subscribers", "The state of each provider, and the names of subscribers."),
+    "webhooks": ("Webhooks and events", "Events, and the addresses that receive them."),
+    "messages": ("Messages", "Texts to phones (SMS), and whether they were delivered."),
+    "ussd": ("USSD sessions", "Conversations with phones, for a client that talks to a gateway itself."),
+    "menus": ("USSD menus", "Drafts, checks, published versions and service codes."),
+    "logins": ("Signing in", "Logins of users, for the management endpoints."),
+    "client_payouts": ("Payouts, for users", "The payouts of a client, for the users who make and approve them."),
+    "clients": ("API keys", "API keys, service identifier and audit events of a client, for users."),
+    "client_settings": ("Settings", "What a client sets for itself, by its users: texts of receipts."),
+    "gateways": ("Gateways", "The paths to which USSD gateways send steps."),
+    "callbacks": ("Provider callbacks", "The paths to which providers send callbacks."),
+    "ops": ("Health and metrics", "For the operator."),
+    "openapi": ("This description", "The OpenAPI document and its page."),
+}
+"""The groups of operations in the order of their use: blueprint, title, description."""
+
+_VARIABLES = {
+    "adapter": "The gateway's format.",
+    "api_key_id": "The `id` of an API key.",
+    "callback_secret": "The secret part of the path; it is the credential.",
+    "channel_secret": "The secret part of the path; it is the credential.",
+    "code": "The payment code, without regard to case, spaces and hyphens.",
+    "event_id": "The `id` of an event.",
+    "menu_id": "The menu, by the `id` in its document.",
+    "message_id": "The message.",
+    "payout_id": "The payout that it belongs to; null for none.",
+    "phone_number": "The subscriber: `+256` and nine digits.",
+    "provider": "The name of the provider.",
+    "request_id": "The `X-Request-Id` of a call.",
+    "secret": "The secret part of the path; it is the credential.",
+    "service_code": "What the phone dials, such as `*165#`.",
+    "session_id": "The USSD session.",
+    "transaction_id": "The transaction.",
+    "webhook_id": "The `id` of a webhook.",
+}
+"""The variables of paths, and what each names."""
+
+_HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "X-Request-Id": ("The caller's own request id, or a new one", {"type": "string"}),
+    "Location": ("The path of the new object", {"type": "string"}),
+    "Retry-After": ("Whole seconds after which a call is accepted", {"type": "integer"}),
+    "Idempotent-Replayed": ("`true`: this was recorded before, and nothing was done now", {"type": "string"}),
+    "RateLimit-Policy": ("Both windows of the limit", {"type": "string"}),
+    "RateLimit": ("The remaining calls of both windows", {"type": "string"}),
+    "X-RateLimit-Limit": ("Calls that the tighter window allows", {"type": "integer"}),
+    "X-RateLimit-Remaining": ("Remaining calls of the tighter window", {"type": "integer"}),
+    "X-RateLimit-Reset": ("Seconds until the tighter window is whole again", {"type": "integer"}),
+}
+"""The headers of replies: what each means, and its schema."""
+
 _Refer = Callable[[Any], dict[str, Any]]
 _SECURITY: dict[Any, list[dict[str, list[str]]]] = {
     authenticate_api_key: [{"apiKey": [], "apiSecret": []}],
     authenticate_access_token: [{"bearer": []}],
     allow_anyone: [],
 }
-_LIMIT_HEADERS = [name for name in HEADERS if "RateLimit" in name]
+_LIMIT_HEADERS = [name for name in _HEADERS if "RateLimit" in name]
 
 
 @lru_cache(maxsize=1)
@@ -69,14 +137,13 @@ def api_document(app: Flask) -> dict[str, Any]:
         info={"description": _ABOUT},
         servers=[{"url": "/"}],
         tags=[
-            {"name": name, "x-displayName": title, "description": meaning} for name, (title, meaning) in TAGS.items()
+            {"name": name, "x-displayName": title, "description": meaning} for name, (title, meaning) in _TAGS.items()
         ],
     )
     plugin.converter.attribute_functions.insert(1, _declared_by_field)  # type: ignore[union-attr]
     _add_components(spec)
     for rule in sorted(app.url_map.iter_rules(), key=_place):
         view = app.view_functions[rule.endpoint]
-        path = re.sub(r"<(?:[^:>]+:)?([^>]+)>", r"{\1}", rule.rule)
         for method in sorted(_methods(rule)):
             if hasattr(view, "route"):
                 operation = _operation(spec, rule, view.route, refer)
@@ -84,7 +151,7 @@ def api_document(app: Flask) -> dict[str, Any]:
                 operation = _other_operation(spec, rule, view, method)
             else:
                 continue
-            spec.path(path=path, operations={method.lower(): operation})
+            spec.path(path=template_of(rule.rule), operations={method.lower(): operation})
     events, data = webhooks(refer, examples()["webhooks"]), event_data(refer)
     document = spec.to_dict() | {"webhooks": events}
     event = document["components"]["schemas"]["Event"]["properties"]
@@ -102,7 +169,7 @@ def component_name(view: Any) -> str:
 
 def _place(rule: Rule) -> int:
     """Return the sort key of a route: the order of the groups. Within a group, blueprints keep their own order."""
-    return list(TAGS).index(_tag(rule)) if _tag(rule) in TAGS else len(TAGS)
+    return list(_TAGS).index(_tag(rule)) if _tag(rule) in _TAGS else len(_TAGS)
 
 
 def _title(rule: Rule) -> str:
@@ -191,8 +258,8 @@ def _parameters(rule: Rule, route: EndpointSpec) -> list[dict[str, Any]]:
 
 def _path_parameters(rule: Rule) -> list[dict[str, Any]]:
     return [
-        {"name": name, "in": "path", "required": True, "description": VARIABLES[name], "schema": {"type": "string"}}
-        for name in re.findall(r"<(?:[^:>]+:)?([^>]+)>", rule.rule)
+        {"name": name, "in": "path", "required": True, "description": _VARIABLES[name], "schema": {"type": "string"}}
+        for name in re.findall("{([^}]+)}", template_of(rule.rule))
     ]
 
 
@@ -241,7 +308,7 @@ def _headers(*names: str) -> dict[str, Any]:
 
 
 def _add_components(spec: APISpec) -> None:
-    for name, (description, schema) in HEADERS.items():
+    for name, (description, schema) in _HEADERS.items():
         spec.components.header(name, {"description": description, "schema": schema})
     for name, header in (("apiKey", "x-api-key"), ("apiSecret", "x-api-secret")):
         spec.components.security_scheme(name, {"type": "apiKey", "in": "header", "name": header})
