@@ -9,11 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import sync_playwright
 from werkzeug.serving import WSGIRequestHandler, make_server
 
-from tests.conftest import PROGRAM_FOLDERS
-from tests.console.browser.visitor import Console, Paths, Visitor
+from tests.console.browser.visitor import Chromium, Console, Paths, Visitor
 from tests.services.webhooks.receivers import Receiver, answering, deliver, happen, subscribe
 from tests.support.example_client import OPERATOR, PASSWORD, ExampleClient
 from tests.support.sandbox import sandbox_settings
@@ -58,18 +57,16 @@ def console(tmp_path_factory: pytest.TempPathFactory, migrated_sqlite: Path, red
 
 
 @pytest.fixture(scope="package")
-def chromium() -> Iterator[Browser]:
+def chromium() -> Iterator[Chromium]:
     """Debian's Chromium."""
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=shutil.which("chromium", path=PROGRAM_FOLDERS), args=["--no-sandbox"]
-        )
+        browser = Chromium(playwright)
         yield browser
         browser.close()
 
 
 @pytest.fixture(scope="package")
-def visitor(console: Console, chromium: Browser) -> Visitor:
+def visitor(console: Console, chromium: Chromium) -> Visitor:
     """The owner of the client, who signed in."""
     return Visitor(console, chromium)
 
@@ -111,7 +108,7 @@ def installed(console: Console) -> Paths:
 
 
 @pytest.fixture(scope="package")
-def operator(console: Console, chromium: Browser) -> Visitor:
+def operator(console: Console, chromium: Chromium) -> Visitor:
     """An operator who signed in."""
     bob = replace(OPERATOR, caller=replace(OPERATOR.caller, operator="bob@ops.example"))
     reason = "The payer sent it to a wrong number: <b>Kololo</b> שלום"

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pyotp
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
-from tests.console.browser.visitor import LOOKS, Console, Paths, Visitor
+from tests.console.browser.visitor import LOOKS, Chromium, Console, Paths, Visitor
 from tests.support.example_client import OPERATOR
 from ussd_server.context import operator_context
 from ussd_server.models.clients import Login
@@ -152,7 +152,7 @@ def test_the_pages_of_an_installation_with_a_mail_server_are_accessible_and_fit(
 
 @pytest.mark.parametrize(("scheme", "width"), LOOKS)
 def test_a_person_adds_a_second_factor_and_gives_a_fresh_code(
-    console: Console, chromium: Browser, scheme: str, width: int
+    console: Console, chromium: Chromium, scheme: str, width: int
 ) -> None:
     # Each scheme and width has a person of its own, because the second factor stays.
     visitor = Visitor(console, chromium, role="admin" if width == 360 else "developer")

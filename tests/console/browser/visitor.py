@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,8 +14,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pyotp
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, Playwright, expect
 
+from tests.conftest import PROGRAM_FOLDERS
 from tests.services.reconciliation.statement_files import csv_file
 from tests.support.example_client import OPERATOR, PASSWORD, ExampleClient
 from ussd_server.bootstrap import Services
@@ -59,6 +61,26 @@ LOOKS = (("dark", 360), ("light", 1280))
 _AT = datetime(2026, 11, 20, 8, 15, tzinfo=UTC)
 
 Paths = tuple[str, ...]
+
+
+class Chromium:
+    """Debian's Chromium. When it died, as it may on a machine without free memory, the next context starts it anew."""
+
+    def __init__(self, playwright: Playwright) -> None:
+        self._playwright = playwright
+        self._browser: Browser | None = None
+
+    def new_context(self, **options: Any) -> BrowserContext:
+        """A context without cookies, with playwright's options."""
+        if self._browser is None or not self._browser.is_connected():
+            path = shutil.which("chromium", path=PROGRAM_FOLDERS)
+            self._browser = self._playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        return self._browser.new_context(**options)
+
+    def close(self) -> None:
+        """End the browser, if there is one."""
+        if self._browser is not None:
+            self._browser.close()
 
 
 @dataclass
@@ -124,7 +146,7 @@ class Visitor:
     """Signs in once and looks at pages: a person of the client, or with `factor` an operator."""
 
     def __init__(
-        self, console: Console, browser: Browser, role: str = "owner", factor: SecondFactor | None = None
+        self, console: Console, browser: Chromium, role: str = "owner", factor: SecondFactor | None = None
     ) -> None:
         self.console = console
         self.browser = browser
