@@ -31,9 +31,9 @@ class MasterKeyService(Service):
         self._tables: tuple[tuple[Any, Callable[[Any], dict[str, Any]], Callable[[Any], bool]], ...] = (
             (ApiKey, self._rekeyed, self._is_current),
             (Channel, self._rekeyed_channel, self._is_current_channel),
-            (Webhook, self._rekeyed_webhook, self._is_current_webhook),
-            (Operator, self._rekeyed_factor, self._is_current_factor),
-            (UserFactor, self._rekeyed_factor, self._is_current_factor),
+            (Webhook, self._encrypted_again, self._are_current),
+            (Operator, self._encrypted_again, self._are_current),
+            (UserFactor, self._encrypted_again, self._are_current),
             (Payout, payouts.renewed, payouts.are_current),
             (HistoryDigest, history.renewed, history.is_current),
         )
@@ -73,23 +73,15 @@ class MasterKeyService(Service):
 
     def _rekeyed_channel(self, row: Channel) -> dict[str, Any]:
         secret = self._vault.decrypt(row.secret_sealed, row.client_id or "", row.id)
+        return {**self._encrypted_again(row), "secret_digest": self._vault.path_digests(secret)[-1]}
+
+    def _encrypted_again(self, row: Any) -> dict[str, Any]:
+        """The encrypted columns of a row, under the newest key. They are bound to its client, if it has one."""
+        bound_to = (row.__data__.get("client_id") or "", row.id)
         return {
-            "secret_sealed": self._vault.encrypt(secret, row.client_id or "", row.id),
-            "secret_digest": self._vault.path_digests(secret)[-1],
+            name: self._vault.encrypt(self._vault.decrypt(encrypted, *bound_to), *bound_to)
+            for name, encrypted in _encrypted(row)
         }
-
-    def _rekeyed_webhook(self, row: Webhook) -> dict[str, Any]:
-        def encrypted_again(encrypted: bytes) -> bytes:
-            return self._vault.encrypt(self._vault.decrypt(encrypted, row.client_id, row.id), row.client_id, row.id)
-
-        previous = row.previous_secret_sealed
-        return {
-            "secret_sealed": encrypted_again(row.secret_sealed),
-            "previous_secret_sealed": None if previous is None else encrypted_again(previous),
-        }
-
-    def _rekeyed_factor(self, row: Operator | UserFactor) -> dict[str, Any]:
-        return {"factor_sealed": self._vault.encrypt(self._vault.decrypt(row.factor_sealed, "", row.id), "", row.id)}
 
     def _is_current(self, row: ApiKey) -> bool:
         return self._vault.is_current(row.secret_sealed, row.digest_key_id)
@@ -97,14 +89,15 @@ class MasterKeyService(Service):
     def _is_current_channel(self, row: Channel) -> bool:
         secret = self._vault.decrypt(row.secret_sealed, row.client_id or "", row.id)
         digest = self._vault.path_digests(secret)[-1]
-        return self._vault.is_current(row.secret_sealed) and hmac.compare_digest(digest, row.secret_digest)
+        return self._are_current(row) and hmac.compare_digest(digest, row.secret_digest)
 
-    def _is_current_factor(self, row: Operator | UserFactor) -> bool:
-        return self._vault.is_current(row.factor_sealed)
+    def _are_current(self, row: Any) -> bool:
+        return all(self._vault.is_current(encrypted) for _, encrypted in _encrypted(row))
 
-    def _is_current_webhook(self, row: Webhook) -> bool:
-        previous = row.previous_secret_sealed
-        return self._vault.is_current(row.secret_sealed) and (previous is None or self._vault.is_current(previous))
+
+def _encrypted(row: Any) -> list[tuple[str, bytes]]:
+    """The names and values of the encrypted columns of a row, without nulls."""
+    return [(name, value) for name, value in row.__data__.items() if name.endswith("_sealed") and value is not None]
 
 
 def _in_batches(table: Any, batch: int, rekeyed: Callable[[Any], dict[str, Any]]) -> int:
