@@ -200,7 +200,7 @@ class ProviderName(Text):
         self.json_schema = {"type": "string", "enum": list(PROVIDER_NAMES)}
 
 
-class Choice(fields.String):
+class ChoiceOf(fields.String):
     """One of some words."""
 
     def __init__(self, meaning: str, words: tuple[str, ...], **options: Any) -> None:

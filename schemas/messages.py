@@ -13,7 +13,7 @@ from schemas.fields import (
     PERIOD_BEGIN,
     PERIOD_END,
     Body,
-    Choice,
+    ChoiceOf,
     Field,
     PhoneNumber,
     Query,
@@ -93,7 +93,7 @@ class UpdateClientSettingsBody(Body):
 class ListMessagesQuery(Query):
     """The filters of a list of messages, newest first."""
 
-    status = Choice("The status.", _STATUSES)
+    status = ChoiceOf("The status.", _STATUSES)
     phone_number = PhoneNumber("`+256` and nine digits.")
     from_at = PERIOD_BEGIN
     to_at = PERIOD_END

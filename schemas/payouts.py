@@ -13,7 +13,7 @@ from schemas.fields import (
     PERIOD_END,
     REFERENCE,
     Body,
-    Choice,
+    ChoiceOf,
     FeeSum,
     Field,
     Query,
@@ -95,7 +95,7 @@ class ApprovePayoutBody(Body):
 class ListPayoutsQuery(Query):
     """The filters of a list of payouts, newest first."""
 
-    status = Choice("The status.", _STATUSES)
+    status = ChoiceOf("The status.", _STATUSES)
     reference = Text(REFERENCE, longest=64)
     from_at = PERIOD_BEGIN
     to_at = PERIOD_END
@@ -106,7 +106,7 @@ class ListPayoutsQuery(Query):
 class ListPayoutItemsQuery(Query):
     """The filter of the rows of a payout, in the order of their lines."""
 
-    state = Choice("The state of the row.", _STATES)
+    state = ChoiceOf("The state of the row.", _STATES)
     limit = PAGE_LIMIT
     cursor = PAGE_CURSOR
 

@@ -12,7 +12,7 @@ from schemas.fields import (
     SUBSCRIBER,
     Amount,
     Body,
-    Choice,
+    ChoiceOf,
     Day,
     JsonObject,
     PhoneNumber,
@@ -40,8 +40,8 @@ class CreateTransactionBody(Body):
     amount_cents = Amount(
         "Shillings: a number, or a string of digits, with at most two decimals.", required=True, data_key="amount"
     )
-    type = Choice("The type.", ("collection", "disbursement", "transfer"), required=True)
-    currency = Choice("`UGX`.", ("UGX",))
+    type = ChoiceOf("The type.", ("collection", "disbursement", "transfer"), required=True)
+    currency = ChoiceOf("`UGX`.", ("UGX",))
     reference = Text(REFERENCE, required=True, longest=_LONGEST_REFERENCE)
     provider = ProviderName("The name of the provider. Default: chosen by the phone number.", allow_none=True)
     account = Text(
@@ -80,8 +80,8 @@ class WaitQuery(Query):
 class ListTransactionsQuery(Query):
     """The filters of a list of transactions, newest first."""
 
-    status = Choice("The status.", _STATUSES)
-    type = Choice("The type.", _TYPES)
+    status = ChoiceOf("The status.", _STATUSES)
+    type = ChoiceOf("The type.", _TYPES)
     phone_number = SUBSCRIBER
     reference = Text(REFERENCE, longest=_LONGEST_STORED_REFERENCE)
     provider_transaction_id = Text("The provider's own identifier, once it is known.", longest=80)

@@ -10,7 +10,7 @@ from schemas.fields import (
     REQUIRED_SUBSCRIBER,
     SUBSCRIBER,
     Body,
-    Choice,
+    ChoiceOf,
     Query,
     Text,
     Whole,
@@ -50,7 +50,7 @@ class EnterTextBody(Body):
 class ListSessionsQuery(Query):
     """The filters of a list of sessions, newest first."""
 
-    status = Choice("The status.", _STATUSES)
+    status = ChoiceOf("The status.", _STATUSES)
     phone_number = SUBSCRIBER
     service_code = Text("What the phone dials, such as `*165#`.", longest=_LONGEST_CODE)
     from_at = PERIOD_BEGIN

@@ -16,7 +16,7 @@ from ussd_server.status import Code
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
 # They are documents themselves, or hold measurements.
-WITHOUT_EXAMPLES = {"show_api_document", "show_menu_schema", "show_docs", "metrics"}
+WITHOUT_EXAMPLES = {"show_api_document", "show_menu_schema", "show_docs", "show_metrics"}
 
 
 @pytest.fixture

@@ -67,14 +67,14 @@ class Chromium:
     """Debian's Chromium. When it died, as it may on a machine without free memory, the next context starts it anew."""
 
     def __init__(self, playwright: Playwright) -> None:
-        self._playwright = playwright
+        self.browser_type = playwright.chromium
         self._browser: Browser | None = None
 
     def new_context(self, **options: Any) -> BrowserContext:
         """A context without cookies, with playwright's options."""
         if self._browser is None or not self._browser.is_connected():
             path = shutil.which("chromium", path=PROGRAM_FOLDERS)
-            self._browser = self._playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+            self._browser = self.browser_type.launch(executable_path=path, args=["--no-sandbox"])
         return self._browser.new_context(**options)
 
     def close(self) -> None:

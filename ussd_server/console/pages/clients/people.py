@@ -12,7 +12,7 @@ from ussd_server.console.forms import done, shown_again
 from ussd_server.console.links import public_address
 from ussd_server.console.tables import Column, DataTable, show_table
 from ussd_server.context import RequestContext
-from ussd_server.languages import gettext, marked
+from ussd_server.languages import gettext
 from ussd_server.services.clients.messages import ChangeRole, InvitePerson, ListPeople, PasswordLink
 from ussd_server.status import Code, ServiceError
 
@@ -85,14 +85,18 @@ def change_role(context: RequestContext, user_id: str) -> Any:
     return _changed(user_id, f"{changed.email} is {changed.role} from now on.{hint}", context)
 
 
-@console.page("POST", "/people/<user_id>/<any(disable,enable):action>", needs="team:write", fresh_code=True)
-def set_person(context: RequestContext, user_id: str, action: str) -> Any:
-    """Refuse a person and end their logins, or let the person sign in again."""
-    services().team.set_active(user_id, action == "enable", context)
-    text = marked(
-        "The person may sign in again." if action == "enable" else "The person is disabled and signed out everywhere."
-    )
-    return _changed(user_id, text, context)
+@console.page("POST", "/people/<user_id>/disable", needs="team:write", fresh_code=True)
+def disable_person(context: RequestContext, user_id: str) -> Any:
+    """Refuse a person and end their logins."""
+    services().team.set_active(user_id, False, context)
+    return _changed(user_id, gettext("The person is disabled and signed out everywhere."), context)
+
+
+@console.page("POST", "/people/<user_id>/enable", needs="team:write", fresh_code=True)
+def enable_person(context: RequestContext, user_id: str) -> Any:
+    """Let a person sign in again."""
+    services().team.set_active(user_id, True, context)
+    return _changed(user_id, gettext("The person may sign in again."), context)
 
 
 @console.page("POST", "/people/<user_id>/logins/end", needs="team:write", fresh_code=True)
