@@ -29,6 +29,7 @@ from ussd_server.database.schema import migrate
 from ussd_server.database.unit_of_work import close_connections
 from ussd_server.redis import client as redis_client
 from ussd_server.redis.client import connect
+from ussd_server.security import key_ring
 from ussd_server.settings import Settings
 
 # What the modules of tests make stays to the end: nothing looks through it for garbage while they are imported.
@@ -43,6 +44,8 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("ours")
 # On a busy machine Redis replies late. If it counted as away, a limit would start again in the middle of a test.
 redis_client.TIMEOUT_SECONDS = 5.0
+# A test that renews keys need not wait until the file is checked.
+key_ring.CHECK_SECONDS = 0.0
 
 compile_each_route_once()
 compile_each_template_once()

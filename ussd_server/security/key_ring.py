@@ -35,7 +35,7 @@ _NONCE_BYTES = 12
 # Prepared keys are cached, because preparing one takes longer than decrypting a secret.
 _cipher = lru_cache(maxsize=16)(AESGCM)
 # A check of the file takes 12 us, and a USSD step needs several keys.
-_CHECK_SECONDS = 0.1
+CHECK_SECONDS = 0.1
 
 # Inode, size, and the times of the last change of content and of rights, in nanoseconds.
 _FileState = tuple[int, int, int, int]
@@ -120,7 +120,7 @@ class Keyring:
         """Follow the file, but check it ten times a second at most."""
         now = time.monotonic()
         if now >= self._next_check:
-            self._next_check = now + _CHECK_SECONDS
+            self._next_check = now + CHECK_SECONDS
             self._follow_file()
 
     def _follow_file(self) -> None:
