@@ -25,8 +25,8 @@ _LINGER_SECONDS, _LINGER_READS, _LINGER_BYTES = 2.0, 16, 8192
 class ClientConnection(socket):  # type: ignore[misc]
     """A socket that waits for its turn before each request, and limits the total time of requests and responses.
 
-    gunicorn's parser calls `recv`, and its worker the rest (`gevent_worker.py`). `is_idle` is True between requests; a
-    stop ends idle connections.
+    gunicorn's parser calls `recv`, and its worker the rest (`gevent_worker.py`). `is_idle` is True between requests, and
+    `idle_since` the monotonic time of the last one's end; the worker closes connections that are idle for long.
     """
 
     def __init__(self, accepted: socket) -> None:
@@ -39,7 +39,7 @@ class ClientConnection(socket):  # type: ignore[misc]
         self._wire_bytes, self._most_wire_bytes = 0, _MOST_WIRE_BYTES
         self._response: list[bytes] = []
         self._kept_bytes = 0
-        self.is_idle = True
+        self.is_idle, self.idle_since = True, time.monotonic()
 
     def begin_request(self, announced_bytes: int) -> None:
         """Begin to serve a request whose head was read; `announced_bytes` is the length of its body, 0 for no length.
@@ -91,7 +91,7 @@ class ClientConnection(socket):  # type: ignore[misc]
 
     def end_request(self) -> None:
         """Wait for another request from now on; the body of this one was read to its end."""
-        self.is_idle = not self._is_broken_off
+        self.is_idle, self.idle_since = not self._is_broken_off, time.monotonic()
 
     def _send_kept(self) -> None:
         kept, self._response, self._kept_bytes = b"".join(self._response), [], 0
