@@ -24,11 +24,11 @@ _KNOWN = re.compile(rb"  |HTTP/1\.[2-9]")
 _PEER = ("192.0.2.1", 40_000)
 _REQUESTS = (
     b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n",
-    b"GET /api/transactions?reference=a%20b&limit=5 HTTP/1.1\r\nHost: x\r\nx-api-key: key\r\nx-api-secret: secret\r\n\r\n",
+    b"GET /api/transactions?reference=a%20b&limit=5 HTTP/1.1\r\nHost: x\r\nx-api-key: key\r\nx-api-secret: s\r\n\r\n",
     b"POST /api/transactions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n"
     b'{"a": 10}GET / HTTP/1.1\r\nHost: y\r\n\r\n',
     b"POST /ussd/x/y HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nTrailer: z\r\n\r\n",
-    b"DELETE /api/clients/api-keys/x HTTP/1.0\r\nConnection: keep-alive\r\nX-Forwarded-For: 192.0.2.7, 10.0.0.1\r\n\r\n",
+    b"DELETE /api/clients/api-keys/x HTTP/1.0\r\nConnection: keep-alive\r\nX-Forwarded-For: 192.0.2.7, ::1\r\n\r\n",
     b"\r\nPUT /callbacks/mtn/secret HTTP/1.1\r\nHost:x\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n{}",
 )
 # What a mutation inserts: delimiters, the names and values that decide how a body is read, and odd bytes.

@@ -25,8 +25,8 @@ _LINGER_SECONDS, _LINGER_READS, _LINGER_BYTES = 2.0, 16, 8192
 class ClientConnection(socket):  # type: ignore[misc]
     """A socket that waits for its turn before each request, and limits the total time of requests and responses.
 
-    gunicorn's parser calls `recv`, and its worker the rest (`gevent_worker.py`). `is_idle` is True between requests, and
-    `idle_since` the monotonic time of the last one's end; the worker closes connections that are idle for long.
+    gunicorn's parser calls `recv`, and its worker the rest (`gevent_worker.py`). `is_idle` is True between requests,
+    and `idle_since` is the monotonic time of the last one's end: the worker closes connections that are idle for long.
     """
 
     def __init__(self, accepted: socket) -> None:
