@@ -28,9 +28,6 @@ _BEFORE = ("users create", "menu publish", "accounts credit", "keys create", "ch
 _LAST = [name for name in EXAMPLES if name.startswith(("operators", "secrets"))]
 _SERVING = {"run", "worker"}
 _REFUSED = {
-    "clients export": "Disable the client first",
-    "clients import": "is not one that",
-    "clients take-back": "was not exported",
     "day close": "No statement",
     "dial": "demo.json",
     "incoming assign": "not found",

@@ -21,7 +21,6 @@ from ussd_server.services.clients.keys.explanations import KeyExplanationService
 from ussd_server.services.clients.keys.notices import KeyNotices
 from ussd_server.services.clients.keys.reader import ApiKeyReader
 from ussd_server.services.clients.logins import LoginService
-from ussd_server.services.clients.moves import ClientMoves
 from ussd_server.services.clients.password_links import PasswordLinkService
 from ussd_server.services.clients.second_factors import SecondFactorService
 from ussd_server.services.clients.team import TeamService
@@ -124,7 +123,6 @@ class Services:
         self.refunds = RefundService(runtime, creator)
         self.bank_accounts = BankAccountService(runtime)
         self.bank_settlements = BankSettlementService(runtime, creator, self.balances, self.statements)
-        self.client_moves = ClientMoves(runtime)
         self.payment_codes = PaymentCodeService(runtime)
         incoming = IncomingBook(runtime, creator)
         self.notices = NoticeService(runtime, incoming)

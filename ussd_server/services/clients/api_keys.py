@@ -58,7 +58,6 @@ class ApiKeyService(Service):
 
     def __init__(self, runtime: Runtime, reader: ApiKeyReader) -> None:
         super().__init__(runtime)
-        self._cell = runtime.settings.cell
         self._reader = reader
 
     def list(self, context: RequestContext) -> tuple[ApiKeyView, ...]:
@@ -91,7 +90,7 @@ class ApiKeyService(Service):
             lock_row(Client, context.client_id)
             _require_within_role(columns["scopes"], context)
             made = {"people": _people(context), "created_by": context.caller.user_id, **columns}
-            row = self._insert(context.client_id, new_apikey(self._cell), new_apisecret(), now, **made)
+            row = self._insert(context.client_id, new_apikey(), new_apisecret(), now, **made)
             write_audit_event("api_key.created", context, now, client_id=row.client_id, object_id=row.id)
         return self._view(ApiKeyView, row)
 

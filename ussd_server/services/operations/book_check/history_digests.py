@@ -10,7 +10,6 @@ from typing import Any
 
 import orjson
 
-from ussd_server.models.clients import Client
 from ussd_server.models.operations import HistoryDigest
 from ussd_server.models.transactions import StatusChange, Transaction
 from ussd_server.runtime import Service
@@ -89,9 +88,7 @@ def _faults_of(row: HistoryDigest, vault: Vault | None) -> Iterator[tuple[str, s
         yield row.day, OTHER_DIGEST
         return
     kept, found = orjson.loads(row.clients), clients_of(start)
-    # The payments of a client that came later from another installation were in no digest here.
-    came_later = {each.id for each in Client.select(Client.id).where(Client.imported_at >= start + _DAY)}
-    for client_id in sorted((found.keys() - came_later) | kept.keys()):
+    for client_id in sorted(found.keys() | kept.keys()):
         if found.get(client_id) != kept.get(client_id):
             yield client_id, OTHER_PAST
 
