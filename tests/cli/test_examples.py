@@ -21,7 +21,7 @@ from ussd_server.services.bank.messages import StateBankAccount
 EXAMPLES = {name_of(path): command.example_at(name_of(path)) for path, command in commands()}
 _HEADINGS = "Id,External id,Date,Status,Type,From,To,Amount,Currency,Fee,Balance"
 _PAYMENT = "S-1,x,2026-11-20 17:00:00,Successful,Payment,FRI:256772123456/MSISDN,FRI:41000001/MM,5000,UGX,0,0"
-_DUE = "client_id,client,bank,number,name,amount,currency,bank_reference"
+_DUE = "settlement_id,client_id,client,bank,number,name,amount,currency,bank_reference"
 _CLIENT = "clients create"
 _BEFORE = ("users create", "menu publish", "accounts credit", "keys create", "channels create", "payouts create")
 # With accounts of operators, names are e-mail addresses.
@@ -34,6 +34,8 @@ _REFUSED = {
     "incoming return": "not found",
     "mail test": "USSD_SMTP_URL",
     "menu rollback": "no version before",
+    "settlements cancel": "not found",
+    "settlements returned": "not found",
     "providers off": "Must be one of: sandbox",
     "providers on": "Must be one of: sandbox",
     "reconcile": "looks like the wrong file",
@@ -59,7 +61,7 @@ def ids_of(services: Services) -> dict[str, str]:
     context = operator_context(client_id)
     owner = services.clients.find_user("owner@acme.example", context).user_id
     person = RequestContext(Caller(CallerKind.TOKEN, client_id=client_id, user_id=owner))
-    services.bank_accounts.state(StateBankAccount("Stanbic", "9030", "ACME Ltd"), person)
+    services.bank_accounts.state(StateBankAccount("Stanbic", "9030001234567", "ACME Ltd"), person)
     program = RequestContext(Caller(CallerKind.KEY, client_id=client_id, grants=None))
     made = services.transactions.create(request(reference="order-17"), program).transaction
     for claimed in services.settlement.claim(1):
@@ -87,7 +89,6 @@ def folder(tmp_path: Path, migrated_sqlite: Path, redis_url: str, monkeypatch: p
         "salaries.csv": "phone_number,amount,reference\n0770000000,1000,a\n",
         "statement.csv": f"{_HEADINGS}\n{_PAYMENT}\n",
         "due.csv": f"{_DUE}\n",
-        "acme.jsonl": "\n",
     }.items():
         (tmp_path / name).write_text(content)
     (tmp_path / "ussd-server").mkdir()

@@ -174,7 +174,6 @@ class Services:
             self.differences,
             self.provider_statements,
             self.bank_settlements,
-            self.balances,
             self.held_payments,
         )
         self.proposals = ProposalService(runtime, actions_of_two.by_name())

@@ -63,7 +63,7 @@ class BankAccountService(Service):
     def confirm(self, request: ConfirmBankAccount, context: RequestContext) -> BankAccountView:
         """Confirm a client's bank account, so that settlements are paid to it.
 
-        NOT_FOUND for a client without one, INVALID_REQUEST when it is not the one that was shown.
+        NOT_FOUND for a client without one, INVALID_REQUEST when it is not the one that was shown or named.
         """
         context.require_operator()
         by, now = require_name(request.by), self._clock.now()
@@ -71,8 +71,12 @@ class BankAccountService(Service):
             row = _locked(request.client_id)
             if row.bank is None:
                 raise ServiceError(Code.NOT_FOUND, "The client has not stated a bank account")
-            if request.digest not in (None, _digest(row)):
+            if request.number is None and request.digest != _digest(row):
                 raise ServiceError(Code.INVALID_REQUEST, "The bank account was changed since it was shown")
+            if request.number is not None and _plain(request.number) != _plain(row.number):
+                raise ServiceError(
+                    Code.INVALID_REQUEST, "number: Is not that of the bank account that the owner has stated"
+                )
             if row.confirmed_at is None:
                 confirmed = {"confirmed_by": by, "confirmed_at": now}
                 BankAccount.update(**confirmed).where(BankAccount.client_id == row.client_id).execute()
@@ -128,11 +132,23 @@ def _written(part: str, text: str) -> str:
     text = " ".join(text.split())
     if not 1 <= len(text) <= _LONGEST_PART or not text.isprintable():
         raise ServiceError(Code.INVALID_REQUEST, f"{part}: Must be 1 to {_LONGEST_PART} characters.")
+    if part == "number" and not _plain(text).isalnum():
+        raise ServiceError(Code.INVALID_REQUEST, "number: Must be letters, digits, spaces and hyphens.")
     return text
 
 
+def _plain(number: str) -> str:
+    """An account number without the spaces and hyphens between its digits."""
+    return number.replace(" ", "").replace("-", "")
+
+
+def shown_account(bank: str, number: str, name: str) -> str:
+    """A bank account in one line of at most 200 characters."""
+    return f"{bank}, {number}, {name}"[:200]
+
+
 def _shown(parts: Mapping[str, str]) -> str:
-    return f"{parts['bank']}, {parts['number']}, {parts['name']}"[:200]
+    return shown_account(parts["bank"], parts["number"], parts["name"])
 
 
 def _require_owner(context: RequestContext) -> None:
