@@ -16,7 +16,7 @@ from ussd_server.bootstrap import Services
 from ussd_server.cli import open_services
 from ussd_server.cli.commands import EXAMPLE_ID
 from ussd_server.context import Caller, CallerKind, RequestContext, operator_context
-from ussd_server.services.bank.messages import StateBankAccount
+from ussd_server.services.bank.messages import SetSettlementTerms, StateBankAccount
 
 EXAMPLES = {name_of(path): command.example_at(name_of(path)) for path, command in commands()}
 _HEADINGS = "Id,External id,Date,Status,Type,From,To,Amount,Currency,Fee,Balance"
@@ -61,6 +61,8 @@ def ids_of(services: Services) -> dict[str, str]:
     context = operator_context(client_id)
     owner = services.clients.find_user("owner@acme.example", context).user_id
     person = RequestContext(Caller(CallerKind.TOKEN, client_id=client_id, user_id=owner))
+    # What stays is enough for the other examples.
+    services.bank_accounts.set_terms(SetSettlementTerms(client_id, keep_cents=5_000_00), operator_context())
     services.bank_accounts.state(StateBankAccount("Stanbic", "9030001234567", "ACME Ltd"), person)
     program = RequestContext(Caller(CallerKind.KEY, client_id=client_id, grants=None))
     made = services.transactions.create(request(reference="order-17"), program).transaction

@@ -27,6 +27,8 @@ RULES = {
     "NO_COLLECTION": "is a refund of something else than a collection of its client that succeeded",
     "TOO_MUCH": "has refunds that exceed it",
     "REVERSED": "is reversed without refunds of all of it, or has them and is not reversed",
+    "NOT_RETURNED": "is reversed without a deposit of what the bank sent back, or has one and is not reversed",
+    "RETURNS_NONE": "returns no settlement of its client",
     "AHEAD": "has a lease or a due time far ahead",
     "UNENDED": "is a session that ended without an event of it, or has such an event and did not end",
     "SAME_REFERENCE": "has the reference of another one",
@@ -94,6 +96,8 @@ SABOTAGE = [
      "STATE collection_00, HISTORY collection_00, REVERSED collection_00, NO_COLLECTION refund"),
     ("UPDATE transactions SET status = 'ambiguous' WHERE id = '{disbursement_01}'",
      "STATE disbursement_01, HISTORY disbursement_01, FORGOTTEN disbursement_01"),
+    ("UPDATE transactions SET reference = 'bank/returned/x' WHERE id = '{credited}'",
+     "NOT_RETURNED settled, RETURNS_NONE credited, FORGED credited"),
     ("UPDATE transactions SET due_at = NULL WHERE id = '{collection_07}'", "FORGOTTEN collection_07"),
     ("UPDATE transactions SET due_at = NULL, review_opened_at = created_at, review_closed_at = created_at "
      "WHERE id = '{collection_07}'",
