@@ -58,6 +58,7 @@ from ussd_server.services.request_log.requests import RequestLogService
 from ussd_server.services.search.search import SearchService
 from ussd_server.services.settlement.review import ReviewService
 from ussd_server.services.settlement.settlement import CallbackService, Settlement
+from ussd_server.services.signatures import SignatureService
 from ussd_server.services.sms.outbox import SmsService, use_sms
 from ussd_server.services.sms.receipts import ReceiptService
 from ussd_server.services.sms.sending import SmsReportService, SmsSending
@@ -178,7 +179,8 @@ class Services:
         )
         self.proposals = ProposalService(runtime, actions_of_two.by_name())
         self.history_digests = HistoryDigests(runtime)
-        self.master_keys = MasterKeyService(runtime, self.history_digests)
+        self.signatures = SignatureService(runtime)
+        self.master_keys = MasterKeyService(runtime, self.history_digests, self.signatures)
         self.health = HealthService(runtime)
         self.timekeeper = Timekeeper(runtime.clock)
         self.gauges = Gauges(runtime, self.floats)

@@ -29,6 +29,7 @@ RULES = {
     "REVERSED": "is reversed without refunds of all of it, or has them and is not reversed",
     "NOT_RETURNED": "is reversed without a deposit of what the bank sent back, or has one and is not reversed",
     "RETURNS_NONE": "returns no settlement of its client",
+    "DUE_AGAIN": "is complete and due again",
     "AHEAD": "has a lease or a due time far ahead",
     "UNENDED": "is a session that ended without an event of it, or has such an event and did not end",
     "SAME_REFERENCE": "has the reference of another one",
@@ -98,6 +99,7 @@ SABOTAGE = [
      "STATE disbursement_01, HISTORY disbursement_01, FORGOTTEN disbursement_01"),
     ("UPDATE transactions SET reference = 'bank/returned/x' WHERE id = '{credited}'",
      "NOT_RETURNED settled, RETURNS_NONE credited, FORGED credited"),
+    ("UPDATE transactions SET due_at = created_at WHERE id = '{deposit}'", "DUE_AGAIN deposit"),
     ("UPDATE transactions SET due_at = NULL WHERE id = '{collection_07}'", "FORGOTTEN collection_07"),
     ("UPDATE transactions SET due_at = NULL, review_opened_at = created_at, review_closed_at = created_at "
      "WHERE id = '{collection_07}'",

@@ -17,6 +17,7 @@ from ussd_server.services.bank.messages import BankAccountView, ConfirmBankAccou
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import notify_people
 from ussd_server.services.operator_names import require_name
+from ussd_server.services.signatures import sign_row
 from ussd_server.status import Code, ServiceError
 from ussd_server.wire import view_of_row
 
@@ -54,6 +55,7 @@ class BankAccountService(Service):
                 return _views(context.client_id)[0]
             stated = {**parts, "stated_at": now, "confirmed_by": None, "confirmed_at": None}
             BankAccount.update(**stated).where(BankAccount.client_id == row.client_id).execute()
+            sign_row(self._vault, BankAccount, row.client_id)
             write_audit_event("bank_account.stated", context, now, client_id=row.client_id, reason=_shown(parts))
             about = {"account": _shown(parts), "by": _email_of(context), "page": "/console/bank-account"}
             occasion = f"bank-account/{row.client_id}/{now.isoformat()}"
@@ -80,6 +82,7 @@ class BankAccountService(Service):
             if row.confirmed_at is None:
                 confirmed = {"confirmed_by": by, "confirmed_at": now}
                 BankAccount.update(**confirmed).where(BankAccount.client_id == row.client_id).execute()
+                sign_row(self._vault, BankAccount, row.client_id)
                 shown = _shown(row.__data__)
                 write_audit_event(
                     "bank_account.confirmed", context, now, client_id=row.client_id, reason=shown, decided_by=by
@@ -96,6 +99,7 @@ class BankAccountService(Service):
         with unit_of_work():
             row = _locked(request.client_id)
             BankAccount.update(**terms).where(BankAccount.client_id == row.client_id).execute()
+            sign_row(self._vault, BankAccount, row.client_id)
             write_audit_event("settlement_terms.agreed", context, now, client_id=row.client_id)
         return _views(request.client_id)[0]
 

@@ -184,6 +184,9 @@ TRANSACTION_RULES = {
             AND NOT ((payout_id IS NOT NULL OR type = 'settlement')
                 AND asked_at IS NULL AND status IN ('created', 'submitted')
                 AND due_at = '9999-01-01T00:00:00.000Z' AND leased_until IS NULL)""",
+    "is complete and due again": """
+        SELECT id FROM transactions WHERE id > :low AND id <= :high
+            AND status IN ('succeeded', 'reversed') AND due_at IS NOT NULL""",
     "was answered by its provider and never sent": """
         SELECT id FROM transactions WHERE id > :low AND id <= :high
             AND status IN ('pending', 'ambiguous') AND asked_at IS NULL""",
