@@ -34,6 +34,7 @@ _REFUSED = {
     "incoming return": "not found",
     "mail test": "USSD_SMTP_URL",
     "menu rollback": "no version before",
+    "secrets sign": "must be the e-mail address of an active operator",
     "settlements cancel": "not found",
     "settlements returned": "not found",
     "providers off": "Must be one of: sandbox",

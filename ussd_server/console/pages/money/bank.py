@@ -43,7 +43,7 @@ def show_bank_account(context: RequestContext) -> str:
     return _account_page(context)
 
 
-@console.page("POST", "/bank-account", needs="statements:read", fresh_code=True)
+@console.page("POST", "/bank-account", needs="bank_account:write", fresh_code=True)
 def state_bank_account(context: RequestContext) -> Any:
     """State another bank account; an operator confirms it before it is used."""
     stated = StateBankAccount(*(request.form.get(part, "") for part in ("bank", "number", "name")))
