@@ -1,4 +1,4 @@
-"""What a hand edits at the database prompt is refused by the database, or named by the check of the books."""
+"""What is edited at the database prompt is refused by the database, or named by the check of the books."""
 
 from __future__ import annotations
 
