@@ -42,7 +42,7 @@ _REFUSED = {
     "payment_codes_used": ("payment_codes", "OLD.used_at IS NOT NULL AND NEW.used_at {differs} OLD.used_at"),
     "transactions_rest": (
         "transactions",
-        "NEW.due_at IS NOT NULL AND (NEW.status IN ('succeeded', 'reversed') "
+        "NEW.due_at IS NOT NULL AND ((NEW.status IN ('succeeded', 'reversed') AND NEW.status = OLD.status) "
         "OR (NEW.type = 'settlement' AND NEW.due_at <> '9999-01-01T00:00:00.000Z'))",
     ),
     "users_password_seen_by": (

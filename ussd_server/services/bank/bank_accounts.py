@@ -75,7 +75,7 @@ class BankAccountService(Service):
                 raise ServiceError(Code.NOT_FOUND, "The client has not stated a bank account")
             if request.number is None and request.digest != _digest(row):
                 raise ServiceError(Code.INVALID_REQUEST, "The bank account was changed since it was shown")
-            if request.number is not None and _plain(request.number) != _plain(row.number):
+            if request.number is not None and _plain(request.number) != _plain(str(row.number)):
                 raise ServiceError(
                     Code.INVALID_REQUEST, "number: Is not that of the bank account that the owner has stated"
                 )
