@@ -14,7 +14,7 @@ CREATE TABLE row_signatures (
 # These rows are never removed, and these columns never change.
 _KEPT = ("audit_events", "closed_days", "row_signatures")
 _FIXED = {
-    "api_keys": ("id", "client_id", "apikey", "created_at", "created_by"),
+    "api_keys": ("id", "client_id", "apikey", "created_by"),
     "audit_events": (
         "id", "client_id", "user_id", "actor", "action", "object_id", "address", "request_id", "created_at", "operator",
         "reason", "key_id", "amount_cents", "phone_number", "decided_by",
