@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from ussd_server.context import RequestContext
-from ussd_server.database.unit_of_work import unit_of_work
+from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.incoming import IncomingPayment, PaymentCode, PaymentCodePrefix
 from ussd_server.models.keys import ApiKey
@@ -157,7 +157,8 @@ class SignatureService(Service):
         while True:
             rows = signed.table.select().where(signed.which).order_by(key).limit(_ROWS_AT_ONCE)
             with unit_of_work():
-                page = list(rows.where(key > last) if last else rows)
+                # Locked, so that no other process changes and signs a row between the reading and the signature.
+                page = list(for_update(rows.where(key > last) if last else rows))
                 for row in page:
                     _sign(self._vault, signed.name(row), signed.content(row))
             if not page:
