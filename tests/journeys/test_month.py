@@ -202,7 +202,7 @@ def a_payment_at_midnight(m: School) -> None:
 
 
 def a_settlement(m: School) -> None:
-    due = m.ann.file("/operator/settlements/due.csv")
+    due = m.ann.sent_file("/operator/settlements/reserve")
     m.ann.send("/operator/settlements/file", file=(m.pay_out(due), "due.csv"))
     assert m.client.name in m.bob.confirm()
 

@@ -21,7 +21,6 @@ from ussd_server.services.clients.keys.explanations import KeyExplanationService
 from ussd_server.services.clients.keys.notices import KeyNotices
 from ussd_server.services.clients.keys.reader import ApiKeyReader
 from ussd_server.services.clients.logins import LoginService
-from ussd_server.services.clients.moves import ClientMoves
 from ussd_server.services.clients.password_links import PasswordLinkService
 from ussd_server.services.clients.second_factors import SecondFactorService
 from ussd_server.services.clients.team import TeamService
@@ -59,6 +58,7 @@ from ussd_server.services.request_log.requests import RequestLogService
 from ussd_server.services.search.search import SearchService
 from ussd_server.services.settlement.review import ReviewService
 from ussd_server.services.settlement.settlement import CallbackService, Settlement
+from ussd_server.services.signatures import SignatureService
 from ussd_server.services.sms.outbox import SmsService, use_sms
 from ussd_server.services.sms.receipts import ReceiptService
 from ussd_server.services.sms.sending import SmsReportService, SmsSending
@@ -124,7 +124,6 @@ class Services:
         self.refunds = RefundService(runtime, creator)
         self.bank_accounts = BankAccountService(runtime)
         self.bank_settlements = BankSettlementService(runtime, creator, self.balances, self.statements)
-        self.client_moves = ClientMoves(runtime)
         self.payment_codes = PaymentCodeService(runtime)
         incoming = IncomingBook(runtime, creator)
         self.notices = NoticeService(runtime, incoming)
@@ -176,12 +175,12 @@ class Services:
             self.differences,
             self.provider_statements,
             self.bank_settlements,
-            self.balances,
             self.held_payments,
         )
         self.proposals = ProposalService(runtime, actions_of_two.by_name())
         self.history_digests = HistoryDigests(runtime)
-        self.master_keys = MasterKeyService(runtime, self.history_digests)
+        self.signatures = SignatureService(runtime)
+        self.master_keys = MasterKeyService(runtime, self.history_digests, self.signatures)
         self.health = HealthService(runtime)
         self.timekeeper = Timekeeper(runtime.clock)
         self.gauges = Gauges(runtime, self.floats)

@@ -11,8 +11,7 @@ class Client(Table):
     """A company that calls the API. Every call of an inactive client is refused.
 
     `requires_second_factor`: its people do nothing before they have one. Null means no. `counts_readers`: people who
-    read the secret of a key count as people behind it. `moved_at` is when it was exported to another installation;
-    it ends here. `imported_at` is when it came from another one.
+    read the secret of a key count as people behind it.
     """
 
     id = IdField(primary_key=True)
@@ -20,8 +19,6 @@ class Client(Table):
     is_active = BooleanField()
     requires_second_factor = BooleanField(null=True)
     counts_readers = BooleanField(default=False)
-    moved_at = MomentField(null=True)
-    imported_at = MomentField(null=True)
     created_at = MomentField()
     updated_at = MomentField()
 

@@ -109,8 +109,6 @@ class ClientService(Service):
             raise ServiceError(Code.INVALID_REQUEST, "Give a reason of 1 to 200 characters. The client reads it.")
         now = self._clock.now()
         row = _find_client(name_or_id)
-        if is_active and row.moved_at is not None:
-            raise ServiceError(Code.INVALID_REQUEST, "The client was moved to another installation; enable it there")
         with self._key_cache.invalidate(row.id):
             row.is_active, row.updated_at = is_active, now
             row.save(only=[Client.is_active, Client.updated_at])

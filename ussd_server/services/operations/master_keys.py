@@ -10,7 +10,7 @@ from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.clients import UserFactor
 from ussd_server.models.keys import ApiKey
-from ussd_server.models.operations import HistoryDigest
+from ussd_server.models.operations import HistoryDigest, RowSignature
 from ussd_server.models.operators import Operator
 from ussd_server.models.payouts import Payout
 from ussd_server.models.sending import Webhook
@@ -18,13 +18,14 @@ from ussd_server.models.ussd import Channel
 from ussd_server.runtime import Runtime, Service
 from ussd_server.services.operations.book_check.history_digests import HistoryDigests
 from ussd_server.services.payouts.digests import PayoutDigests
+from ussd_server.services.signatures import SignatureService
 from ussd_server.status import Code, ServiceError
 
 
 class MasterKeyService(Service):
     """Rotates the keys that encrypt, authenticate and sign, while requests run."""
 
-    def __init__(self, runtime: Runtime, history: HistoryDigests) -> None:
+    def __init__(self, runtime: Runtime, history: HistoryDigests, signatures: SignatureService) -> None:
         super().__init__(runtime)
         payouts = PayoutDigests(runtime.vault)
         # Every table with secrets or digests, what renews those of a row, and what says whether they are the newest.
@@ -36,6 +37,7 @@ class MasterKeyService(Service):
             (UserFactor, self._encrypted_again, self._are_current),
             (Payout, payouts.renewed, payouts.are_current),
             (HistoryDigest, history.renewed, history.is_current),
+            (RowSignature, signatures.renewed, signatures.is_current),
         )
 
     def add(self, context: RequestContext) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ussd_server.context import RequestContext, operator_context
+from ussd_server.context import RequestContext
 from ussd_server.models.clients import Client
 from ussd_server.models.transactions import Transaction
-from ussd_server.services.accounts.balances import BalanceService
 from ussd_server.services.bank.messages import SettlementLine
 from ussd_server.services.bank.settlements import BankSettlementService
 from ussd_server.services.incoming.held import HeldPaymentService
@@ -20,7 +19,7 @@ from ussd_server.services.reconciliation.messages import ConcludeFromStatement, 
 from ussd_server.services.reconciliation.statements import ProviderStatementService
 from ussd_server.services.settlement.messages import EndReview
 from ussd_server.services.settlement.review import ReviewService
-from ussd_server.services.transactions.messages import OperatorRefund, TransactionType
+from ussd_server.services.transactions.messages import OperatorRefund
 from ussd_server.services.transactions.refunds import RefundService
 from ussd_server.services.transactions.transactions import find_any
 from ussd_server.values import written_amount
@@ -36,14 +35,13 @@ class TwoPersonActions:
         differences: DifferenceService,
         statements: ProviderStatementService,
         settlements: BankSettlementService,
-        balances: BalanceService,
         held: HeldPaymentService,
     ) -> None:
         self._review, self._refunds, self._differences, self._statements = review, refunds, differences, statements
-        self._settlements, self._balances, self._held = settlements, balances, held
+        self._settlements, self._held = settlements, held
 
     def by_name(self) -> Mapping[str, TwoPersonAction]:
-        """The actions by name; the object is a transaction, a statement, its difference, a client or a held payment."""
+        """The actions by name; the object is a transaction, a statement, its difference or a held payment."""
         end_of_review = TwoPersonAction(self._effect_of_review, self._end_review)
         return {
             "review.settle": end_of_review,
@@ -120,18 +118,11 @@ class TwoPersonActions:
     def _effect_of_settlement(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
         """Recording what the bank has paid to a client; the parameters are those of a `SettlementLine`."""
         line = SettlementLine(**proposal.parameters)
-        self._settlements.require_recordable(line, context)
-        available = self._balances.get(None, operator_context(line.client_id)).available_cents
-        client = Client.get_by_id(line.client_id)
-        return ProposedEffect(
-            client_id=client.id,
-            client=client.name,
-            type=TransactionType.SETTLEMENT,
-            reference=line.bank_reference,
-            amount_cents=line.amount_cents,
-            state_now=f"{written_amount(available)} available",
-            state_after=f"{written_amount(available - line.amount_cents)} available",
+        status = self._settlements.require_recordable(line, context)
+        return replace(
+            _effect(find_any(line.settlement_id, locked=True), status, "succeeded"),
             bank_account=f"{line.bank}, {line.number}, {line.name}",
+            bank_reference=line.bank_reference,
         )
 
     def _record_settlement(self, proposal: ProposalView, second: str, context: RequestContext) -> object:

@@ -118,6 +118,7 @@ def _waiting(context: RequestContext) -> dict[str, Any]:
         "review_count": services().reviews.count(context),
         "held_count": services().held_payments.count(context),
         "account_count": services().bank_accounts.count_waiting(context),
+        "late_settlement_count": services().bank_settlements.count_late(context),
         "difference_count": services().differences.count(context),
     }
     troubles = sum(state.is_troubled + bool(state.float_low_since) for state in states)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import zip_longest
 
 from ussd_server.database.schema_differences import schema_differences
@@ -22,6 +23,7 @@ from ussd_server.services.operations.book_check.money import (
     TRANSACTION_RULES,
 )
 from ussd_server.services.operations.book_check.payouts import PAYOUT_RULES, approval_faults
+from ussd_server.services.signatures import unsigned_rows
 from ussd_server.values import is_id, iso_milliseconds, new_id_floor
 
 _FIRST = "00000000-0000-0000-0000-000000000000"
@@ -76,13 +78,22 @@ class _Part:
     compare: Callable[[str, str, Vault | None], Iterator[tuple[str, str]]] | None = None
 
 
+def _signed_part(noun: str, table: str, column: str = "id", rules: Mapping[str, str] | None = None) -> _Part:
+    """A table whose rows are signed."""
+    return _Part(noun, table, column, rules or {}, partial(unsigned_rows, table))
+
+
 _SCHEMA = "schema"
 _CLOCK = "clock"
 _PARTS = {
     "clients": _Part("Client", "clients", rules=CLIENT_RULES),
     "accounts": _Part("Account", "ledger_accounts", rules=ACCOUNT_RULES),
     "transactions": _Part("Transaction", "transactions", rules=TRANSACTION_RULES, compare=history_faults),
-    "incoming_payments": _Part("Incoming payment", "incoming_payments", rules=INCOMING_RULES),
+    "incoming_payments": _signed_part("Incoming payment", "incoming_payments", rules=INCOMING_RULES),
+    "api_keys": _signed_part("API key", "api_keys"),
+    "bank_accounts": _signed_part("The bank account of client", "bank_accounts", "client_id"),
+    "prefixes": _signed_part("The prefix of client", "payment_code_prefixes", "client_id"),
+    "payment_codes": _signed_part("Payment code", "payment_codes"),
     "keys": _Part("API key", "key_spending", "key_id", rules=KEY_RULES),
     "payouts": _Part("Payout", "payouts", rules=PAYOUT_RULES, compare=approval_faults),
     "events": _Part("Object", "events", "object_id", rules=_EVENT_RULES),
@@ -91,7 +102,7 @@ _PARTS = {
     "sessions": _Part("Session", "ussd_sessions", rules=_SESSION_RULES),
 }
 # All of these are checked each time, with all their movements: a fortieth of the work, and the proof of the money.
-_LASTING = frozenset({"clients", "accounts", "keys"})
+_LASTING = frozenset({"clients", "accounts", "keys", "api_keys", "bank_accounts", "prefixes", "payment_codes"})
 
 
 @dataclass(frozen=True, slots=True)
