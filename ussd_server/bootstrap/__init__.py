@@ -43,8 +43,10 @@ from ussd_server.services.operations.timekeeper import Timekeeper
 from ussd_server.services.operators.accounts import OperatorLoginService, OperatorService
 from ussd_server.services.operators.actions import TwoPersonActions
 from ussd_server.services.operators.proposals import ProposalService
+from ussd_server.services.payouts.approval_rules import ApprovalRuleService
 from ussd_server.services.payouts.payouts import PayoutService
 from ussd_server.services.payouts.sending import PayoutSender
+from ussd_server.services.payouts.withdrawals import PayoutWithdrawals
 from ussd_server.services.providers.call_history import CallHistory
 from ussd_server.services.providers.floats import FloatService
 from ussd_server.services.providers.states import OutageWatch, ProviderStateService
@@ -129,6 +131,8 @@ class Services:
         incoming = IncomingBook(runtime, creator)
         self.notices = NoticeService(runtime, incoming)
         self.payouts = PayoutService(runtime, creator)
+        self.payout_withdrawals = PayoutWithdrawals(runtime)
+        self.approval_rules = ApprovalRuleService(runtime)
         self.payout_sender = PayoutSender(runtime, self.subscriber_names, creator)
         self.settlement = Settlement(runtime)
         self.callbacks = CallbackService(runtime, self.settlement)

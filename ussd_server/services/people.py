@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from ussd_server.context import RequestContext
+from ussd_server.context import APPROVE, RequestContext
 from ussd_server.models.clients import User
+
+MAKE = "payouts:write"
+ROLES_OF = {APPROVE: ("owner", "admin"), MAKE: ("owner", "admin", "developer")}
+"""The roles that may approve payouts, and those that may make them (`PERMISSIONS` in `clients/auth.py`)."""
 
 
 def present_role(context: RequestContext) -> str:

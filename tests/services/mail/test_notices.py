@@ -28,7 +28,7 @@ from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import notify_people
 from ussd_server.services.mail.texts import TEXTS
 from ussd_server.services.operators.messages import CreateOperator
-from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout
+from ussd_server.services.payouts.messages import ApprovePayout, CancelPayout, CreatePayout
 from ussd_server.services.providers.floats import FloatService
 from ussd_server.services.providers.messages import ProviderStatus
 from ussd_server.services.webhooks.messages import CreateWebhook
@@ -90,7 +90,7 @@ def test_the_end_of_a_payout_is_mailed(services: Services, client: ExampleClient
     payout_id = draft(services, client)
     deposit(services, client.at_console(), 100_000)
     services.payouts.approve(ApprovePayout(payout_id), client.at_console())
-    services.payouts.cancel(payout_id, client.at_console())
+    services.payouts.cancel(CancelPayout(payout_id), client.at_console())
     assert recipients(MailKind.PAYOUT_COMPLETED) == [
         "admin@acme.example",
         "developer@acme.example",

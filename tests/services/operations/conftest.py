@@ -18,7 +18,7 @@ from ussd_server.models.incoming import IncomingPayment
 from ussd_server.models.ledger import Account
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.incoming.messages import PutPaymentCode, ReturnIncoming, SetPrefix
-from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout
+from ussd_server.services.payouts.messages import ApprovePayout, CancelPayout, CreatePayout
 from ussd_server.services.settlement.messages import EndReview
 from ussd_server.services.settlement.outcomes import REVIEW_CONTRADICTION, open_review
 from ussd_server.services.transactions.messages import CreateRefund
@@ -95,7 +95,7 @@ def _drafts(services: Services, call: RequestContext) -> Scene:
     ids = {
         name: payouts.create(CreatePayout(name, items=rows), maker).payout.payout_id for name in ("draft", "cancelled")
     }
-    payouts.cancel(ids["cancelled"], maker)
+    payouts.cancel(CancelPayout(ids["cancelled"]), maker)
     return ids
 
 

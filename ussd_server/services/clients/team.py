@@ -39,6 +39,7 @@ from ussd_server.services.clients.people import (
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import is_mail_on, queue_mail, refuse_too_many_mails
 from ussd_server.services.pages import find_by_id, page_of
+from ussd_server.services.payouts.withdrawals import withdraw_revoked
 from ussd_server.services.people import counted_as_one, people_behind, present_role
 from ussd_server.services.sign_in import checked_email
 from ussd_server.status import Code, ServiceError
@@ -135,6 +136,7 @@ class TeamService(Service):
             row.save(only=[User.role, User.updated_at])
             end_links_shown_to(row, now)
             write_audit_event(f"user.made_{role}", context, now, client_id=row.client_id, object_id=row.id)
+            withdraw_revoked(row.client_id, context, now)
         return _view(row)
 
     def set_active(self, user_id: str, is_active: bool, context: RequestContext) -> PersonView:

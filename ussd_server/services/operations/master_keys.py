@@ -12,7 +12,7 @@ from ussd_server.models.clients import UserFactor
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.operations import HistoryDigest
 from ussd_server.models.operators import Operator
-from ussd_server.models.payouts import Payout
+from ussd_server.models.payouts import Approval, Payout
 from ussd_server.models.sending import Webhook
 from ussd_server.models.ussd import Channel
 from ussd_server.runtime import Runtime, Service
@@ -35,6 +35,7 @@ class MasterKeyService(Service):
             (Operator, self._encrypted_again, self._are_current),
             (UserFactor, self._encrypted_again, self._are_current),
             (Payout, payouts.renewed, payouts.are_current),
+            (Approval, payouts.renewed_given, payouts.is_given_current),
             (HistoryDigest, history.renewed, history.is_current),
         )
 
