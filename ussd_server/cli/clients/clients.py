@@ -60,13 +60,14 @@ def set_active(client: str, reason: str | None, is_active: bool) -> None:
     show(changed, _line(changed))
 
 
-@clients.command(example="acme --count")
+@clients.command(example="acme --ignore")
 @click.argument("client")
-@click.option("--count/--ignore", "is_counted", required=True, help="Count them from now on, or stop.")
+@click.option("--count/--ignore", "is_counted", required=True, help="Count them from now on (default), or stop.")
 def readers(client: str, is_counted: bool) -> None:
-    """Count people of CLIENT (name or id) who read the secret of a key as people behind the key.
+    """Stop to count people of CLIENT (name or id) who read the secret of a key as people behind the key.
 
-    They then approve no payout that the key made, nor with the key what they made. Rotate keys that were read before.
+    While they count, they approve no payout that the key made, nor with the key what they made. With --ignore, one
+    person who reads a colleague's secret can make and approve a payout alone.
     """
     client_id = client_named(client).client_id
     changed = services().clients.count_readers(client_id, is_counted, operator_context())

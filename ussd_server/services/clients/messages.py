@@ -144,7 +144,9 @@ class PersonView:
 
     `state` is `active`, `invited` (no password chosen yet) or `disabled`. `logins` are the open ones, newest
     first, 50 at most, and `counts_as` the e-mail addresses of the people who count as one person with them when payouts
-    are approved; both only where one person is asked for.
+    are approved; both only where one person is asked for. `needs_confirmation`: until another person has confirmed
+    them, they count as those who gave them their role or saw the link of their password. `may_confirm`: the caller is
+    such another person.
     """
 
     user_id: str
@@ -155,6 +157,8 @@ class PersonView:
     updated_at: datetime
     logins: tuple[OpenLogin, ...]
     counts_as: tuple[str, ...] = ()
+    needs_confirmation: bool = False
+    may_confirm: bool = False
 
 
 @dataclass(frozen=True, slots=True)

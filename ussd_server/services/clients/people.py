@@ -36,7 +36,8 @@ def insert_person(now: datetime, **columns: Any) -> User:
 def set_person_active(row: User, is_active: bool, context: RequestContext, now: datetime) -> None:
     """Enable a person, or disable them, which ends all their logins and the links that they were shown.
 
-    Approvals by a disabled person, and by keys behind which no other person stands, are withdrawn. Call in a unit of work that has locked the row of the client.
+    Approvals by a disabled person, and by keys behind which no other person stands, are withdrawn. Call in a unit of
+    work that has locked the row of the client.
     """
     if not is_active:
         end_logins_of_user(row.id, "user_disabled", now)
@@ -47,6 +48,13 @@ def set_person_active(row: User, is_active: bool, context: RequestContext, now: 
     write_audit_event(action, context, now, client_id=row.client_id, object_id=row.id)
     if not is_active:
         withdraw_revoked(row.client_id, context, now, disabled_person=row.id)
+
+
+def confirm_person(row: User, context: RequestContext, now: datetime) -> None:
+    """Count a person as a person of their own from now on. Call in a unit of work that has locked the client's row."""
+    row.invited_by = row.password_seen_by = None
+    row.save(only=[User.invited_by, User.password_seen_by])
+    write_audit_event("user.confirmed", context, now, client_id=row.client_id, object_id=row.id)
 
 
 def end_logins_of_user(user_id: str, reason: str, now: datetime, *, but: str | None = None) -> None:

@@ -49,7 +49,8 @@ TEXTS: dict[MailKind, MailText] = {
         "A new person is to be confirmed",
         "Confirm that {email} is a person of their own",
         "{by} gave {email} the role {role} at {client}. Until another person who may approve payouts has confirmed "
-        "that this is a person of their own, the two count as one person, and neither approves what the other makes.\n\n"
+        "that this is a person of their own, the two count as one person, and neither approves what the other makes."
+        "\n\n"
         "If you know the person, confirm it here:\n{page}",
         _MANAGERS,
         is_optional=True,

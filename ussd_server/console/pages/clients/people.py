@@ -85,6 +85,14 @@ def change_role(context: RequestContext, user_id: str) -> Any:
     return _changed(user_id, f"{changed.email} is {changed.role} from now on.{hint}", context)
 
 
+@console.page("POST", "/people/<user_id>/confirm", needs="payouts:approve", fresh_code=True)
+def confirm_person(context: RequestContext, user_id: str) -> Any:
+    """Confirm that a person is a person of their own."""
+    confirmed = services().team.confirm(user_id, context)
+    text = gettext("%(email)s counts as a person of their own from now on.", email=confirmed.email)
+    return _changed(user_id, text, context)
+
+
 @console.page("POST", "/people/<user_id>/disable", needs="team:write", fresh_code=True)
 def disable_person(context: RequestContext, user_id: str) -> Any:
     """Refuse a person and end their logins."""
