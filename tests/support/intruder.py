@@ -155,7 +155,7 @@ class Intruder:
             self._open(self._services.team.invite(InvitePerson(email, self._random.choice(ROLES)), context))
 
     def _confirm(self, context: RequestContext) -> None:
-        self._services.team.confirm(self._some_person(), context)
+        self._services.team.confirm(self._random.choice(sorted(self._emails)), context)
 
     def _link(self, context: RequestContext) -> None:
         self._open(self._services.team.new_link(self._some_person(), context))

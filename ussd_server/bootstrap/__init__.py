@@ -24,6 +24,7 @@ from ussd_server.services.clients.logins import LoginService
 from ussd_server.services.clients.moves import ClientMoves
 from ussd_server.services.clients.password_links import PasswordLinkService
 from ussd_server.services.clients.second_factors import SecondFactorService
+from ussd_server.services.clients.settings import ClientSettingsService
 from ussd_server.services.clients.team import TeamService
 from ussd_server.services.incoming.booking import IncomingBook
 from ussd_server.services.incoming.codes import PaymentCodeService
@@ -168,6 +169,7 @@ class Services:
         self.mail_reminders = MailReminders(runtime)
         self.sms = SmsService(runtime)
         self.receipts = ReceiptService(runtime)
+        self.client_settings = ClientSettingsService(runtime)
         self.sms_sending = SmsSending(runtime)
         self.sms_reports = SmsReportService(runtime)
 

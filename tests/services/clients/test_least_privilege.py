@@ -65,9 +65,8 @@ PAYS_ALONE = {"pays alone"}
         (team, "_require_owner", lambda _: None, "admin", {OWNER}),
         (team, "people_behind", lambda client_id, ids: frozenset(), "admin", PAYS_ALONE),
         (api_keys, "people_behind", lambda client_id, ids: frozenset(), "admin", PAYS_ALONE),
-        (team, "require_can_confirm", lambda *_: None, "admin", PAYS_ALONE),
     ],
-    ids=["create", "change", "list", "reveal", "owners", "links", "makers", "confirmations"],
+    ids=["create", "change", "list", "reveal", "owners", "links", "makers"],
 )
 def test_walks_find_a_check_that_is_missing(
     services: Services,

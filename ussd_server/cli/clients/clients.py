@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -19,6 +19,7 @@ from ussd_server.database.schema import migrate
 from ussd_server.security.passwords import new_password
 from ussd_server.services.clients.messages import ClientView, CreateClient, CreateUser
 from ussd_server.services.clients.moves import MovedClient, moved_client
+from ussd_server.services.payouts.messages import ApprovalRule
 from ussd_server.settings import read_settings
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import written_amount
@@ -72,6 +73,24 @@ def readers(client: str, is_counted: bool) -> None:
     client_id = client_named(client).client_id
     changed = services().clients.count_readers(client_id, is_counted, operator_context())
     show(changed, f"{_line(changed)}  {'counts' if is_counted else 'ignores'} readers")
+
+
+@clients.command(example="acme --confirm")
+@click.argument("client")
+@click.option("--confirm", "confirms", is_flag=True, help="Let the proposed rules hold.")
+def approval_rules(client: str, confirms: bool) -> None:
+    """Show how many approvals the payouts of CLIENT (name or id) need, and rules that wait for a confirmation.
+
+    Its owners set the rules. Rules that ask for less wait until another owner or admin, or this command, confirms them.
+    """
+    rules, context = services().approval_rules, operator_context(client_named(client).client_id)
+    view = rules.confirm(context) if confirms else rules.get(context)
+    waiting = [f"waiting: {_in_words(view.proposed_approval_rules)}"] if view.proposed_approval_rules else []
+    show(view, "\n".join([_in_words(view.approval_rules), *waiting]))
+
+
+def _in_words(rules: Sequence[ApprovalRule]) -> str:
+    return ", ".join(f"{rule.approvals} above {written_amount(rule.above_cents)}" for rule in rules)
 
 
 @clients.command(example="clients.csv")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated
+
+from ussd_server.services.payouts.messages import ApprovalRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,35 @@ class ServiceIdentifier:
     service_identifier: Annotated[str, "A signed name of the client, to quote to support."]
     client_id: Annotated[str, "The client."]
     issued_at: Annotated[datetime, "When it was issued."]
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateClientSettings:
+    """The settings that change; None for one that stays as it is.
+
+    `receipts` are texts by language for each type of payment; no text for one that gets none any more.
+    `approval_rules` are pairs: a sum in cents, and how many approvals a payout above it needs.
+    """
+
+    receipts: Mapping[str, Mapping[str, str]] | None = None
+    approval_rules: tuple[tuple[int, int], ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSettings:
+    """What a client has set for itself."""
+
+    receipts: Annotated[
+        Mapping[str, Mapping[str, str]],
+        "Messages to subscribers about payments that succeeded: texts by type of payment and language.",
+    ]
+    approval_rules: Annotated[
+        tuple[ApprovalRule, ...], "How many different people approve a payout: the last rule whose sum it is above."
+    ]
+    proposed_approval_rules: Annotated[
+        tuple[ApprovalRule, ...] | None,
+        "Rules that ask for less than these, until another owner or admin, or the operator, confirms them.",
+    ]
 
 
 @dataclass(frozen=True, slots=True)

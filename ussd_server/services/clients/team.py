@@ -95,6 +95,12 @@ class TeamService(Service):
         keys = ApiKey.select().where(ApiKey.id.in_(wanted), ApiKey.client_id == context.client_id)
         return {row.id: row.email for row in people} | {row.id: f"API key {row.name or row.apikey}" for row in keys}
 
+    def has_left(self, user_id: str, context: RequestContext) -> bool:
+        """Whether this is a person of the client who is disabled; False for all other ids."""
+        context.require("team:read", _REFUSAL)
+        gone = User.select().where(User.id == user_id, User.client_id == context.client_id, ~User.is_active)
+        return bool(gone.exists())
+
     def who_may(self, grant: str, context: RequestContext, without: Collection[str]) -> tuple[str, ...]:
         """E-mail addresses of the active people whose role has `grant`, except people whose ids are in `without`."""
         context.require("team:read", _REFUSAL)

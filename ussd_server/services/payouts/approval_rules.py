@@ -12,12 +12,11 @@ from ussd_server.models.clients import Client
 from ussd_server.models.payouts import ApprovalRules, Payout
 from ussd_server.runtime import Service
 from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.payouts.messages import ApprovalRule, ApprovalRulesView
+from ussd_server.services.payouts.messages import MOST_RULES, ApprovalRule, ApprovalRulesView
 from ussd_server.services.people import people_behind, present_role
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import grouped
 
-_MOST_RULES = 10
 _MOST_APPROVALS = 5
 _MAY_NOT = "Insufficient permissions"
 _PLACE = "Invalid request body: approval_rules: "
@@ -127,8 +126,8 @@ def _asks_for_less(rules: Sequence[ApprovalRule], held: Sequence[ApprovalRule]) 
 
 def _checked(rules: Sequence[ApprovalRule]) -> tuple[ApprovalRule, ...]:
     bounds = [rule.above_cents for rule in rules]
-    if not 0 < len(rules) <= _MOST_RULES:
-        raise ServiceError(Code.INVALID_REQUEST, f"{_PLACE}Must be 1 to {_MOST_RULES} rules.")
+    if not 0 < len(rules) <= MOST_RULES:
+        raise ServiceError(Code.INVALID_REQUEST, f"{_PLACE}Must be 1 to {MOST_RULES} rules.")
     if bounds[0] != 0 or bounds != sorted(set(bounds)):
         raise ServiceError(
             Code.INVALID_REQUEST, f"{_PLACE}above: Must be 0 in the first rule, and rise from each to the next."

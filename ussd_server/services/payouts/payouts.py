@@ -21,6 +21,7 @@ from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import require_name, require_two_names
 from ussd_server.services.pages import find_by_id, matching, of_period, page_of
 from ussd_server.services.payouts.approval import PayoutApproval
+from ussd_server.services.payouts.approval_rules import approvals_needed
 from ussd_server.services.payouts.approvers import checked_note
 from ussd_server.services.payouts.drafts import PayoutDrafts
 from ussd_server.services.payouts.messages import (
@@ -50,6 +51,7 @@ from ussd_server.services.payouts.records import (
     mark_cancelled,
     payout_view,
     payout_views,
+    people_of_payout,
 )
 from ussd_server.services.people import counted_as_one
 from ussd_server.services.transactions.create import TransactionCreator
@@ -135,9 +137,17 @@ class PayoutService(Service):
         return {match and NameMatch(match): int(count) for match, count in rows.tuples()}
 
     def counted_as_maker(self, payout_id: str, context: RequestContext) -> frozenset[str]:
-        """The ids of the people who may not approve a payout: they count as one with its maker. NOT_FOUND as `get`."""
+        """The ids of the people who may not approve a payout: they count as one with its maker or an approver.
+
+        NOT_FOUND as `get`.
+        """
         context.require("payouts:read")
-        return counted_as_one(context.client_id, _find(payout_id, context).people or ())
+        return counted_as_one(context.client_id, people_of_payout(_find(payout_id, context)))
+
+    def approvals_needed(self, payout_id: str, context: RequestContext) -> int:
+        """How many approvals a payout needs by the rules of its client. NOT_FOUND as `get`."""
+        context.require("payouts:read")
+        return approvals_needed(_find(payout_id, context))
 
     def list(self, request: ListPayouts, context: RequestContext) -> Page[PayoutStates]:
         """A page of the client's payouts without replaced drafts, newest first."""
