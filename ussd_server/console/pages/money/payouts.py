@@ -319,12 +319,9 @@ def _typed_rules() -> list[dict[str, Any]]:
 
 def _version_of(payout: PayoutView) -> str:
     """What the page's actions depend on."""
-    parts = (
-        payout.status.value,
-        str(len(payout.approvals) or ""),
-        "final" if payout.completed_at else "",
-        "reserved" if payout.reserved_at else "",
-    )
+    approvals = f"{len(payout.approvals)}-approvals" if payout.status is PayoutStatus.DRAFT else ""
+    states = ("final" if payout.completed_at else "", "reserved" if payout.reserved_at else "")
+    parts = (payout.status.value, approvals, *states)
     return "-".join(filter(None, parts))
 
 
