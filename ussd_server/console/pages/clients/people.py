@@ -31,6 +31,7 @@ _COLUMNS = (
     Column("updated_at", "Changed", "moment"),
     Column("user_id", "Id", "id"),
 )
+_CONFIRMED = Column("confirmed", "Confirmed", value=lambda person: "no" if person.needs_confirmation else "yes")
 
 
 @console.page("GET", "/people", needs="team:read")
@@ -42,7 +43,7 @@ def list_people(context: RequestContext) -> Response:
     shown = Column("second_factor", "Second factor", value=lambda person: "yes" if person.user_id in holders else "no")
     return show_table(
         "console/people/list.html",
-        DataTable("People, newest first", (*_COLUMNS[:3], shown, *_COLUMNS[3:]), page),
+        DataTable("People, newest first", (*_COLUMNS[:3], shown, _CONFIRMED, *_COLUMNS[3:]), page),
         is_factor_required=factors.is_required(context),
     )
 
