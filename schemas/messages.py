@@ -82,7 +82,7 @@ class Receipts(Field[dict[str, dict[str, str]]]):
         return value
 
 
-class ApprovalRules(Field[tuple[tuple[int, int], ...]]):
+class ApprovalRuleList(Field[tuple[tuple[int, int], ...]]):
     """Rules of approval: objects with `above`, in shillings, and `approvals`; in Python pairs with cents."""
 
     # The service checks their number, their order and their values.
@@ -125,7 +125,7 @@ class UpdateClientSettingsBody(Body):
         "Messages to subscribers about payments that succeeded: texts by type of payment and "
         "language, with `{{amount|ugx}}`, `{{balance|ugx}}` (the subscriber's own account) and `{{reference}}`.",
     )
-    approval_rules = ApprovalRules(
+    approval_rules = ApprovalRuleList(
         "How many different people approve a payout, by the sum of its ready rows. Rules that ask for less take effect "
         "when another owner or admin, or the operator, has confirmed them; to send them again confirms them.",
     )

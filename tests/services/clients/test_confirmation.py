@@ -1,4 +1,4 @@
-"""A person counts as those who gave them their role, until another person has confirmed them."""
+"""A person counts as the people who gave them their role, until another person has confirmed them."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_the_operator_confirms(team: Team) -> None:
     assert team.approves(second, team.ann)
 
 
-def test_a_link_by_mail_frees_nobody(team: Team) -> None:
+def test_a_link_by_mail_makes_no_second_person(team: Team) -> None:
     shown = team.services.team.invite(InvitePerson("second@acme.example", "admin", shows_link=True), team.ann)
     assert shown.token is not None
     team.services.password_links.choose_password(shown.token, PASSWORD, _NOBODY)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.conftest import MovableClock
 from tests.services.payouts.desk import PayoutDesk
-from tests.services.payouts.house import PayoutHouse
+from tests.services.payouts.staff import StaffedDesk
 from ussd_server.bootstrap import Services
 
 
@@ -16,5 +16,5 @@ def desk(services: Services, clock: MovableClock) -> PayoutDesk:
 
 
 @pytest.fixture
-def house(services: Services, clock: MovableClock) -> PayoutHouse:
-    return PayoutHouse(services, clock)
+def staff(services: Services, clock: MovableClock) -> StaffedDesk:
+    return StaffedDesk(services, clock)

@@ -177,8 +177,8 @@ class PersonView:
     `state` is `active`, `invited` (no password chosen yet) or `disabled`. `logins` are the open ones, newest
     first, 50 at most, and `counts_as` the e-mail addresses of the people who count as one person with them when payouts
     are approved; both only where one person is asked for. `needs_confirmation`: until another person has confirmed
-    them, they count as those who gave them their role or saw the link of their password. `may_confirm`: the caller is
-    such another person.
+    them, they count as the people who gave them their role or saw the link of their password. `may_confirm`: the caller
+    is such another person.
     """
 
     user_id: str

@@ -45,7 +45,7 @@ class PasswordLinkService(Service):
         with unit_of_work():
             row, seen_by = self._open(token, is_locked=True)
             row.password_hash, row.updated_at = password_hash, moved_on(row, now)
-            # A link by mail frees nobody: only a confirmation and an operator's command do.
+            # A link by mail makes no second person: only a confirmation or an operator's command does.
             row.password_seen_by = (row.password_seen_by or frozenset()).union(seen_by or ()) or None
             row.link_seen_by = None
             row.save(only=[User.password_hash, User.updated_at, User.password_seen_by, User.link_seen_by])

@@ -168,7 +168,7 @@ class TeamService(Service):
         return _view(row)
 
     def confirm(self, user_id: str, context: RequestContext) -> PersonView:
-        """Confirm that a person is a person of their own: they may approve what those who invited them make.
+        """Confirm that a person is a person of their own: they may approve what their inviters make.
 
         INSUFFICIENT_SCOPE unless the caller may approve payouts, and counts as another person than this one.
         """
@@ -240,7 +240,7 @@ def _behind_caller(context: RequestContext) -> frozenset[str]:
 
 
 def _ask_for_confirmation(row: User, context: RequestContext, now: datetime) -> None:
-    """Write mails to those who may confirm a person who can make or approve payouts. Call in the unit of work."""
+    """Write mails to the people who may confirm a person with rights to payouts. Call in the unit of work."""
     if row.role not in ROLES_OF[MAKE]:
         return
     about = {

@@ -18,7 +18,7 @@ from ussd_server.services.clients.messages import CreateUser
 from ussd_server.services.payouts.messages import ApprovePayout, PayoutView
 
 
-class PayoutHouse(PayoutDesk):
+class StaffedDesk(PayoutDesk):
     """A client with money, whose people and keys are made by the services."""
 
     def __init__(self, services: Services, clock: MovableClock) -> None:
