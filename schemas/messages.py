@@ -115,7 +115,9 @@ def _rule_of(value: Any) -> tuple[int, int]:
         raise ValidationError("Each rule is an object with above and approvals.")
     if type(value["approvals"]) is not int:
         raise ValidationError("approvals: Must be a whole number.")
-    return _ABOVE.deserialize(value["above"]), value["approvals"]
+    above = _ABOVE.deserialize(value["above"])
+    assert above is not None, "a null is refused"
+    return above, value["approvals"]
 
 
 class UpdateClientSettingsBody(Body):
