@@ -94,14 +94,16 @@ class Approval(Table):
 class ApprovalRules(Table):
     """How many approvals the payouts of a client need, by their sum; a client without a row needs one.
 
-    `proposed` are rules that ask for less, until another person than `proposed_by` has confirmed them.
+    A rule is a pair: a sum in cents, and the approvals above it. `proposed` are rules that ask for less, until another
+    person than `proposed_by` has confirmed them. `digest` binds all of it to the client, under a master key.
     """
 
-    client_id = IdField(primary_key=True)
+    id = IdField(primary_key=True, column_name="client_id")
     rules = JsonField()
     proposed = JsonField(null=True)
     proposed_by = IdField(null=True)
     updated_at = MomentField()
+    digest = TextField()
 
     class Meta:
         table_name = "approval_rules"

@@ -198,3 +198,25 @@ def test_an_approval_that_was_edited_does_not_count_and_the_check_names_it(staff
         f"Payout {payout.payout_id} is not what was judged and approved."
     ]
     assert kept.note is None
+
+
+def test_rules_that_were_edited_approve_nothing_and_the_check_names_them(staff: StaffedDesk) -> None:
+    set_rules(staff, *TWO_ABOVE_500)
+    payout = payout_of(staff, 600)
+    run_query("UPDATE approval_rules SET rules = :rules", rules="[[0,1]]")
+    assert code_of(lambda: staff.approve(payout)) is Code.INVALID_REQUEST
+    assert [str(each) for each in check_everything(vault=staff.services.runtime.vault)] == [
+        f"The approval rules of {staff.client_id} are not what was set and confirmed."
+    ]
+
+
+def test_new_master_keys_renew_the_digests_of_approvals_and_rules(staff: StaffedDesk) -> None:
+    set_rules(staff, *TWO_ABOVE_500)
+    payout = payout_of(staff, 600)
+    staff.approve(payout)
+    master_keys = staff.services.master_keys
+    master_keys.add(OPERATOR)
+    master_keys.rekey(OPERATOR)
+    master_keys.retire(OPERATOR)
+    assert staff.approve_as(payout, staff.admin).status == "approved"
+    assert check_everything(vault=staff.services.runtime.vault) == []

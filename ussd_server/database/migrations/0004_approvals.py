@@ -87,6 +87,7 @@ CREATE TABLE approval_rules (
     proposed text,
     proposed_by uuid,
     updated_at timestamptz NOT NULL,
+    digest text NOT NULL,
     CHECK ((proposed IS NULL) = (proposed_by IS NULL))
 ); -- by key
 """
@@ -114,6 +115,11 @@ CREATE TRIGGER payout_approvals_keep_all BEFORE TRUNCATE ON payout_approvals EXE
 
 CREATE TRIGGER payout_approvals_given BEFORE UPDATE ON payout_approvals
     FOR EACH ROW WHEN ({_APPROVAL_CHANGED}) EXECUTE FUNCTION refuse_change();
+
+CREATE TRIGGER approval_rules_keep BEFORE DELETE ON approval_rules
+    FOR EACH ROW EXECUTE FUNCTION refuse_change();
+
+CREATE TRIGGER approval_rules_keep_all BEFORE TRUNCATE ON approval_rules EXECUTE FUNCTION refuse_change();
 """
 
 _EDITED = "BEGIN SELECT RAISE(ABORT, 'what was judged of a payout is never edited'); END"
@@ -149,6 +155,9 @@ BEGIN SELECT RAISE(ABORT, 'rows of payout_approvals are never replaced'); END;
 
 CREATE TRIGGER payout_approvals_given BEFORE UPDATE ON payout_approvals WHEN {_APPROVAL_CHANGED}
 BEGIN SELECT RAISE(ABORT, 'rows of payout_approvals are never changed'); END;
+
+CREATE TRIGGER approval_rules_keep BEFORE DELETE ON approval_rules
+BEGIN SELECT RAISE(ABORT, 'rows of approval_rules are never removed'); END;
 """.replace("IS DISTINCT FROM", "IS NOT")
 
 

@@ -117,7 +117,7 @@ class PayoutApproval(Service):
         is_far = payout.send_at is not None and payout.send_at > now + _RESERVED_AHEAD
         if is_far:
             _refuse_used_references(payout)
-        elif len(standing(payout.id)) + 1 >= approvals_needed(payout):
+        elif len(standing(payout.id)) + 1 >= approvals_needed(payout, self._digests):
             _require_money(payout, drafted.total_fee_cents)
         with long_unit_of_work():
             # What takes a right from a key or a person locks the client, and sees this approval or is seen by it.
@@ -133,7 +133,7 @@ class PayoutApproval(Service):
             ]
             row.updated_at = now
             reason = given[-1].note
-            if len(given) < approvals_needed(row):
+            if len(given) < approvals_needed(row, self._digests):
                 row.save()
                 ask_for_approval(row, now)
                 write_audit_event(

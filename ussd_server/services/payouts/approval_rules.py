@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import NamedTuple
 
 from ussd_server.context import APPROVE, RequestContext
 from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
+from ussd_server.logs import Logger
 from ussd_server.models.clients import Client
 from ussd_server.models.payouts import ApprovalRules, Payout
-from ussd_server.runtime import Service
+from ussd_server.runtime import Runtime, Service
 from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.payouts.digests import PayoutDigests
 from ussd_server.services.payouts.messages import MOST_RULES, ApprovalRule, ApprovalRulesView
 from ussd_server.services.people import people_behind, present_role
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import grouped
+
+log = Logger(__name__)
 
 _MOST_APPROVALS = 5
 _MAY_NOT = "Insufficient permissions"
@@ -34,10 +39,14 @@ class _Rules(NamedTuple):
 class ApprovalRuleService(Service):
     """Shows and changes the approval rules of clients."""
 
+    def __init__(self, runtime: Runtime) -> None:
+        super().__init__(runtime)
+        self._digests = PayoutDigests(runtime.vault)
+
     def get(self, context: RequestContext) -> ApprovalRulesView:
         """The rules of the caller's client, and those that wait for confirmation."""
         context.require("settings:read", _MAY_NOT)
-        return _view(_rules_of(context.client_id))
+        return _view(_rules_of(context.client_id, self._digests))
 
     def set(self, rules: Sequence[ApprovalRule], context: RequestContext) -> ApprovalRulesView:
         """Set the rules, for owners. Rules that ask for less anywhere wait until another person confirms them.
@@ -49,7 +58,7 @@ class ApprovalRuleService(Service):
         checked = _checked(rules)
         with unit_of_work():
             lock_row(Client, context.client_id)
-            known = _rules_of(context.client_id)
+            known = _rules_of(context.client_id, self._digests)
             if checked == known.proposed and context.caller.user_id != known.proposed_by:
                 self._confirm(known, context)
             else:
@@ -66,21 +75,12 @@ class ApprovalRuleService(Service):
         context.require("settings:write", _MAY_NOT)
         with unit_of_work():
             lock_row(Client, context.client_id)
-            self._confirm(_rules_of(context.client_id), context)
+            self._confirm(_rules_of(context.client_id, self._digests), context)
         return self.get(context)
 
     def _set(self, rules: Sequence[ApprovalRule], held: Sequence[ApprovalRule], context: RequestContext) -> None:
-        now = self._clock.now()
         waits = _asks_for_less(rules, held)
-        written = {
-            "rules": _stored(held if waits else rules),
-            "proposed": _stored(rules) if waits else None,
-            "proposed_by": context.caller.user_id if waits else None,
-            "updated_at": now,
-        }
-        ApprovalRules.insert(client_id=context.client_id, **written).on_conflict(
-            conflict_target=[ApprovalRules.client_id], update=written
-        ).execute()
+        now = self._write(_Rules(held, rules, context.caller.user_id) if waits else _Rules(rules, None, None), context)
         action = "approval_rules.proposed" if waits else "approval_rules.changed"
         write_audit_event(action, context, now, client_id=context.client_id, reason=in_words(rules))
 
@@ -88,17 +88,33 @@ class ApprovalRuleService(Service):
         if known.proposed is None or known.proposed_by is None:
             raise ServiceError(Code.INVALID_REQUEST, "No approval rules wait for confirmation")
         _require_another_approver(known.proposed_by, context)
-        now = self._clock.now()
-        ApprovalRules.update(rules=_stored(known.proposed), proposed=None, proposed_by=None, updated_at=now).where(
-            ApprovalRules.client_id == context.client_id
-        ).execute()
+        now = self._write(_Rules(known.proposed, None, None), context)
         reason = in_words(known.proposed)
         write_audit_event("approval_rules.confirmed", context, now, client_id=context.client_id, reason=reason)
 
+    def _write(self, rules: _Rules, context: RequestContext) -> datetime:
+        now = self._clock.now()
+        row = ApprovalRules(
+            id=context.client_id,
+            rules=_stored(rules.held),
+            proposed=None if rules.proposed is None else _stored(rules.proposed),
+            proposed_by=rules.proposed_by,
+            updated_at=now,
+        )
+        row.digest = self._digests.of_rules(row)
+        values = {name: value for name, value in row.__data__.items() if name != "id"}
+        ApprovalRules.insert(id=row.id, **values).on_conflict(
+            conflict_target=[ApprovalRules.id], update=values
+        ).execute()
+        return now
 
-def approvals_needed(payout: Payout) -> int:
-    """How many approvals a payout needs, by the sum of its ready rows without fees."""
-    return _needed(_rules_of(payout.client_id).held, payout.total_amount_cents)
+
+def approvals_needed(payout: Payout, digests: PayoutDigests) -> int:
+    """How many approvals a payout needs, by the sum of its ready rows without fees.
+
+    INVALID_REQUEST when the rules of its client were edited in the database.
+    """
+    return _needed(_rules_of(payout.client_id, digests).held, payout.total_amount_cents)
 
 
 def in_words(rules: Sequence[ApprovalRule]) -> str:
@@ -106,10 +122,13 @@ def in_words(rules: Sequence[ApprovalRule]) -> str:
     return ", ".join(f"{rule.approvals} above UGX {grouped(rule.above_cents)}" for rule in rules)
 
 
-def _rules_of(client_id: str) -> _Rules:
-    row = ApprovalRules.get_or_none(ApprovalRules.client_id == client_id)
+def _rules_of(client_id: str, digests: PayoutDigests) -> _Rules:
+    row = ApprovalRules.get_or_none(ApprovalRules.id == client_id)
     if row is None:
         return _Rules(_ONE, None, None)
+    if not digests.are_as_set(row):
+        log.error("approval rules are not what was set", client_id=client_id)
+        raise ServiceError(Code.INVALID_REQUEST, "The approval rules were edited in the database; ask the operator")
     return _Rules(_read(row.rules), _read(row.proposed) if row.proposed else None, row.proposed_by)
 
 

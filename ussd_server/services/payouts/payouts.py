@@ -23,6 +23,7 @@ from ussd_server.services.pages import find_by_id, matching, of_period, page_of
 from ussd_server.services.payouts.approval import PayoutApproval
 from ussd_server.services.payouts.approval_rules import approvals_needed
 from ussd_server.services.payouts.approvers import checked_note
+from ussd_server.services.payouts.digests import PayoutDigests
 from ussd_server.services.payouts.drafts import PayoutDrafts
 from ussd_server.services.payouts.messages import (
     MOST_CORRECTED,
@@ -74,6 +75,7 @@ class PayoutService(Service):
 
     def __init__(self, runtime: Runtime, creator: TransactionCreator) -> None:
         super().__init__(runtime)
+        self._digests = PayoutDigests(runtime.vault)
         self._drafts = PayoutDrafts(runtime, creator.fees)
         self._approval = PayoutApproval(runtime, creator)
 
@@ -147,7 +149,7 @@ class PayoutService(Service):
     def approvals_needed(self, payout_id: str, context: RequestContext) -> int:
         """How many approvals a payout needs by the rules of its client. NOT_FOUND as `get`."""
         context.require("payouts:read")
-        return approvals_needed(_find(payout_id, context))
+        return approvals_needed(_find(payout_id, context), self._digests)
 
     def list(self, request: ListPayouts, context: RequestContext) -> Page[PayoutStates]:
         """A page of the client's payouts without replaced drafts, newest first."""

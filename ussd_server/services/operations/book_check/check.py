@@ -21,7 +21,7 @@ from ussd_server.services.operations.book_check.money import (
     NAME_RULES,
     TRANSACTION_RULES,
 )
-from ussd_server.services.operations.book_check.payouts import PAYOUT_RULES, approval_faults
+from ussd_server.services.operations.book_check.payouts import PAYOUT_RULES, approval_faults, rules_faults
 from ussd_server.values import is_id, iso_milliseconds, new_id_floor
 
 _FIRST = "00000000-0000-0000-0000-000000000000"
@@ -84,6 +84,7 @@ _PARTS = {
     "transactions": _Part("Transaction", "transactions", rules=TRANSACTION_RULES, compare=history_faults),
     "incoming_payments": _Part("Incoming payment", "incoming_payments", rules=INCOMING_RULES),
     "keys": _Part("API key", "key_spending", "key_id", rules=KEY_RULES),
+    "approval_rules": _Part("The approval rules of", "approval_rules", "client_id", compare=rules_faults),
     "payouts": _Part("Payout", "payouts", rules=PAYOUT_RULES, compare=approval_faults),
     "events": _Part("Object", "events", "object_id", rules=_EVENT_RULES),
     "deliveries": _Part("Delivery", "deliveries", rules=_DELIVERY_RULES),
@@ -91,7 +92,7 @@ _PARTS = {
     "sessions": _Part("Session", "ussd_sessions", rules=_SESSION_RULES),
 }
 # All of these are checked each time, with all their movements: a fortieth of the work, and the proof of the money.
-_LASTING = frozenset({"clients", "accounts", "keys"})
+_LASTING = frozenset({"clients", "accounts", "keys", "approval_rules"})
 
 
 @dataclass(frozen=True, slots=True)

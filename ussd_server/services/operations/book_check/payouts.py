@@ -73,6 +73,7 @@ PAYOUT_RULES = {
             SELECT 1 FROM events WHERE object_id = CAST(payouts.id AS text) AND type = 'payout.completed')""",
 }
 
+OTHER_THAN_SET = "are not what was set and confirmed"
 OTHER_THAN_JUDGED = "is not what was judged and approved"
 UNREPORTED = "was created without an event of it, or has an event that shows something else"
 
@@ -93,6 +94,8 @@ _OF_APPROVAL = (
     "id", "payout_id", "made_by", "people", "key_id", "operators", "note", "total_fee_cents", "created_at", "digest",
 )  # fmt: skip
 _APPROVALS = "SELECT {} FROM payout_approvals WHERE payout_id > :low AND payout_id <= :high ORDER BY id"
+_OF_RULES = ("client_id", "rules", "proposed", "proposed_by", "digest")
+_RULES = "SELECT {} FROM approval_rules WHERE client_id > :low AND client_id <= :high"
 _OF_EVENT = ("object_id", "type", "client_id", "created_at", "payload")
 _EVENTS = """SELECT {} FROM events
     WHERE object_id > :low AND object_id <= :high
@@ -120,6 +123,15 @@ def approval_faults(low: str, high: str, vault: Vault | None) -> Iterator[tuple[
             yield payout.id, UNREPORTED
     for payout_id in sorted(events):
         yield payout_id, UNREPORTED
+
+
+def rules_faults(low: str, high: str, vault: Vault | None) -> Iterator[tuple[str, str]]:
+    """Yield the id of every client within (low, high] whose approval rules were edited, and the broken rule."""
+    for row in list(run_query(_RULES.format(as_text(_OF_RULES)), low=low, high=high)) if vault else ():
+        client_id, *columns = row
+        rules = SimpleNamespace(id=client_id, **dict(zip(_OF_RULES[1:], columns, strict=True)))
+        if not PayoutDigests(vault).are_as_set(rules):
+            yield client_id, OTHER_THAN_SET
 
 
 def _forged_approvals(low: str, high: str, digests: PayoutDigests) -> Iterator[str]:
