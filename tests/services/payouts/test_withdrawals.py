@@ -15,12 +15,15 @@ from tests.support.books import check_everything
 from tests.support.example_client import OPERATOR
 from tests.support.money import agree_fee, work
 from ussd_server.context import RequestContext
+from ussd_server.database.unit_of_work import database, is_postgres, run_query
 from ussd_server.models.clients import AuditEvent
+from ussd_server.models.sending import Mail
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.clients.keys.messages import UpdateApiKey
 from ussd_server.services.clients.messages import ChangeRole
-from ussd_server.services.payouts.messages import ApprovePayout
+from ussd_server.services.mail.outbox import use_mail
+from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout, ListPayouts, PayoutStatus
 from ussd_server.services.transactions.messages import TransactionType
 from ussd_server.status import Code
 
@@ -281,3 +284,48 @@ def test_nothing_leaves_after_the_answer_to_a_revocation(staff: StaffedDesk) -> 
         assert staff.status(payout) == ("cancelled" if 0 < left < 30 else "completed" if left else "draft")
         assert staff.main()[1] == 0
     assert check_everything(vault=staff.services.runtime.vault) == []
+
+
+def test_an_approval_at_the_moment_a_person_is_disabled_never_outlives_it(staff: StaffedDesk) -> None:
+    for turn in range(4):
+        payout, ben = staff.draft_of(12, f"P{turn}"), staff.person(f"ben{turn}")
+        approve = partial(staff.payouts.approve, ApprovePayout(payout.payout_id), ben)
+        disable_person = partial(staff.services.team.set_active, person_of(ben), False, staff.owner)
+        approved, disabled = at_once(approve, disable_person)
+        assert (approved in (None, Code.INSUFFICIENT_SCOPE), disabled) == (True, None)
+        assert (staff.status(payout), staff.main()) == ("draft", _FULL)
+    assert check_everything(vault=staff.services.runtime.vault) == []
+
+
+def test_a_draft_at_the_moment_its_key_is_deleted_never_outlives_it(staff: StaffedDesk) -> None:
+    for turn in range(4):
+        maker = staff.key("payouts:write", "payouts:read")
+        order = CreatePayout(f"P{turn}", None, ({"phone_number": "+256770000000", "amount": 100, "reference": "a"},))
+        made, deleted = at_once(partial(staff.payouts.create, order, maker), partial(delete, staff, maker))
+        assert (made in (None, Code.API_KEY_DISABLED), deleted) == (True, None)
+        drafts = staff.payouts.list(ListPayouts(status=PayoutStatus.DRAFT), staff.owner).items
+        assert [draft.reference for draft in drafts] == []
+
+
+def test_an_approval_that_an_earlier_version_kept_is_withdrawn_too(staff: StaffedDesk) -> None:
+    payout = staff.dated(_MONTH)
+    staff.approve(payout)
+    database.execute_sql("DROP TRIGGER payout_approvals_keep" + (" ON payout_approvals" if is_postgres() else ""))
+    run_query("DELETE FROM payout_approvals")
+    assert [each.by for each in staff.see(payout).approvals] == [key_of(staff.approver)]
+    delete(staff, staff.approver)
+    assert staff.status(payout) == "draft"
+
+
+def test_the_people_of_a_client_get_mails_about_a_withdrawn_approval(staff: StaffedDesk) -> None:
+    use_mail(True)
+    try:
+        payout = staff.dated(_MONTH)
+        staff.approve_as(payout, staff.admin, note="for November")
+        staff.services.clients.set_user_active("admin@acme.example", False, OPERATOR)
+        mails = Mail.select().where(Mail.kind == "payout.approval_withdrawn")
+        assert [(mail.recipient, mail.parameters["withdrawal"]) for mail in mails] == [
+            ("owner@acme.example", "admin@acme.example was disabled.")
+        ]
+    finally:
+        use_mail(False)
