@@ -35,7 +35,7 @@ def test_the_operator_confirms_people_and_rules_and_approves_with_a_note(client_
     file.write_text("phone_number,amount,reference\n0770000000,500,a\n")
     options = ("--client", "ACME", "--reference", "P1", "--by", "Ann")
     payout_id = output_of("payouts", "create", file, *options)["payout_id"]
-    run("accounts", "credit", "ACME", "1000", "--reference", "d1")
+    assert run("accounts", "credit", "--client", "ACME", "--amount", "1000", "--reference", "d1").exit_code == 0
     approved = output_of(
         "payouts", "approve", payout_id, "--client", "ACME", "--by", "Ann", "--and", "Ben", "--note", "by phone"
     )
