@@ -43,6 +43,7 @@ def test_a_large_payout_needs_two_people_and_a_small_one_needs_one(staff: Staffe
     assert staff.approve(large).status == "draft", "again by the same caller, nothing changes"
     approved = staff.approve_as(large, staff.admin, note="checked")
     assert (approved.status, [each.note for each in approved.approvals]) == ("approved", [None, "checked"])
+    assert staff.approve(large).status == "approved", "again by the first approver, nothing changes"
     assert staff.main()[1] == 100_100
     staff.work(2)
     assert staff.status(large) == "completed"

@@ -282,15 +282,14 @@ def _must_be_approved(payout: Payout, context: RequestContext) -> bool:
             if context.caller.kind is CallerKind.KEY
             else "Insufficient permissions",
         )
-    if payout.approved_by == approver and payout.status != PayoutStatus.CANCELLED:
+    given = standing(payout.id)
+    has_approved = payout.approved_by == approver or any(each.made_by == approver for each in given)
+    if has_approved and payout.status != PayoutStatus.CANCELLED:
         return False
     if payout.status != PayoutStatus.DRAFT:
         raise ServiceError(Code.INVALID_REQUEST, f"The payout is {payout.status} and cannot be approved")
     if not payout.ready_count:
         raise ServiceError(Code.INVALID_REQUEST, "No row of the payout is ready; correct the rows and send them again")
-    given = standing(payout.id)
-    if any(each.made_by == approver for each in given):
-        return False
     require_another_person(payout, given, context)
     return True
 
