@@ -19,6 +19,7 @@ from ussd_server.database.unit_of_work import database, is_postgres, run_query
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.sending import Mail
 from ussd_server.models.transactions import Transaction
+from ussd_server.providers.messages import Outcome, PaymentOrder, ProviderAnswer
 from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.clients.keys.messages import UpdateApiKey
 from ussd_server.services.clients.messages import ChangeRole
@@ -222,6 +223,42 @@ def test_what_began_to_leave_goes_on_and_the_rest_is_cancelled(staff: StaffedDes
     states = staff.states(payout)
     assert (states.count("succeeded"), states.count("cancelled")) == (1, 39)
     assert (staff.status(payout), staff.main()) == ("cancelled", (50_000_000 - 10_000, 0))
+    assert check_everything(vault=staff.services.runtime.vault) == []
+
+
+def test_a_payout_whose_rows_have_all_left_is_completed(staff: StaffedDesk) -> None:
+    payout = staff.draft_of(3, number="+256770000004")
+    staff.approve(payout)
+    staff.tick()
+    work(staff.services, staff.clock)
+    delete(staff, staff.approver)
+    staff.work(5)
+    seen = staff.see(payout)
+    assert (seen.status, seen.succeeded_count, seen.withdrawal_reason) == ("completed", 3, None)
+    assert check_everything(vault=staff.services.runtime.vault) == []
+
+
+def test_a_row_that_did_not_leave_after_all_is_not_sent_again(
+    staff: StaffedDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    payout = staff.draft_of(2)
+    staff.approve(payout)
+    staff.tick()
+    asked: list[str] = []
+
+    def never_leaves(payment: PaymentOrder, _: float) -> ProviderAnswer:
+        asked.append(payment.transaction_id)
+        if len(asked) == 2:
+            delete(staff, staff.approver)
+        return ProviderAnswer(Outcome.NOT_SENT)
+
+    claimed = staff.services.settlement.claim(2)
+    with monkeypatch.context() as away:
+        away.setattr(staff.services.runtime.providers.get("sandbox"), "ask", never_leaves)
+        for each in claimed:
+            staff.services.settlement.advance(each)
+    staff.work(3)
+    assert (len(asked), set(staff.states(payout)) <= {"cancelled", "ready"}, staff.main()) == (2, True, _FULL)
     assert check_everything(vault=staff.services.runtime.vault) == []
 
 

@@ -64,7 +64,7 @@ class PayoutSender(Service):
         """Advance a claimed payout one step."""
         row = find_row(Payout, payout_id)
         now_about(request_id=row.request_id, traceparent=row.traceparent)
-        if row.status == PayoutStatus.APPROVED:
+        if row.status in (PayoutStatus.APPROVED, PayoutStatus.RUNNING):
             self._withdrawals.withdraw_if_revoked(row.id)
             row = find_row(Payout, payout_id)
         if row.status == PayoutStatus.DRAFT:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ussd_server.context import APPROVE, Caller, CallerKind, RequestContext
 from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import dialect, run_query, unit_of_work
-from ussd_server.models.clients import User
+from ussd_server.models.clients import Client, User
 from ussd_server.models.keys import ApiKey, DeletedApiKey
 from ussd_server.models.payouts import Approval, Payout
 from ussd_server.runtime import Service
@@ -49,13 +49,14 @@ class PayoutWithdrawals(Service):
         """Withdraw what keys made and approved that have expired since, for every client."""
         for (client_id,) in run_query(_CLIENTS_OF_EXPIRED, now=iso_milliseconds(self._clock.now())).fetchall():
             with unit_of_work():
+                lock_row(Client, str(client_id))
                 withdraw_revoked(str(client_id), _BY_ITSELF, self._clock.now())
 
     def withdraw_if_revoked(self, payout_id: str) -> None:
-        """Withdraw the approval of a payout that is about to be sent, if its giver may no longer give it."""
+        """Withdraw the approval of a payout whose rows are about to be sent, if its giver may no longer give it."""
         with unit_of_work():
             row = lock_row(Payout, payout_id)
-            if row.status == PayoutStatus.APPROVED:
+            if row.status in (PayoutStatus.APPROVED, PayoutStatus.RUNNING):
                 _withdraw(row, _BY_ITSELF, self._clock.now())
 
 
@@ -101,13 +102,15 @@ def withdraw_approvals(
 ) -> None:
     """Make a payout a draft again without these approvals. Call in a unit of work with the payout locked.
 
-    Of a payout of which a row has left, the others are cancelled instead.
+    Of a payout of which a row has left, the others are cancelled instead; one whose rows have all left stays as it is.
     """
     dialect().allow_statements(_STATEMENT_MILLISECONDS)
+    cancelled = cancel_queued(row.id, now) if row.reserved_at is not None else 0
+    if row.reserved_at is not None and not cancelled:
+        return
     end_approvals(given, now)
     row.withdrawal_reason, row.updated_at = reason, now
     end_lease(row)
-    cancelled = cancel_queued(row.id, now) if row.reserved_at is not None else 0
     if row.reserved_at is not None and cancelled < row.ready_count:
         _cancel_the_rest(row, reason, context, now)
         return
