@@ -75,7 +75,7 @@ def readers(client: str, is_counted: bool) -> None:
     show(changed, f"{_line(changed)}  {'counts' if is_counted else 'ignores'} readers")
 
 
-@clients.command(example="acme --confirm")
+@clients.command(example="acme")
 @click.argument("client")
 @click.option("--confirm", "confirms", is_flag=True, help="Let the proposed rules hold.")
 def approval_rules(client: str, confirms: bool) -> None:
