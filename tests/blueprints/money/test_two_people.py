@@ -230,6 +230,7 @@ def test_a_confirmation_makes_a_second_person_but_not_of_older_keys_and_payouts(
     inviter, another = desk.visit("ann"), desk.visit("bob")
     assert "Confirm the person" not in inviter.get(page).text
     assert inviter.post(f"{page}/confirm").status_code == 403
+    assert "to be confirmed by another person" in another.get("").text
     assert "Confirm the person" in another.get(page).text
     assert another.post(f"{page}/confirm").status_code == 303
     assert desk.approve("second", desk.draft("ann", "P2"))

@@ -145,7 +145,9 @@ def test_people_whom_the_operator_made_stay_as_they_are(team: Team) -> None:
     bob = team.colleague("bob")
     assert team.approves(bob, team.ann)
     assert not team.services.team.show(id_of(bob), team.ann).needs_confirmation
+    assert team.services.team.count_unconfirmed(bob) == 0
     shown = team.services.team.show(id_of(team.invited("second")), bob)
+    assert [team.services.team.count_unconfirmed(each) for each in (bob, team.ann)] == [1, 0]
     assert (shown.needs_confirmation, shown.may_confirm) == (True, True)
     assert not team.services.team.show(shown.user_id, team.ann).may_confirm
 

@@ -95,6 +95,16 @@ class TeamService(Service):
         keys = ApiKey.select().where(ApiKey.id.in_(wanted), ApiKey.client_id == context.client_id)
         return {row.id: row.email for row in people} | {row.id: f"API key {row.name or row.apikey}" for row in keys}
 
+    def count_unconfirmed(self, context: RequestContext) -> int:
+        """How many people with rights to payouts wait for a confirmation that the caller may give."""
+        if not context.may(APPROVE) or context.caller.user_id is None:
+            return 0
+        waits = User.invited_by.is_null(False) | User.password_seen_by.is_null(False)
+        of_client = (User.client_id == context.client_id) & User.is_active & User.role.in_(ROLES_OF[MAKE])
+        waiting = [row.id for row in User.select(User.id).where(of_client, waits)]
+        own = counted_as_one(context.client_id, [context.caller.user_id]) if waiting else frozenset()
+        return sum(person not in own for person in waiting)
+
     def has_left(self, user_id: str, context: RequestContext) -> bool:
         """Whether this is a person of the client who is disabled; False for all other ids."""
         context.require("team:read", _REFUSAL)
