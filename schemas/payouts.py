@@ -38,6 +38,10 @@ def _send_at(**kwargs: Any) -> Timestamp:
     return Timestamp("Nothing is sent before this time, at most a year ahead. Default: once it is approved.", **kwargs)
 
 
+def _note() -> Text:
+    return Text("A note, kept with the payout and in the audit trail, and mailed.", longest=200, allow_none=True)
+
+
 class PayoutItems(Field[tuple[dict[str, Any], ...]]):
     """The rows of a payout: objects with known fields. What each value must be is judged row by row."""
 
@@ -87,9 +91,19 @@ class CreatePayoutQuery(Query):
 
 
 class ApprovePayoutBody(Body):
-    """The fees that the approver saw. The approval is refused if they have changed."""
+    """The fees that the approver saw, and a note. The approval is refused if they have changed."""
 
-    total_fee_cents = FeeSum("The fees of the ready rows, in shillings.", data_key="total_fee")
+    total_fee_cents = FeeSum(
+        "The fees of the ready rows, in shillings. They hold until the payout is sent: others make it a draft again.",
+        data_key="total_fee",
+    )
+    note = _note()
+
+
+class CancelPayoutBody(Body):
+    """A note about the cancellation."""
+
+    note = _note()
 
 
 class ListPayoutsQuery(Query):

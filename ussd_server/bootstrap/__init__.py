@@ -23,6 +23,7 @@ from ussd_server.services.clients.keys.reader import ApiKeyReader
 from ussd_server.services.clients.logins import LoginService
 from ussd_server.services.clients.password_links import PasswordLinkService
 from ussd_server.services.clients.second_factors import SecondFactorService
+from ussd_server.services.clients.settings import ClientSettingsService
 from ussd_server.services.clients.team import TeamService
 from ussd_server.services.incoming.booking import IncomingBook
 from ussd_server.services.incoming.codes import PaymentCodeService
@@ -42,8 +43,10 @@ from ussd_server.services.operations.timekeeper import Timekeeper
 from ussd_server.services.operators.accounts import OperatorLoginService, OperatorService
 from ussd_server.services.operators.actions import TwoPersonActions
 from ussd_server.services.operators.proposals import ProposalService
+from ussd_server.services.payouts.approval_rules import ApprovalRuleService
 from ussd_server.services.payouts.payouts import PayoutService
 from ussd_server.services.payouts.sending import PayoutSender
+from ussd_server.services.payouts.withdrawals import PayoutWithdrawals
 from ussd_server.services.providers.call_history import CallHistory
 from ussd_server.services.providers.floats import FloatService
 from ussd_server.services.providers.states import OutageWatch, ProviderStateService
@@ -128,6 +131,8 @@ class Services:
         incoming = IncomingBook(runtime, creator)
         self.notices = NoticeService(runtime, incoming)
         self.payouts = PayoutService(runtime, creator)
+        self.payout_withdrawals = PayoutWithdrawals(runtime)
+        self.approval_rules = ApprovalRuleService(runtime)
         self.payout_sender = PayoutSender(runtime, self.subscriber_names, creator)
         self.settlement = Settlement(runtime)
         self.callbacks = CallbackService(runtime, self.settlement)
@@ -163,6 +168,7 @@ class Services:
         self.mail_reminders = MailReminders(runtime)
         self.sms = SmsService(runtime)
         self.receipts = ReceiptService(runtime)
+        self.client_settings = ClientSettingsService(runtime)
         self.sms_sending = SmsSending(runtime)
         self.sms_reports = SmsReportService(runtime)
 

@@ -18,7 +18,7 @@ class Client(Table):
     name = TextField()
     is_active = BooleanField()
     requires_second_factor = BooleanField(null=True)
-    counts_readers = BooleanField(default=False)
+    counts_readers = BooleanField(default=True)
     created_at = MomentField()
     updated_at = MomentField()
 
@@ -27,8 +27,9 @@ class User(Table):
     """A person of a client. `role` is owner, admin, developer or viewer; `password_hash` is argon2id.
 
     `link_seen_by` and `password_seen_by` are ids of the people who could have opened the present password link, and the
-    link that set the present password; null for a link by mail and for a password that an operator set. The
-    person chose `language` for pages and mails.
+    link that set the present password; null where there was none, and for a password that an operator set. `invited_by`
+    are the people who gave this person their role, as whom the person counts until another one has confirmed them; null
+    once confirmed, and for a person whom an operator made. The person chose `language` for pages and mails.
     """
 
     id = IdField(primary_key=True)
@@ -41,6 +42,7 @@ class User(Table):
     updated_at = MomentField()
     link_seen_by = PeopleField(null=True)
     password_seen_by = PeopleField(null=True)
+    invited_by = PeopleField(null=True)
     language = TextField(null=True)
 
 

@@ -26,7 +26,7 @@ from ussd_server.services.bank.messages import (
 )
 from ussd_server.services.clients.messages import CreateUser
 from ussd_server.services.incoming.messages import PutPaymentCode, ReturnIncoming, SetPrefix
-from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout
+from ussd_server.services.payouts.messages import ApprovePayout, CancelPayout, CreatePayout
 from ussd_server.services.settlement.messages import EndReview
 from ussd_server.services.settlement.outcomes import REVIEW_CONTRADICTION, open_review
 from ussd_server.services.transactions.messages import CreateRefund
@@ -121,7 +121,7 @@ def _drafts(services: Services, call: RequestContext) -> Scene:
     ids = {
         name: payouts.create(CreatePayout(name, items=rows), maker).payout.payout_id for name in ("draft", "cancelled")
     }
-    payouts.cancel(ids["cancelled"], maker)
+    payouts.cancel(CancelPayout(ids["cancelled"]), maker)
     return ids
 
 

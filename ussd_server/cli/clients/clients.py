@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,6 +18,7 @@ from ussd_server.context import operator_context
 from ussd_server.database.schema import migrate
 from ussd_server.security.passwords import new_password
 from ussd_server.services.clients.messages import ClientView, CreateClient, CreateUser
+from ussd_server.services.payouts.messages import ApprovalRule
 from ussd_server.settings import read_settings
 from ussd_server.status import Code, ServiceError
 
@@ -56,17 +59,36 @@ def set_active(client: str, reason: str | None, is_active: bool) -> None:
     show(changed, _line(changed))
 
 
-@clients.command(example="acme --count")
+@clients.command(example="acme --ignore")
 @click.argument("client")
-@click.option("--count/--ignore", "is_counted", required=True, help="Count them from now on, or stop.")
+@click.option("--count/--ignore", "is_counted", required=True, help="Count them from now on (default), or stop.")
 def readers(client: str, is_counted: bool) -> None:
-    """Count people of CLIENT (name or id) who read the secret of a key as people behind the key.
+    """Stop to count people of CLIENT (name or id) who read the secret of a key as people behind the key.
 
-    They then approve no payout that the key made, nor with the key what they made. Rotate keys that were read before.
+    While they count, they approve no payout that the key made, nor with the key what they made. With --ignore, one
+    person who reads a colleague's secret can make and approve a payout alone.
     """
     client_id = client_named(client).client_id
     changed = services().clients.count_readers(client_id, is_counted, operator_context())
     show(changed, f"{_line(changed)}  {'counts' if is_counted else 'ignores'} readers")
+
+
+@clients.command(example="acme")
+@click.argument("client")
+@click.option("--confirm", "confirms", is_flag=True, help="Let the proposed rules hold.")
+def approval_rules(client: str, confirms: bool) -> None:
+    """Show how many approvals the payouts of CLIENT (name or id) need, and rules that wait for a confirmation.
+
+    Its owners set the rules. Rules that ask for less wait until another owner or admin, or this command, confirms them.
+    """
+    rules, context = services().approval_rules, operator_context(client_named(client).client_id)
+    view = rules.confirm(context) if confirms else rules.get(context)
+    waiting = [f"waiting: {_in_words(view.proposed_approval_rules)}"] if view.proposed_approval_rules else []
+    show(view, "\n".join([_in_words(view.approval_rules), *waiting]))
+
+
+def _in_words(rules: Sequence[ApprovalRule]) -> str:
+    return ", ".join(f"{rule.approvals} above {written_amount(rule.above_cents)}" for rule in rules)
 
 
 @clients.command(example="clients.csv")

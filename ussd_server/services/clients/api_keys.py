@@ -36,6 +36,7 @@ from ussd_server.services.clients.keys.messages import (
     approves,
 )
 from ussd_server.services.clients.keys.reader import ApiKeyReader, add_reader, key_of_any_client, unread_keys
+from ussd_server.services.payouts.withdrawals import withdraw_revoked
 from ussd_server.services.people import people_behind, present_role
 from ussd_server.services.signatures import sign_row
 from ussd_server.services.ussd.endings import invalidate_sessions
@@ -155,6 +156,7 @@ class ApiKeyService(Service):
                 ApiKey.update(updated_at=now, **changed).where(ApiKey.id == row.id).execute()
                 sign_row(self._vault, ApiKey, row.id)
                 _write_audit_of_change(row, changed, context, now)
+                withdraw_revoked(row.client_id, context, now)
 
     def rotate(self, request: RotateApiKey, context: RequestContext) -> RotatedApiKeyView:
         """Give a key a new secret. The present one stays valid for the grace period; an older one ends now.
@@ -186,13 +188,16 @@ class ApiKeyService(Service):
         """Enable a key, or disable it: it is refused from now on. NOT_FOUND for an unknown one."""
         context.require_operator()
         now = self._clock.now()
-        with self._key_cache.invalidate(key_of_any_client(id_or_apikey).client_id):
+        client_id = key_of_any_client(id_or_apikey).client_id
+        with self._key_cache.invalidate(client_id):
+            lock_row(Client, client_id)
             row = key_of_any_client(id_or_apikey, locked=True)
             row.is_active, row.updated_at = is_active, now
             row.save(only=[ApiKey.is_active, ApiKey.updated_at])
             sign_row(self._vault, ApiKey, row.id)
             action = "api_key.enabled" if is_active else "api_key.disabled"
             write_audit_event(action, context, now, client_id=row.client_id, object_id=row.id)
+            withdraw_revoked(row.client_id, context, now)
         return self._view(ApiKeyView, row)
 
     def delete(self, api_key_id: str, context: RequestContext) -> DeletionResult:
@@ -224,6 +229,7 @@ class ApiKeyService(Service):
                 raise ServiceError(Code.NOT_FOUND, _NOT_FOUND)
             for row in rows.values():
                 _remove(row, context, now)
+            withdraw_revoked(context.client_id, context, now)
         deleted = tuple(DeletionResult(key_id, now) for key_id in key_ids if key_id in rows)
         status = Code.NOT_FOUND.http_status
         failed = tuple(FailedDeletion(key_id, status, _NOT_FOUND) for key_id in key_ids if key_id not in rows)
@@ -257,8 +263,10 @@ class ApiKeyService(Service):
         if all(getattr(row, name) == value for name, value in columns.items()):
             return ImportedApiKey(row.id, row.apikey, "unchanged")
         with self._key_cache.invalidate(row.client_id):
+            lock_row(Client, row.client_id)
             ApiKey.update(updated_at=now, **columns).where(ApiKey.id == row.id).execute()
             sign_row(self._vault, ApiKey, row.id)
+            withdraw_revoked(row.client_id, context, now)
             write_audit_event("api_key.updated", context, now, client_id=row.client_id, object_id=row.id)
         return ImportedApiKey(row.id, row.apikey, "updated")
 

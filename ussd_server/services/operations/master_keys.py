@@ -12,7 +12,7 @@ from ussd_server.models.clients import UserFactor
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.operations import HistoryDigest, RowSignature
 from ussd_server.models.operators import Operator
-from ussd_server.models.payouts import Payout
+from ussd_server.models.payouts import Approval, ApprovalRules, Payout
 from ussd_server.models.sending import Webhook
 from ussd_server.models.ussd import Channel
 from ussd_server.runtime import Runtime, Service
@@ -36,6 +36,8 @@ class MasterKeyService(Service):
             (Operator, self._encrypted_again, self._are_current),
             (UserFactor, self._encrypted_again, self._are_current),
             (Payout, payouts.renewed, payouts.are_current),
+            (Approval, payouts.renewed_given, payouts.is_given_current),
+            (ApprovalRules, payouts.renewed_rules, payouts.are_rules_current),
             (HistoryDigest, history.renewed, history.is_current),
             (RowSignature, signatures.renewed, signatures.is_current),
         )

@@ -22,7 +22,7 @@ from ussd_server.services.operations.book_check.money import (
     NAME_RULES,
     TRANSACTION_RULES,
 )
-from ussd_server.services.operations.book_check.payouts import PAYOUT_RULES, approval_faults
+from ussd_server.services.operations.book_check.payouts import PAYOUT_RULES, approval_faults, rules_faults
 from ussd_server.services.signatures import unsigned_rows
 from ussd_server.values import is_id, iso_milliseconds, new_id_floor
 
@@ -95,6 +95,7 @@ _PARTS = {
     "prefixes": _signed_part("The prefix of client", "payment_code_prefixes", "client_id"),
     "payment_codes": _signed_part("Payment code", "payment_codes"),
     "keys": _Part("API key", "key_spending", "key_id", rules=KEY_RULES),
+    "approval_rules": _Part("The approval rules of", "approval_rules", "client_id", compare=rules_faults),
     "payouts": _Part("Payout", "payouts", rules=PAYOUT_RULES, compare=approval_faults),
     "events": _Part("Object", "events", "object_id", rules=_EVENT_RULES),
     "deliveries": _Part("Delivery", "deliveries", rules=_DELIVERY_RULES),
@@ -102,7 +103,9 @@ _PARTS = {
     "sessions": _Part("Session", "ussd_sessions", rules=_SESSION_RULES),
 }
 # All of these are checked each time, with all their movements: a fortieth of the work, and the proof of the money.
-_LASTING = frozenset({"clients", "accounts", "keys", "api_keys", "bank_accounts", "prefixes", "payment_codes"})
+_LASTING = frozenset({
+    "clients", "accounts", "keys", "api_keys", "approval_rules", "bank_accounts", "prefixes", "payment_codes",
+})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,7 @@ _MOVING = (
 )  # fmt: skip
 _MOMENTS = (
     "created_at", "completed_at", "review_opened_at", "review_closed_at", "approved_at", "send_at", "needs_money_at",
+    "withdrawn_at", "revoked_at",
 )  # fmt: skip
 _NUMBERS = (
     "sequence", "late", "amount_cents", "fee_cents", "item_count", "ready_count", "invalid_count",

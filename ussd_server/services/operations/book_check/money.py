@@ -207,7 +207,9 @@ TRANSACTION_RULES = {
     "names a payout that does not have it as a row": """
         SELECT paid.id FROM transactions AS paid
             LEFT JOIN payout_items AS item ON item.transaction_id = paid.id AND item.payout_id = paid.payout_id
-        WHERE paid.id > :low AND paid.id <= :high AND paid.payout_id IS NOT NULL AND item.payout_id IS NULL""",
+        WHERE paid.id > :low AND paid.id <= :high AND paid.payout_id IS NOT NULL AND item.payout_id IS NULL
+            AND NOT (paid.status = 'failed' AND paid.failure_code = 'CANCELLED' AND paid.asked_at IS NULL
+                AND EXISTS (SELECT 1 FROM payouts WHERE payouts.id = paid.payout_id AND withdrawn_at IS NOT NULL))""",
 }
 
 INCOMING_RULES = {
@@ -248,7 +250,7 @@ NAME_RULES = {
     for table, names in {
         "incoming_payments": [("the receipt", "provider, provider_transaction_id", "true")],
         "ledger_accounts": [("the name", "client_id, name", "true")],
-        "payouts": [("the reference", "client_id, reference", "replaced_by IS NULL")],
+        "payouts": [("the reference", "client_id, reference", "replaced_by IS NULL AND revoked_at IS NULL")],
         "transactions": [
             ("the reference", "client_id, reference, (type = 'deposit')", "true"),
             ("the idempotency key", "client_id, idempotency_key", "idempotency_key IS NOT NULL"),
