@@ -7,6 +7,7 @@ from datetime import date, timedelta
 import pytest
 
 from tests.conftest import MovableClock
+from tests.services.reconciliation.days import BY, SECOND, at_hour, close, end_reviews, pay, store, three_days
 from tests.services.reconciliation.statement_files import (
     MTN,
     csv_file,
@@ -16,11 +17,10 @@ from tests.services.reconciliation.statement_files import (
     with_balances,
 )
 from tests.support.books import check_everything
-from tests.support.money import a_client, operator, request, work
+from tests.support.money import operator
 from ussd_server.bootstrap import Services
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.statements import StatementCoverage, StatementDay
-from ussd_server.models.transactions import Transaction
 from ussd_server.services.reconciliation.messages import (
     CloseDay,
     ClosedDayView,
@@ -30,54 +30,9 @@ from ussd_server.services.reconciliation.messages import (
     Verdict,
 )
 from ussd_server.status import ServiceError
-from ussd_server.values import KAMPALA
 
-BY, SECOND = "Mary Akello", "John Okot"
 NOT_COVERED = "No statement covers this day"
 WITHOUT_BALANCE = MTN[:-1]
-
-
-@pytest.fixture
-def day(clock: MovableClock) -> date:
-    """Tomorrow; it is noon in Kampala today."""
-    at_hour(clock, 12)
-    return clock.now().astimezone(KAMPALA).date() + timedelta(days=1)
-
-
-def at_hour(clock: MovableClock, hour: int, minute: int = 0) -> None:
-    """Move to the next time of this hour in Kampala."""
-    now = clock.now().astimezone(KAMPALA)
-    wanted = now.replace(hour=hour, minute=minute, second=0, microsecond=0)
-    clock.advance(((wanted if wanted > now else wanted + timedelta(days=1)) - now).total_seconds())
-
-
-def pay(services: Services, clock: MovableClock, shillings: int = 5000) -> Transaction:
-    reference = f"r{Transaction.select().count()}"
-    made = services.transactions.create(
-        request(number="+256770000000", shillings=shillings, reference=reference), a_client()
-    )
-    work(services, clock, 5)
-    return Transaction.get_by_id(made.transaction.transaction_id)
-
-
-def three_days(services: Services, clock: MovableClock) -> list[list[str]]:
-    """The lines of a payment today at noon, of three on the day, and of one on the day after it, with balances."""
-    rows = [mtn_row(pay(services, clock, 1000))]
-    for hour in (9, 13, 21):
-        at_hour(clock, hour)
-        rows.append(mtn_row(pay(services, clock)))
-    at_hour(clock, 10)
-    rows.append(mtn_row(pay(services, clock, 2000)))
-    clock.advance(86_400)
-    return with_balances(rows)
-
-
-def store(services: Services, rows: list[list[str]], **options: object) -> str:
-    return reconcile(services, rows, **options).statement.statement_id
-
-
-def close(services: Services, day: date, second: str | None = None, *, is_empty: bool = False) -> ClosedDayView:
-    return services.days.close(CloseDay(day, "sandbox", BY, is_empty, second), operator())
 
 
 def cover(services: Services, statement_id: str, day: date) -> None:
@@ -86,11 +41,6 @@ def cover(services: Services, statement_id: str, day: date) -> None:
 
 def steps(closed: ClosedDayView) -> dict[str, tuple[int, int]]:
     return {step.verdict: (step.count, step.amount_cents) for step in closed.bridge}
-
-
-def end_reviews(services: Services) -> None:
-    for each in open_reviews(services):
-        services.differences.end(EndDifference(each.difference_id, "explained", BY), operator())
 
 
 def test_a_statement_that_was_cut_to_one_line_closes_no_day(services: Services, clock: MovableClock, day: date) -> None:
