@@ -178,6 +178,7 @@ class Services:
             self.bank_settlements,
             self.balances,
             self.held_payments,
+            self.days,
         )
         self.proposals = ProposalService(runtime, actions_of_two.by_name())
         self.history_digests = HistoryDigests(runtime)

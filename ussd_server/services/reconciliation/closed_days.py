@@ -35,13 +35,6 @@ from ussd_server.wire import view_of_row
 _DAYS_LISTED = 31
 
 
-class NeedsSecondError(ServiceError):
-    """The bridge of a day takes a second operator."""
-
-    def __init__(self, sentence: str) -> None:
-        super().__init__(Code.INVALID_REQUEST, sentence)
-
-
 class DayService(Service):
     """Closes days, for operators. A closed day never changes: what comes later counts on the day on which it comes."""
 
@@ -90,6 +83,13 @@ class DayService(Service):
             raise _refusal(_of_missing(len(bridge.missing)))
         _require_signable(bridge, 2)
         return bridge
+
+    def takes_two(self, request: CloseDay, context: RequestContext) -> bool:
+        """Whether two operators can close a day now that one cannot."""
+        try:
+            return bool(self.preview(request, context).steps_for_two)
+        except ServiceError:
+            return False
 
     def may_be_empty(self, request: CloseDay, context: RequestContext) -> bool:
         """Whether a day without a statement that covers it has no payment and no line either."""
@@ -162,7 +162,7 @@ def _require_signable(bridge: DayBridge, people: int) -> None:
         raise _refusal(f"{count} of its differences {'is' if count == 1 else 'are'} open; end their reviews first")
     if people < 2 and bridge.steps_for_two:
         names = ", ".join(f"{step.verdict} {written_amount(step.amount_cents)}" for step in bridge.steps_for_two)
-        raise NeedsSecondError(f"This bridge takes two operators: {names}")
+        raise _refusal(f"This bridge takes two operators: {names}")
 
 
 def _has_payments(request: CloseDay) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import date, datetime, timedelta
@@ -110,12 +110,22 @@ def state_coverage(
         )
 
 
-def add_missing(statement_id: str, provider: str, missing: Sequence[ComparedLine], now: datetime) -> None:
-    """Add payments of ours that the statements of a day lack to the differences of one of them."""
+def add_missing(statement_id: str, provider: str, missing: Iterable[ComparedLine], now: datetime) -> None:
+    """Add payments of ours that a statement lacks on days that it covers to its differences, each once."""
     statement = ProviderStatement(id=statement_id, provider=provider, imported_at=now)
-    for batch in chunked(_rows(iter(missing), statement), _ROWS):
+    for batch in chunked(missing, _ROWS):
         with _short_unit_of_work():
-            insert_differences(batch)
+            known = StatementDifference.select(StatementDifference.transaction_id).join(
+                DifferenceInStatement, on=(DifferenceInStatement.difference_id == StatementDifference.id)
+            )
+            known = known.where(
+                DifferenceInStatement.statement_id == statement_id,
+                StatementDifference.verdict == Verdict.NOT_THEIRS,
+                StatementDifference.transaction_id.in_([each.transaction_id for each in batch]),
+            )
+            names = {row.transaction_id for row in known}
+            new = [each for each in batch if each.transaction_id not in names]
+            insert_differences(list(_rows(iter(new), statement)))
 
 
 def _store_lines(statement: ProviderStatement, lines: ImportedLines, state: StatementState) -> None:

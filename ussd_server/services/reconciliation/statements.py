@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from tempfile import SpooledTemporaryFile
 from typing import IO, BinaryIO
 
@@ -19,6 +19,7 @@ from ussd_server.models.statements import ProviderStatement, StatementCoverage, 
 from ussd_server.providers.registry import PACKAGES
 from ussd_server.providers.statement_format import LineStatus, with_additions
 from ussd_server.runtime import Runtime, Service
+from ussd_server.services.operator_names import require_two_names
 from ussd_server.services.pages import page_of
 from ussd_server.services.reconciliation import imports
 from ussd_server.services.reconciliation.days import coverage
@@ -71,7 +72,10 @@ class ProviderStatementService(Service):
         """
         context.require_operator()
         now = self._clock.now()
-        names = coverage.require_statable(request.covers, request.by, request.second, now) if request.covers else ()
+        names: tuple[str, ...] = ()
+        if request.covers is not None:
+            coverage.require_statable(request.covers, now)
+            names = require_two_names(request.by, request.second)
         reader = self.reader_of(request.provider)
         digest = _digest_of(request.source)
         matcher = Matcher(request.provider, reader.orders)
@@ -121,6 +125,8 @@ class ProviderStatementService(Service):
             is_stored = True
             if request.covers is not None:
                 imports.state_coverage(statement, request.covers, names, context, now)
+                missing = (each for each in _lines_of(found) if each.verdict is Verdict.NOT_THEIRS)
+                imports.add_missing(statement.id, statement.provider, missing, now)
         return Reconciliation(
             _view(statement),
             is_stored,
@@ -136,12 +142,21 @@ class ProviderStatementService(Service):
         Raises NOT_FOUND, and INVALID_REQUEST for days that are not over or without a line of the statement, and unless
         two different people are named.
         """
-        context.require_operator()
-        now, days = self._clock.now(), (request.first, request.last)
-        names = coverage.require_statable(days, request.by, request.second, now)
+        names = require_two_names(request.by, request.second)
+        days = request.first, request.last
+        view = self.require_coverable(request.statement_id, days, context)
         statement = imports.stored_statement(request.statement_id)
+        imports.state_coverage(statement, days, names, context, self._clock.now())
+        return view
+
+    def require_coverable(
+        self, statement_id: str, days: tuple[date, date], context: RequestContext
+    ) -> ProviderStatementView:
+        """A stored statement that can be said to cover some days. Raises as `cover`."""
+        context.require_operator()
+        coverage.require_statable(days, self._clock.now())
+        statement = imports.stored_statement(statement_id)
         coverage.period_with(Period(statement.first_at, statement.last_at), days)
-        imports.state_coverage(statement, days, names, context, now)
         return _view(statement)
 
     def undo(self, request: UndoImport, context: RequestContext) -> ProviderStatementView:

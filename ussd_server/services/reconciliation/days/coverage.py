@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
 from ussd_server.models.statements import CoverageKind, ProviderStatement, StatementCoverage, StatementState
-from ussd_server.services.operator_names import require_two_names
 from ussd_server.services.reconciliation.running_balance import BalanceRun
 from ussd_server.services.reconciliation.statement_lines import Dated, Period
 from ussd_server.status import Code, ServiceError
@@ -59,18 +58,13 @@ def coverage_of(provider: str, begin: datetime, end: datetime) -> Coverage | Non
     )
 
 
-def require_statable(days: tuple[date, date], by: str, second: str, now: datetime) -> tuple[str, str]:
-    """The names of two operators who state what a statement covers.
-
-    INVALID_REQUEST for days in another order, more than 400 days or a last day that is not over, and unless two
-    different people are named.
-    """
+def require_statable(days: tuple[date, date], now: datetime) -> None:
+    """Raise INVALID_REQUEST for days in another order, more than 400 days, and a last day that is not over."""
     first, last = days
     if not timedelta(0) <= last - first <= _LONGEST_STATED or bounds_of_day(last)[1] > now:
         raise ServiceError(
             Code.INVALID_REQUEST, "A statement covers at most 400 days, in their order, of which the last is over"
         )
-    return require_two_names(by, second)
 
 
 def period_with(period: Period, days: tuple[date, date]) -> Period:
