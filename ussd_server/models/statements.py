@@ -97,8 +97,9 @@ class CoverageKind(StrEnum):
 class StatementCoverage(Table):
     """What a statement covers: a run of lines whose balances follow, its lines without balances, or what was stated.
 
-    `first_at` and `last_at` are the dates of the first and the last line of the run or the statement, or the ends of
-    the stated days. A run has the balances before and after it; `stated_by` are the two operators who stated days.
+    `first_at` and `last_at` are the dates of the first and the last line of the run or the statement, which titles may
+    extend, or the ends of the days that operators stated. A run has the balances before and after it; `stated_by` are
+    the two operators.
     """
 
     id = IdField(primary_key=True)

@@ -234,3 +234,25 @@ def test_a_day_with_a_line_of_theirs_is_not_closed_as_empty(services: Services, 
     assert not services.days.may_be_empty(CloseDay(day, "sandbox", BY), operator())
     with pytest.raises(ServiceError, match="A statement has lines of this day"):
         close(services, day, is_empty=True)
+
+
+def test_titles_that_state_a_period_around_a_day_cover_it_once_that_is_over(
+    services: Services, clock: MovableClock, day: date
+) -> None:
+    before, after = day - timedelta(days=1), day + timedelta(days=1)
+    at_hour(clock, 12)
+    line = mtn_row(pay(services, clock))[:-1]
+    clock.advance(3600)
+
+    def stored(first: object, last: object) -> None:
+        titles = f"Statement of payments\nFrom Date,{first}\nTo Date,{last}\n".encode()
+        reconcile(services, titles + csv_file([line], WITHOUT_BALANCE))
+
+    stored(before, after)
+    clock.advance(2 * 86_400)
+    for ends in ((day, day), (before, day), (day, after), (before, "soon"), ("05/06/2026", after)):
+        stored(*ends)
+        with pytest.raises(ServiceError, match=NOT_COVERED):
+            close(services, day)
+    stored(f"{before} 00:00:00", after)
+    assert steps(close(services, day)) == {"matched": (1, 0)}

@@ -269,6 +269,11 @@ def test_an_import_stays_once_the_review_of_a_difference_has_ended(services: Ser
     with pytest.raises(ServiceError, match="The import stays"):
         undo(services, other)
     clock.advance(60)
+    at_once = store(services, csv_file(foreign(1, first=9)))
+    differences.end(EndDifference(reviews(services)[-1].difference_id, "known"), operator())
+    with pytest.raises(ServiceError, match="The import stays"):
+        undo(services, at_once)
+    clock.advance(60)
     # The difference that ended before does not keep a statement that has it too.
     later = store(services, csv_file([[last.provider_id or "", *FOREIGN[1:]], *foreign(1, first=7)]))
     undo(services, later)

@@ -16,6 +16,7 @@ from ussd_server.services.reconciliation.cell_values import (
     read_amount,
     read_date,
 )
+from ussd_server.services.reconciliation.days.stated_period import StatedPeriod
 from ussd_server.spreadsheets.headings import find_columns, heading_key
 from ussd_server.spreadsheets.reader import read_rows
 from ussd_server.spreadsheets.rows import Row, SpreadsheetError
@@ -130,6 +131,7 @@ class StatementReader:
     """Reads one statement, line by line. Every refusal is a SpreadsheetError, possibly after some lines.
 
     `orders` are given the dates of the lines as they are matched: with the day first, and with the month first.
+    `stated` is the period that the titles state.
     """
 
     def __init__(self, known: StatementFormat, currency: str) -> None:
@@ -137,6 +139,7 @@ class StatementReader:
         self._known = known
         self._currency = currency
         self.orders = DateOrder(), DateOrder()
+        self.stated = StatedPeriod(known.zone)
         self._columns: dict[str, int] = {}
         self._resolution = timedelta(0)
         self._sum_cents = 0
@@ -144,9 +147,10 @@ class StatementReader:
 
     def lines(self, source: BinaryIO) -> Iterator[ProviderLine]:
         """Yield every line. Titles above the headings and totals below the lines are left out."""
-        rows = read_rows(source)
+        rows = self.stated.titles(read_rows(source))
         headings = {field.value: names for field, names in self._known.headings.items()}
         self._columns = find_columns(rows, headings, _REQUIRED).columns
+        self.stated.end()
         for row in rows:
             line = self._line(row)
             if line is not None:

@@ -273,7 +273,10 @@ class _Comparison:
 
     def coverages(self, statement: ProviderStatement) -> list[StatementCoverage]:
         """What the statement covers. Call after the last result."""
-        ends = self._first, self._last
+        stated = self._reader.stated
+        # What is not over when the file is imported cannot be in it.
+        last = min(stated.last or self._last, statement.imported_at)
+        ends = min(stated.first or self._first, self._first), max(last, self._last)
         return coverage.coverage_rows(statement, self.balance.runs(), ends, self._reader.moment_of)
 
     def _decided(self, match: Match) -> ComparedLine:

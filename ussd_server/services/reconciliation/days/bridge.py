@@ -109,7 +109,7 @@ def bridge_of(provider: str, day: date, coverage: Coverage, closed_at: datetime)
     for name, verdict in paired.items():
         steps.add(verdict, payments[name].signed_cents, count=0)
     for line, ended_at in _with_their_ends(abroad):
-        steps.add(_step_between(line.at, ended_at, begin, end), -line.cents)
+        steps.add(step_between(line.at, ended_at, begin, end), -line.cents)
     alone = [each for each in payments.values() if each.id not in paired]
     dated = _dates_of_lines(alone, day, coverage)
     differences = _differences(coverage.statement_ids, begin, end, paired.keys() | dated.keys())
@@ -166,16 +166,16 @@ def _steps_of(
         elif each.came_later and each.began_on in closed:
             yield each, LATE_CHANGE, each.began_on
         elif each.id in dated:
-            yield each, _step_between(dated[each.id], each.completed_at, *bounds), ""
+            yield each, step_between(dated[each.id], each.completed_at, *bounds), ""
         elif coverage.first_at <= each.began and each.latest <= coverage.last_at:
             yield each, None, ""
         else:
             # A payment that was under way at midnight may be in the neighbouring statement.
-            yield each, OTHER_DAY if each.came_later else _step_between(each.began, each.completed_at, *bounds), ""
+            yield each, OTHER_DAY if each.came_later else step_between(each.began, each.completed_at, *bounds), ""
 
 
-def _step_between(dated: datetime, ended_at: datetime | None, *midnights: datetime) -> str:
-    """Whether both dates lie within thirty minutes of one end of the day."""
+def step_between(dated: datetime, ended_at: datetime | None, *midnights: datetime) -> str:
+    """`timing` where both dates lie within thirty minutes of one of the midnights, else `other_day`."""
     is_near = ended_at is not None and any(
         max(abs(dated - midnight), abs(ended_at - midnight)) <= _NEAR_MIDNIGHT for midnight in midnights
     )

@@ -32,8 +32,8 @@ def coverage_of(provider: str, begin: datetime, end: datetime) -> Coverage | Non
     """The stored statements that cover the day from `begin` to `end`; None where the day is not covered.
 
     A statement covers a day by lines with an unbroken running balance from before the day to after it, also together
-    with statements whose balances join; without balances, by lines before and after the day; or because two operators
-    stated it.
+    with statements whose balances join; without balances, by lines before and after the day, or by titles that state
+    a period from a day before it to a day after it; or because two operators stated it.
     """
     rows = list(
         StatementCoverage.select()
@@ -78,7 +78,7 @@ def period_with(period: Period, days: tuple[date, date]) -> Period:
 def coverage_rows(
     statement: ProviderStatement, runs: Sequence[BalanceRun] | None, ends: tuple[datetime, datetime], chosen: _Chosen
 ) -> list[StatementCoverage]:
-    """The rows of a new statement, with runs of balances or, without balances, the dates of its outermost lines."""
+    """The rows of a new statement: its runs of balances or, without balances, the ends of its lines and titles."""
     if runs is None:
         return [_row(statement, CoverageKind.LINES, *ends)]
     return [
