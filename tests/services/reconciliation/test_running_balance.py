@@ -73,9 +73,9 @@ def test_failed_lines_change_nothing_and_lines_without_a_balance_count_for_the_n
     assert break_of(services, [PLAIN[0], failed, *PLAIN[1:]]) is None
     moved = [*failed[:7], "107000"]
     assert break_of(services, [PLAIN[0], moved, *PLAIN[1:]]) == BalanceBreak(FIRST + 1, 105_000_00, 107_000_00)
-    blank = [*PLAIN[1][:7], ""]
-    assert break_of(services, [PLAIN[0], blank, *PLAIN[2:]]) is None
-    assert break_of(services, [PLAIN[0], [*blank[:4], "29000", *blank[5:]], *PLAIN[2:]]) is not None
+    empty = [*PLAIN[1][:7], ""]
+    assert break_of(services, [PLAIN[0], empty, *PLAIN[2:]]) is None
+    assert break_of(services, [PLAIN[0], [*empty[:4], "29000", *empty[5:]], *PLAIN[2:]]) is not None
 
 
 @ON_SQLITE

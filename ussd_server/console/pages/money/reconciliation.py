@@ -142,7 +142,7 @@ def create_reconciliation(context: RequestContext) -> Any:
             return Response(_form(context, tried=result), status=status)
         statement_id, answer = result.statement.statement_id, None
         if covers is not None:
-            # Two operators state what a file covers: the one who uploads it proposes it.
+            # Two operators state what a file covers; this one proposes it.
             with shown_again(lambda error: _form(context, error)):
                 answer = _propose_cover(statement_id, covers, context)
         if request.form.get("result") == "csv":
