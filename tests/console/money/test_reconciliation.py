@@ -13,7 +13,7 @@ from werkzeug.test import TestResponse
 
 from tests.conftest import MovableClock
 from tests.console.conftest import ConsoleVisitor, Operators, Visit, confirmation
-from tests.services.reconciliation.statement_files import csv_file, mtn_row, with_balances
+from tests.services.reconciliation.statement_files import csv_file, kampala, mtn_row, with_balances
 from tests.support.money import a_client, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.models.transactions import Transaction
@@ -207,7 +207,9 @@ def test_what_a_statement_covers_and_steps_that_nothing_explains_take_a_second_o
     paid = Transaction.get_by_id(paid.id)
     day = paid.completed_at.astimezone(KAMPALA).date()
     ann = operator("ann")
-    made = upload(ann, csv_file([mtn_row(paid, Date=f"{day - timedelta(days=1)} 12:00:00")]), is_confirmed="yes")
+    # Dates that are off by whole or half hours would be those of another zone.
+    dated = kampala(paid.completed_at - timedelta(days=1, minutes=15))
+    made = upload(ann, csv_file([mtn_row(paid, Date=dated)]), is_confirmed="yes")
     clock.advance(86_400)
     ann, bob, page = operator("cleo"), operator("bob"), made.location.removeprefix("/console")
     for days in ({}, {"covers_from": f"{day}"}, {"covers_from": f"{day}", "covers_to": "2020-01-01"}):
