@@ -182,6 +182,7 @@ class Services:
             self.provider_statements,
             self.bank_settlements,
             self.held_payments,
+            self.days,
         )
         self.proposals = ProposalService(runtime, actions_of_two.by_name())
         self.history_digests = HistoryDigests(runtime)

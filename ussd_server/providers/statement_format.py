@@ -16,7 +16,10 @@ from ussd_server.values import KAMPALA
 
 
 class StatementField(StrEnum):
-    """What a column of a statement holds. `CREDIT` and `DEBIT` stand in place of a signed `AMOUNT`."""
+    """What a column of a statement holds. `CREDIT` and `DEBIT` stand in place of a signed `AMOUNT`.
+
+    `BALANCE` is that of the account after the line; `FEE` and `TAX` are what the provider took for the line.
+    """
 
     ID = "id"
     REFERENCE = "reference"
@@ -28,6 +31,9 @@ class StatementField(StrEnum):
     AMOUNT = "amount"
     CREDIT = "credit"
     DEBIT = "debit"
+    BALANCE = "balance"
+    FEE = "fee"
+    TAX = "tax"
     CURRENCY = "currency"
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -21,6 +19,7 @@ from ussd_server.services.clients.messages import ClientView, CreateClient, Crea
 from ussd_server.services.payouts.messages import ApprovalRule
 from ussd_server.settings import read_settings
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import written_amount
 
 Found = TypeVar("Found")
 

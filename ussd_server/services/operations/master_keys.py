@@ -14,10 +14,12 @@ from ussd_server.models.operations import HistoryDigest, RowSignature
 from ussd_server.models.operators import Operator
 from ussd_server.models.payouts import Approval, ApprovalRules, Payout
 from ussd_server.models.sending import Webhook
+from ussd_server.models.statements import DayProof
 from ussd_server.models.ussd import Channel
 from ussd_server.runtime import Runtime, Service
 from ussd_server.services.operations.book_check.history_digests import HistoryDigests
 from ussd_server.services.payouts.digests import PayoutDigests
+from ussd_server.services.reconciliation.days.proofs import DayProofs
 from ussd_server.services.signatures import SignatureService
 from ussd_server.status import Code, ServiceError
 
@@ -27,7 +29,7 @@ class MasterKeyService(Service):
 
     def __init__(self, runtime: Runtime, history: HistoryDigests, signatures: SignatureService) -> None:
         super().__init__(runtime)
-        payouts = PayoutDigests(runtime.vault)
+        payouts, days = PayoutDigests(runtime.vault), DayProofs(runtime.vault)
         # Every table with secrets or digests, what renews those of a row, and what says whether they are the newest.
         self._tables: tuple[tuple[Any, Callable[[Any], dict[str, Any]], Callable[[Any], bool]], ...] = (
             (ApiKey, self._rekeyed, self._is_current),
@@ -40,6 +42,7 @@ class MasterKeyService(Service):
             (ApprovalRules, payouts.renewed_rules, payouts.are_rules_current),
             (HistoryDigest, history.renewed, history.is_current),
             (RowSignature, signatures.renewed, signatures.is_current),
+            (DayProof, days.renewed, days.is_current),
         )
 
     def add(self, context: RequestContext) -> None:

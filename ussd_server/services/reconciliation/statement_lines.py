@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import BinaryIO, NoReturn
+from typing import BinaryIO, NoReturn, Protocol
 
 from ussd_server.providers.statement_format import LineStatus, LineType, StatementField, StatementFormat
 from ussd_server.services.reconciliation.cell_values import (
@@ -16,6 +16,7 @@ from ussd_server.services.reconciliation.cell_values import (
     read_amount,
     read_date,
 )
+from ussd_server.services.reconciliation.days.stated_period import StatedPeriod
 from ussd_server.spreadsheets.headings import find_columns, heading_key
 from ussd_server.spreadsheets.reader import read_rows
 from ussd_server.spreadsheets.rows import Row, SpreadsheetError
@@ -49,7 +50,8 @@ class ProviderLine:
 
     `amount_cents` has no sign; `direction` is 1 for money to us, -1 for money from us, and 0 where the line does not
     say. `type` is None where the provider's table does not know it. `moments` is its date (UTC) with the day first and
-    with the month first, None where an order is impossible. `dated` and `party` are for people.
+    with the month first, None where an order is impossible. `dated` and `party` are for people. `balance_cents` is the
+    balance after the line, None without one; `fee_cents` and `tax_cents` are 0 without one.
     """
 
     line: int
@@ -59,9 +61,20 @@ class ProviderLine:
     type: LineType | None
     amount_cents: int
     direction: int
+    balance_cents: int | None
+    fee_cents: int
+    tax_cents: int
     moments: tuple[datetime | None, datetime | None]
     dated: str
     party: str
+
+
+class Dated(Protocol):
+    """What has a date of a line in both orders of day and month, as `ProviderLine.moments`."""
+
+    @property
+    def moments(self) -> tuple[datetime | None, datetime | None]:
+        """The date (UTC) with the day first and with the month first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +131,7 @@ class StatementReader:
     """Reads one statement, line by line. Every refusal is a SpreadsheetError, possibly after some lines.
 
     `orders` are given the dates of the lines as they are matched: with the day first, and with the month first.
+    `stated` is the period that the titles state.
     """
 
     def __init__(self, known: StatementFormat, currency: str) -> None:
@@ -125,6 +139,7 @@ class StatementReader:
         self._known = known
         self._currency = currency
         self.orders = DateOrder(), DateOrder()
+        self.stated = StatedPeriod(known.zone)
         self._columns: dict[str, int] = {}
         self._resolution = timedelta(0)
         self._sum_cents = 0
@@ -132,9 +147,10 @@ class StatementReader:
 
     def lines(self, source: BinaryIO) -> Iterator[ProviderLine]:
         """Yield every line. Titles above the headings and totals below the lines are left out."""
-        rows = read_rows(source)
+        rows = self.stated.titles(read_rows(source))
         headings = {field.value: names for field, names in self._known.headings.items()}
         self._columns = find_columns(rows, headings, _REQUIRED).columns
+        self.stated.end()
         for row in rows:
             line = self._line(row)
             if line is not None:
@@ -170,7 +186,7 @@ class StatementReader:
             )
         return Period(min(period.first, dates.our_first), max(period.last, dates.our_last))
 
-    def moment_of(self, line: ProviderLine) -> datetime:
+    def moment_of(self, line: Dated) -> datetime:
         """The date of a line (UTC), in the order of all dates. Call after the last line was read."""
         moment = line.moments[self._order()]
         assert moment is not None, "the order is possible for every line"
@@ -220,6 +236,9 @@ class StatementReader:
             type=kind,
             amount_cents=abs(amount.cents),
             direction=0 if not amount.is_signed else -1 if amount.cents < 0 else 1,
+            balance_cents=self._cents(row, StatementField.BALANCE),
+            fee_cents=abs(self._cents(row, StatementField.FEE) or 0),
+            tax_cents=abs(self._cents(row, StatementField.TAX) or 0),
             moments=(date.day_first, date.month_first),
             dated=dated[:_LONGEST_TEXT],
             party=self._party(row, kind),
@@ -247,6 +266,16 @@ class StatementReader:
             sign = 1 if field is StatementField.CREDIT else -1
             return CellAmount(sign * abs(amount.cents), is_signed=True, currency=None)
         return None
+
+    def _cents(self, row: Row, field: StatementField) -> int | None:
+        """The signed amount of a column that not every line has."""
+        text = self._text(row, field)
+        if text in ("", "-"):
+            return None
+        amount = read_amount(text)
+        if amount is None:
+            self._refuse(row, field, f"the {field} {text[:40]!r} cannot be read.")
+        return amount.cents
 
     def _check_currency(self, row: Row, field: StatementField, currency: str | None) -> None:
         if currency is not None and currency.upper() != self._currency:

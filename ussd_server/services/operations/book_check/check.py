@@ -23,6 +23,7 @@ from ussd_server.services.operations.book_check.money import (
     TRANSACTION_RULES,
 )
 from ussd_server.services.operations.book_check.payouts import PAYOUT_RULES, approval_faults, rules_faults
+from ussd_server.services.reconciliation.days.proofs import day_faults
 from ussd_server.services.signatures import unsigned_rows
 from ussd_server.values import is_id, iso_milliseconds, new_id_floor
 
@@ -99,9 +100,11 @@ _PARTS = {
     "payouts": _Part("Payout", "payouts", rules=PAYOUT_RULES, compare=approval_faults),
     "events": _Part("Object", "events", "object_id", rules=_EVENT_RULES),
     "deliveries": _Part("Delivery", "deliveries", rules=_DELIVERY_RULES),
+    "closed_days": _Part("The close of", "day_proofs", compare=day_faults),
     "past_days": _Part("The past of", "history_digests", compare=past_faults),
     "sessions": _Part("Session", "ussd_sessions", rules=_SESSION_RULES),
 }
+_DAYS = ("closed_days", "past_days")
 # All of these are checked each time, with all their movements: a fortieth of the work, and the proof of the money.
 _LASTING = frozenset({
     "clients", "accounts", "keys", "api_keys", "approval_rules", "bank_accounts", "prefixes", "payment_codes",
@@ -167,7 +170,7 @@ def check_ranges(
         while high != _LAST:
             with dialect().snapshot():
                 # A day may have as many payments as a range of them.
-                high, rows = _bounds(_PARTS[name], low, 1 if name == "past_days" else batch)
+                high, rows = _bounds(_PARTS[name], low, 1 if name in _DAYS else batch)
                 violations = tuple(_violations(name, low, high, given, vault))
             low = high
             mark = f"{name}:{high}" if high != _LAST else f"{following}:{start}" if following else None
