@@ -11,6 +11,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from difflib import get_close_matches
 from functools import cached_property
+from itertools import islice
 from typing import Any, ClassVar, TypeVar
 
 from marshmallow import RAISE, Schema, ValidationError, fields, missing, validate
@@ -26,6 +27,7 @@ _LARGEST_WHOLE = 2**53
 # Comparing words costs time, and a caller chooses them.
 _MISTYPED, _MOST_MISTYPED = re.compile(r"[\w.-]{1,40}", re.ASCII), 5
 _LIKENESS = 0.6
+_MOST_UNKNOWN = 20
 
 _Value = TypeVar("_Value")
 
@@ -38,6 +40,8 @@ class Body(Schema):
     """Whether the body may also be YAML; the service then reads it from its text."""
     takes_files: ClassVar[tuple[str, ...]] = ()
     """Media types of files that are taken whole instead of JSON."""
+    most_values: ClassVar[int] = 3000
+    """The most values in the lists and objects of the body: what it may cost to read it."""
     error_messages = {"unknown": "Unknown field."}
 
     class Meta:
@@ -49,11 +53,20 @@ class Body(Schema):
         try:
             return self._load_valid(data)
         except ValidationError:
+            few = self._with_few_unknown(data)
             try:
-                return super().load(data, **options)
+                return super().load(few, **options)
             except ValidationError as refusal:
-                self._add_hints(refusal, data)
+                self._add_hints(refusal, few)
                 raise
+
+    def _with_few_unknown(self, data: Any) -> Any:
+        """Return data without most of its unknown fields: only one is named, and each costs as much as a known one."""
+        if not isinstance(data, Mapping):
+            return data
+        known = {key for key, _, _ in self._readers}
+        unknown = set(islice((key for key in data if key not in known), _MOST_UNKNOWN))
+        return {key: value for key, value in data.items() if key in known or key in unknown}
 
     def _load_valid(self, document: Mapping[str, Any]) -> dict[str, Any]:
         loaded = {}

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
 
+from ussd_server.status import Code, ServiceError
+
 
 class Place:
     """The place of a request. It is true while the request holds it; another client may take it away."""
@@ -70,3 +72,12 @@ class Bulkhead:
         self._free += 1
         if not self._held[client_id]:
             del self._held[client_id]
+
+
+def other_files_are_read() -> ServiceError:
+    """Return the refusal of a file for which no place is free."""
+    return ServiceError(
+        Code.SERVICE_UNAVAILABLE,
+        "Other files are being read at this moment; nothing was recorded, send it again",
+        retry_after_seconds=1,
+    )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID, uuid5
 
 import orjson
@@ -23,7 +23,7 @@ from ussd_server.providers.messages import Direction
 from ussd_server.runtime import Runtime, Service
 from ussd_server.services.accounts.ledger import FeeBook, fee_cents
 from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.bulkhead import Bulkhead
+from ussd_server.services.bulkhead import Bulkhead, other_files_are_read
 from ussd_server.services.payouts.digests import JudgedRow, PayoutDigests, digest_of_items, judged_rows
 from ussd_server.services.payouts.messages import MOST_ITEMS, CreatedPayout, CreatePayout, PayoutStatus, ReplacePayout
 from ussd_server.services.payouts.records import fields_of, mark_cancelled, payout_view, write_payout_event
@@ -45,6 +45,8 @@ _REFERENCES_AT_ONCE = 500
 _FURTHEST = timedelta(days=366)
 # After so many rows, let other requests of the process run.
 _ROWS_BEFORE_A_PAUSE = 100
+Row = TypeVar("Row")
+
 _OPERATORS = UUID("7d1f6c52-6f0e-5c55-9d59-2f3c1c1b8a60")
 
 
@@ -56,7 +58,7 @@ class PayoutDrafts(Service):
         self._fees = fees
         self._digests = PayoutDigests(runtime.vault)
         # To read the largest file takes a second of processor time.
-        self._files = Bulkhead(4, 1)
+        self._files = Bulkhead(2, 1)
 
     def create(self, request: CreatePayout, context: RequestContext) -> CreatedPayout:
         """Judge and keep every row, and send none. The same content under the same reference is the same payout.
@@ -154,7 +156,7 @@ class PayoutDrafts(Service):
             updated_at=now,
             due_at=now if any(row.name for row in ready) else None,
         )
-        items = [_values(payout.id, row) for row in rows]
+        items = [_values(payout.id, row) for _, row in _with_pauses(rows)]
         payout.items_digest = digest_of_items(
             JudgedRow._make(item.get(name) for name in JudgedRow._fields) for item in items
         )
@@ -175,27 +177,21 @@ class PayoutDrafts(Service):
             )
 
     def _read(self, request: CreatePayout | ReplacePayout, client_id: str) -> list[PayoutRow]:
-        if request.file is not None:
-            with self._files.place(client_id) as has_place:
-                if not has_place:
-                    raise ServiceError(
-                        Code.SERVICE_UNAVAILABLE,
-                        "Other files are being read at this moment; nothing was recorded, send it again",
-                        retry_after_seconds=1,
-                    )
-                return read_file(request.file)
-        assert isinstance(request, CreatePayout)
-        if not 0 < len(request.items) <= MOST_ITEMS:
-            raise ServiceError(Code.INVALID_REQUEST, f"items: Must be 1 to {MOST_ITEMS} rows.")
-        return [row_of(line, item) for line, item in enumerate(request.items, 1)]
+        if request.file is None:
+            assert isinstance(request, CreatePayout)
+            if not 0 < len(request.items) <= MOST_ITEMS:
+                raise ServiceError(Code.INVALID_REQUEST, f"items: Must be 1 to {MOST_ITEMS} rows.")
+            return [row_of(line, item) for line, item in _with_pauses(request.items)]
+        with self._files.place(client_id) as has_place:
+            if not has_place:
+                raise other_files_are_read()
+            return read_file(request.file)
 
     def _judge(self, rows: Sequence[PayoutRow], reference: str, client_id: str) -> None:
         # Read the fee afresh: a draft has no check of its fee, and approvers rely on the sum.
         self._fees.forget(client_id, TransactionType.DISBURSEMENT)
         terms = self._fees.find(client_id, TransactionType.DISBURSEMENT)
-        for place, row in enumerate(rows):
-            if place % _ROWS_BEFORE_A_PAUSE == 0:
-                time.sleep(0)
+        for _, row in _with_pauses(rows):
             if row.problems or row.phone_number is None or row.amount_cents is None:
                 continue
             row.provider = self._providers.of_number(row.phone_number)
@@ -213,6 +209,14 @@ class PayoutDrafts(Service):
         if provider is None or bounds is None or not bounds.enabled:
             return [f"phone_number: {name} is not set up for disbursements here."]
         return problems_of_amount(provider, amount_cents, Direction.DISBURSEMENT)
+
+
+def _with_pauses(rows: Sequence[Row]) -> Iterator[tuple[int, Row]]:
+    """Yield the rows with their lines from 1, and let other requests of the process run now and then."""
+    for line, row in enumerate(rows, 1):
+        if line % _ROWS_BEFORE_A_PAUSE == 0:
+            time.sleep(0)
+        yield line, row
 
 
 def caller_id(context: RequestContext) -> str:
