@@ -15,6 +15,7 @@ from itsdangerous import URLSafeTimedSerializer
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 from werkzeug.middleware.proxy_fix import ProxyFix
 
+from ussd_server.api.bounded_request import BoundedRequest
 from ussd_server.api.endpoints import EndpointSpec, refusal, template_of
 from ussd_server.api.requests import (
     EXTENSION,
@@ -76,6 +77,7 @@ def create_app(services: Services) -> Flask:
     app.config.update(PROPAGATE_EXCEPTIONS=True, PROVIDE_AUTOMATIC_OPTIONS=False)
     app.config.update(SESSION_COOKIE_NAME="console", SESSION_COOKIE_PATH=COOKIE_PATH, SESSION_COOKIE_SAMESITE="Lax")
     app.url_map.merge_slashes = False
+    app.request_class = BoundedRequest
     app.session_interface = _ConsoleSessions()
     app.jinja_env.add_extension("jinja2.ext.i18n")
     app.jinja_env.install_gettext_callables(gettext, ngettext, newstyle=True)  # type: ignore[attr-defined]

@@ -19,9 +19,11 @@ from flask import Request, current_app, g, request
 from marshmallow import Schema, ValidationError
 from werkzeug.wsgi import get_content_length, get_input_stream
 
+from schemas.fields import Body
 from ussd_server import spans
+from ussd_server.api.bounded_request import require_readable_query
 from ussd_server.context import request_id_from
-from ussd_server.json_text import (
+from ussd_server.parsing.json_text import (
     DuplicateNameError,
     duplicate_name,
     has_more_values,
@@ -42,8 +44,6 @@ EXTENSION = "ussd_server"
 
 JSON, YAML = "application/json", "application/yaml"
 MAX_BODY_BYTES = 64 * 1024
-MOST_VALUES = 3000
-"""The most values in the lists and objects of a body; schemas of large bodies state their own."""
 _MAX_DEPTH = 32
 _IDEMPOTENCY_KEY = re.compile(r"[ -~]{1,255}")
 # Every field takes less, and Python itself refuses to read integers of more than 4,300 digits.
@@ -166,7 +166,7 @@ def _read_at_most(most: int, environ: dict[str, Any]) -> bytes:
     return body
 
 
-def parse_object(request: Request, body: bytes, most_values: int = MOST_VALUES) -> dict[str, Any]:
+def parse_object(request: Request, body: bytes, most_values: int = Body.most_values) -> dict[str, Any]:
     """The JSON object in a body; an empty body is an empty object.
 
     UNSUPPORTED_MEDIA_TYPE (415) for a content type other than JSON in UTF-8; INVALID_REQUEST for malformed
@@ -260,6 +260,7 @@ def load_query(schema: Schema, request: Request) -> dict[str, Any]:
         return dict(_loaded_from_nothing(schema))
     # A plus in a query means a space, but people type phone numbers with a plus.
     request.query_string = request.query_string.replace(b"phone_number=+", b"phone_number=%2B")
+    require_readable_query(request)
     twice = [name for name, values in request.args.lists() if len(values) > 1]
     if twice:
         raise ServiceError(Code.INVALID_REQUEST, f"{_shown(twice[0])}: Is given twice.")

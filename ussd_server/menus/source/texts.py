@@ -8,7 +8,7 @@ import re
 from pathlib import Path as FilePath
 from typing import Any
 
-from ussd_server.json_text import DuplicateNameError, duplicate_name, is_deeper, object_of_pairs
+from ussd_server.parsing.json_text import DuplicateNameError, duplicate_name, is_deeper, object_of_pairs
 from ussd_server.menus.source.yaml_text import (
     LONGEST_NUMBER,
     MAX_DEPTH,
