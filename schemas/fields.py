@@ -109,12 +109,13 @@ class Query(Body):
 
 
 class Field(fields.Field[_Value]):
-    """A field with its own JSON Schema. `meaning` is what the API document says of it."""
+    """A field with its own JSON Schema. `meaning` is what the API document says of it; no log keeps a secret one."""
 
     json_schema: dict[str, Any]
 
-    def __init__(self, meaning: str = "", **options: Any) -> None:
+    def __init__(self, meaning: str = "", *, is_secret: bool = False, **options: Any) -> None:
         super().__init__(metadata={"description": meaning} if meaning else {}, **options)
+        self.is_secret = is_secret
 
 
 def _money(pattern: str, example: int, **bounds: int) -> dict[str, Any]:

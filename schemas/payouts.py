@@ -20,6 +20,7 @@ from schemas.fields import (
     Text,
     Timestamp,
 )
+from ussd_server.parsing.secrets_in_text import shown_name
 
 _MOST_ITEMS = 5000
 _FIELDS = {
@@ -31,7 +32,6 @@ _FIELDS = {
 }
 _STATUSES = ("draft", "approved", "running", "completed", "cancelled")
 _STATES = ("ready", "invalid", "queued", "sent", "succeeded", "failed", "cancelled")
-_LONGEST_NAME_SHOWN = 64
 
 
 def _send_at(**kwargs: Any) -> Timestamp:
@@ -60,8 +60,7 @@ class PayoutItems(Field[tuple[dict[str, Any], ...]]):
             if not isinstance(item, dict):
                 raise ValidationError(f"Row {place}: Must be an object.")
             if unknown := next((name for name in item if name not in _FIELDS), None):
-                shown = "".join(letter for letter in unknown if letter.isprintable())[:_LONGEST_NAME_SHOWN]
-                raise ValidationError(f"Row {place}, {shown}: Unknown field.")
+                raise ValidationError(f"Row {place}, {shown_name(unknown)}: Unknown field.")
         return tuple(value)
 
 

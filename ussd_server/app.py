@@ -17,6 +17,7 @@ from werkzeug.middleware.proxy_fix import ProxyFix
 
 from ussd_server.api.bounded_request import BoundedRequest
 from ussd_server.api.endpoints import EndpointSpec, refusal, template_of
+from ussd_server.api.logged_bodies import logged_body
 from ussd_server.api.requests import (
     EXTENSION,
     MAX_BODY_BYTES,
@@ -45,8 +46,8 @@ from ussd_server.database.unit_of_work import DATABASE_TROUBLE, close_connection
 from ussd_server.languages import gettext, ngettext
 from ussd_server.logs import Logger, trace_of
 from ussd_server.metrics import end_request
+from ussd_server.parsing.secrets_in_text import without_secrets
 from ussd_server.services.request_log.messages import LoggedRequest
-from ussd_server.services.request_log.recorder import loggable_body
 from ussd_server.spans import end_call
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id
@@ -209,7 +210,7 @@ def _log_request(current: CurrentRequest, route: EndpointSpec, response: Respons
             address=current.address,
             # A path may hold anything until the request is accepted.
             object_id=made if is_id(made) or (made and not is_refused) else None,
-            body=loggable_body(given.get_data()) if is_refused and has_body(given) else None,
+            body=logged_body(given, route.takes) if is_refused else None,
         )
     )
 
@@ -243,6 +244,8 @@ class _Stream(Iterator[bytes]):
 def _refuse(error: ServiceError) -> Response:
     """Return the response to a refused request: a page of the console, or the envelope of its path."""
     current = current_request()
+    # A message may repeat what the caller sent.
+    error.message = without_secrets(error.message)
     current.code, current.message = error.code.name, error.message
     current.client_id = current.client_id or error.client_id
     current.key_id = current.key_id or error.key_id

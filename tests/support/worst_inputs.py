@@ -20,7 +20,8 @@ def json_bodies(size: int, most_values: int = _MOST_VALUES) -> Iterator[tuple[st
     units = {
         "objects": b"{},", "lists": b"[],", "numbers": b"0,", "decimals": b"0.1,", "texts": b'"",', "open lists": b"[",
         "open objects": b'{"a":', "nested names": b'{"a":{}},', "quotes": b'"', "backslashes": b'"\\\\",',
-        "escaped quotes": b'"\\"",', "closed lists": b"]", "names without end": b'"a":', "numbers of 30 digits": b"1" * 30 + b",",
+        "escaped quotes": b'"\\"",', "closed lists": b"]", "names without end": b'"a":',
+        "numbers of 30 digits": b"1" * 30 + b",",
         "exponents": b"1e9,", "lists in lists": b"[[[[[[[[]]]]]]]],", "spaces": b"                               0,",
     }  # fmt: skip
     for name, unit in units.items():
@@ -34,7 +35,7 @@ def json_bodies(size: int, most_values: int = _MOST_VALUES) -> Iterator[tuple[st
     for name, last in (("duplicate", b'"a":1,"a":2'), ("escaped duplicate", b'"a":1,"\\u0061":2')):
         for kind, count in (("", size // 8 - 40), ("few ", most_values // 2 - 20)):
             yield kind + name, _padded(b'"x":[' + b'{"a":0},' * count + b"{" + last + b"}],", size)
-        yield f"far {name}", _padded(names[: -len(names) // 50] .rpartition(b",")[0] + b"," + last + b",", size)
+        yield f"far {name}", _padded(names[: -len(names) // 50].rpartition(b",")[0] + b"," + last + b",", size)
     yield "letters as escapes", b'{"a":"' + b"\\u0061" * ((size - 8) // 6) + b'"}'
     yield "short escapes", b'{"a":"' + b"\\n" * ((size - 8) // 2) + b'"}'
     yield "half a pair", b'{"a":"' + b"\\n" * ((size - 14) // 2) + b'\\ud800"}'
@@ -51,7 +52,8 @@ def plain_form(size: int) -> bytes:
 def form_bodies(size: int) -> Iterator[tuple[str, bytes]]:
     """Forms of repeated units."""
     units = {
-        "bytes that are no UTF-8": b"%E9", "letters": b"%61", "percent signs": b"%", "fields": b"a&", "empty fields": b"&",
+        "bytes that are no UTF-8": b"%E9", "letters": b"%61", "percent signs": b"%", "fields": b"a&",
+        "empty fields": b"&",
         "values": b"a=b&", "half escapes": b"%6", "pluses": b"+", "raw bytes": b"\xe9", "euros": b"%E2%82%AC",
         "semicolons": b"a;",
     }  # fmt: skip
@@ -71,17 +73,30 @@ def plain_multipart(size: int) -> bytes:
 def multipart_bodies(size: int) -> Iterator[tuple[str, bytes]]:
     """Forms with many parts, and with heads that are hard to read."""
     end = b"--b--\r\n"
-    units = {"escaped quotes": b'\\"', "letters": b"a", "percent": b"%22", "quotes": b'"', "parameters": b'"; a="b', "stars": b"\"; a*=utf-8''%E9"}
+    units = {
+        "escaped quotes": b'\\"',
+        "letters": b"a",
+        "percent": b"%22",
+        "quotes": b'"',
+        "parameters": b'"; a="b',
+        "stars": b"\"; a*=utf-8''%E9",
+    }
     for name, unit in units.items():
         yield f"a name of {name}", _part(b'form-data; name="' + (unit * size)[: size - 200] + b'"', b"a") + end
     for name, unit in units.items():
-        yield f"a short name of {name}", _part(b'form-data; name="' + (unit * 4000)[:3900] + b'"', b"a" * (size - 4100)) + end
+        yield (
+            f"a short name of {name}",
+            _part(b'form-data; name="' + (unit * 4000)[:3900] + b'"', b"a" * (size - 4100)) + end,
+        )
     for count in (15, 40, 1200):
         parts = _part(b'form-data; name="a"', b"b") * count
         yield f"{count} parts", parts + _part(b'form-data; name="a"', b"a" * max(0, size - 100 - len(parts))) + end
     yield "parts", _part(b'form-data; name="a"', b"b") * (size // 52) + end
     yield "headers", b"--b\r\n" + b"a:b\r\n" * (size // 5 - 20) + b"\r\n\r\n" + end
-    yield "folded headers", b"--b\r\nContent-Disposition: form-data" + b"\r\n ;a=b" * (size // 8 - 20) + b"\r\n\r\n" + end
+    yield (
+        "folded headers",
+        b"--b\r\nContent-Disposition: form-data" + b"\r\n ;a=b" * (size // 8 - 20) + b"\r\n\r\n" + end,
+    )
     yield "line breaks", _part(b'form-data; name="file"; filename="a"', b"\r\n" * (size // 2 - 60)) + end
     yield "half boundaries", _part(b'form-data; name="file"; filename="a"', b"\r\n--" * (size // 4 - 60)) + end
 

@@ -13,7 +13,6 @@ from werkzeug.http import parse_accept_header
 from werkzeug.utils import cached_property
 
 from ussd_server.parsing.form_text import FormError, check_parts, form_fields
-from ussd_server.parsing.json_text import no_pause
 from ussd_server.status import Code, ServiceError
 
 _MOST_QUERY_FIELDS = 100

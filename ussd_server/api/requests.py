@@ -23,6 +23,7 @@ from schemas.fields import Body
 from ussd_server import spans
 from ussd_server.api.bounded_request import require_readable_query
 from ussd_server.context import request_id_from
+from ussd_server.logs import now_about
 from ussd_server.parsing.json_text import (
     DuplicateNameError,
     duplicate_name,
@@ -32,7 +33,7 @@ from ussd_server.parsing.json_text import (
     object_of_pairs,
     unstorable_escape,
 )
-from ussd_server.logs import now_about
+from ussd_server.parsing.secrets_in_text import shown_name
 from ussd_server.status import Code, ServiceError
 
 if TYPE_CHECKING:
@@ -263,7 +264,7 @@ def load_query(schema: Schema, request: Request) -> dict[str, Any]:
     require_readable_query(request)
     twice = [name for name, values in request.args.lists() if len(values) > 1]
     if twice:
-        raise ServiceError(Code.INVALID_REQUEST, f"{_shown(twice[0])}: Is given twice.")
+        raise ServiceError(Code.INVALID_REQUEST, f"{shown_name(twice[0])}: Is given twice.")
     return load(schema, request.args.to_dict())
 
 
@@ -293,7 +294,7 @@ def _sentence_about_duplicate(text: str, pause: Callable[[], object]) -> str:
     twice = duplicate_name(text, pause)
     if twice is None:
         return "The request body is not valid JSON: a name is given twice"
-    name, place = _shown(twice.name), f"(line {twice.line}, column {twice.column})"
+    name, place = shown_name(twice.name), f"(line {twice.line}, column {twice.column})"
     return f"The request body is not valid JSON: the name `{name}` is given twice in one object {place}"
 
 
@@ -319,15 +320,10 @@ def _refusal(schema: Schema, problems: Mapping[str, Any], document: Mapping[str,
     name = next((name for name in declared if name in problems), next(iter(problems)))
     # A missing field is an incomplete request, also where its own code is another one.
     code = getattr(declared.get(name), "refusal", "INVALID_REQUEST") if name in document else "INVALID_REQUEST"
-    return FieldError(Code[code], f"{_shown(name)}: {_first_sentence(problems[name])}")
+    return FieldError(Code[code], f"{shown_name(name)}: {_first_sentence(problems[name])}")
 
 
 def _first_sentence(problem: Any) -> str:
     while isinstance(problem, dict | list):
         problem = next(iter(problem.values() if isinstance(problem, dict) else problem))
     return str(problem)
-
-
-def _shown(name: str) -> str:
-    """Return a caller's field name, safe to repeat: printable and short."""
-    return "".join(letter for letter in name if letter.isprintable())[:64]

@@ -23,7 +23,10 @@ class FormError(ValueError):
 
 
 def form_fields(
-    text: bytes, most_fields: int = MOST_FIELDS, most_escapes: int = _MOST_ESCAPES, pause: Callable[[], object] = no_pause
+    text: bytes,
+    most_fields: int = MOST_FIELDS,
+    most_escapes: int = _MOST_ESCAPES,
+    pause: Callable[[], object] = no_pause,
 ) -> list[tuple[str, str]]:
     """Return the names and values of a form or a query, in their order.
 

@@ -8,7 +8,6 @@ import re
 from pathlib import Path as FilePath
 from typing import Any
 
-from ussd_server.parsing.json_text import DuplicateNameError, duplicate_name, is_deeper, object_of_pairs
 from ussd_server.menus.source.yaml_text import (
     LONGEST_NUMBER,
     MAX_DEPTH,
@@ -18,6 +17,7 @@ from ussd_server.menus.source.yaml_text import (
     json_places,
     read_yaml,
 )
+from ussd_server.parsing.json_text import DuplicateNameError, duplicate_name, is_deeper, object_of_pairs
 
 MOST_BYTES = 64 * 1024
 """The largest document, by whatever way it comes."""
