@@ -13,7 +13,6 @@ from flask import Flask, Request, Response, current_app, g
 from flask.sessions import SecureCookieSession, SecureCookieSessionInterface
 from itsdangerous import URLSafeTimedSerializer
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
-from werkzeug.middleware.proxy_fix import ProxyFix
 
 from ussd_server.api.bounded_request import BoundedRequest
 from ussd_server.api.endpoints import EndpointSpec, refusal, template_of
@@ -27,6 +26,7 @@ from ussd_server.api.requests import (
     has_body,
     read_body,
 )
+from ussd_server.api.trusted_proxies import UNREADABLE, TrustedProxies
 from ussd_server.blueprints.clients import clients, logins, own_key
 from ussd_server.blueprints.incoming import callbacks, payment_codes
 from ussd_server.blueprints.lookups import providers, search
@@ -36,7 +36,7 @@ from ussd_server.blueprints.openapi import openapi
 from ussd_server.blueprints.ops import ops
 from ussd_server.blueprints.payouts import client_payouts, payouts
 from ussd_server.blueprints.transactions import statements, transactions
-from ussd_server.blueprints.ussd import gateways, ussd
+from ussd_server.blueprints.ussd import TAKE_STEP, gateways, ussd
 from ussd_server.blueprints.webhooks import webhooks
 from ussd_server.bootstrap import Services
 from ussd_server.console.blueprint import error_page
@@ -95,7 +95,7 @@ def create_app(services: Services) -> Flask:
     for blueprint in (*management, *data_api, own_key, gateways, callbacks, ops, openapi, console):
         app.register_blueprint(blueprint)
     if services.settings.trusted_proxies:
-        app.wsgi_app = ProxyFix(app.wsgi_app, x_for=services.settings.trusted_proxies, x_proto=1)  # type: ignore[method-assign]
+        app.wsgi_app = TrustedProxies(app.wsgi_app, services.settings.trusted_proxies)  # type: ignore[method-assign]
     return app
 
 
@@ -125,6 +125,9 @@ def _begin() -> None:
         current.request.view_args = {name: str(value).replace("\0", "\ufffd") for name, value in variables.items()}
     if has_body(current.request):
         _read_body(current.request)
+    # A gateway gets a screen.
+    if UNREADABLE in current.request.environ and current.request.endpoint != TAKE_STEP:
+        raise ServiceError(Code.INVALID_REQUEST, "X-Forwarded-For could not be read")
     if not is_path:
         raise NotFound
 

@@ -101,7 +101,7 @@ class GatewayService:
         gateway = ADAPTERS[channel.adapter]
         if not self._quota.take(channel.channel_id):
             log.warning("a channel is over its limit", channel_id=channel.channel_id)
-            return self._refuse(adapter, secret)
+            return self.refuse(adapter, secret)
         try:
             step = gateway.read(request, ChannelOptions(channel.codes, channel.cumulative))
             if not step.service_code and not channel.codes:
@@ -109,7 +109,7 @@ class GatewayService:
                 step = gateway.read(request, ChannelOptions(channel.codes, channel.cumulative))
         except UnreadableError as why:
             log.warning("a step cannot be read", why=str(why), channel_id=channel.channel_id)
-            return self._refuse(adapter, secret)
+            return self.refuse(adapter, secret)
         except DATABASE_TROUBLE as error:
             return _answer_failure(adapter, error)
         if only_client_id is not None:
@@ -128,6 +128,14 @@ class GatewayService:
             screen = phone_step.error_screen()
         return gateway.write(screen, step)
 
+    def refuse(self, adapter: str, secret: str) -> GatewayReply:
+        """An error screen for a step that is not read; NOT_FOUND when its channel has been closed."""
+        try:
+            self._channels.find(adapter, secret)
+        except DATABASE_TROUBLE as error:
+            _log_failure(error)
+        return _error_screen(adapter)
+
     def record_end(self, adapter: str, secret: str, request: GatewayRequest) -> None:
         """Record a gateway's report on an ended session. Raises NOT_FOUND for an unknown path."""
         self._channels.find_cached(adapter, secret, request.address)
@@ -139,14 +147,6 @@ class GatewayService:
             self._record(gateway.read_event(request), channel)
         except UnreadableError as why:
             log.warning("a report cannot be read", why=str(why), channel_id=channel.channel_id)
-
-    def _refuse(self, adapter: str, secret: str) -> GatewayReply:
-        """An error screen for a step that is not read; NOT_FOUND when its channel has been closed."""
-        try:
-            self._channels.find(adapter, secret)
-        except DATABASE_TROUBLE as error:
-            _log_failure(error)
-        return _error_screen(adapter)
 
     def _answer_from_cache(self, phone_step: PhoneStep) -> GatewayScreen | None:
         """Answer the next entry of a cached session without reading it; None when it must be read.
