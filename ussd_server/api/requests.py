@@ -158,13 +158,14 @@ def check_length(request: Request, largest: int) -> None:
 
 
 def _read_at_most(most: int, environ: dict[str, Any]) -> bytes:
-    stream, body = get_input_stream(environ), b""
-    while len(body) < most and (part := stream.read(min(most - len(body), MAX_BODY_BYTES + 1))):
-        body += part
+    stream, parts, size = get_input_stream(environ), [], 0
+    while size < most and (part := stream.read(min(most - size, MAX_BODY_BYTES + 1))):
+        parts.append(part)
+        size += len(part)
         # A connection accepts 64 KiB by itself (`server/connection.py`); this raises its limit.
         if allow := getattr(environ.get("gunicorn.socket"), "allow_body", None):
-            allow(len(body) + MAX_BODY_BYTES)
-    return body
+            allow(size + MAX_BODY_BYTES)
+    return b"".join(parts)
 
 
 def parse_object(request: Request, body: bytes, most_values: int = Body.most_values) -> dict[str, Any]:
@@ -182,7 +183,9 @@ def parse_object(request: Request, body: bytes, most_values: int = Body.most_val
     pause = _let_others_run if len(body) > MAX_BODY_BYTES else no_pause
     if has_more_values(body, most_values, pause):
         raise ServiceError(Code.INVALID_REQUEST, f"The request body has more than {most_values:,} values")
+    pause()
     document = _parse_json(body, pause)
+    pause()
     if not isinstance(document, dict):
         raise ServiceError(Code.INVALID_REQUEST, "The request body must be a JSON object")
     if body.count(b"[") + body.count(b"{") > _MAX_DEPTH and is_deeper(document, _MAX_DEPTH):

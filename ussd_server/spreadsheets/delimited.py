@@ -18,7 +18,7 @@ from ussd_server.spreadsheets.rows import FileBounds, Row, SpreadsheetError
 _DELIMITERS = ",;\t"
 _SAMPLE_ROWS = 100
 _MOST_LINE_CHARACTERS = 200_000
-_LINES_BEFORE_A_PAUSE = 500
+_LINES_BEFORE_A_PAUSE = 100
 # Excel writes such a first line to name the separator.
 _NAMED_DELIMITER = re.compile(r"sep=([,;\t])\s*", re.IGNORECASE)
 _NO_TEXT = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")

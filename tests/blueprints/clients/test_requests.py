@@ -127,7 +127,7 @@ NAMES = (
     "mpin", "pin_code", "pinCode", "newPin", "otp", "passcode", "api_key", "api-secret", "x-api-key", "accessToken",
     "secretKey", "card_number", "cvv", "pin ", "PIN", "password", "passwd", "pwd", "secret", "token", "authorization",
     "Authorization", "bearer", "credentials", "private_key", "client_secret", "refreshToken", "sessionToken",
-    "user_pin", "oldPin", "mobileMoneyPin", "securityCode", "cvc", "pan", "iban", "ussd_text", "entry", "answer", "value",
+    "user_pin", "oldPin", "mobileMoneyPin", "securityCode", "cvc", "pan", "iban", "ussd_text", "entry",
 )  # fmt: skip
 ODD = (
     "4711",

@@ -24,13 +24,18 @@ from ussd_server.runtime import Runtime, Service
 from ussd_server.services.accounts.ledger import FeeBook, fee_cents
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.bulkhead import Bulkhead, other_files_are_read
-from ussd_server.services.payouts.digests import JudgedRow, PayoutDigests, digest_of_items, judged_rows
+from ussd_server.services.payouts.digests import (
+    JudgedRow,
+    PayoutDigests,
+    digest_of_items,
+    digest_of_request,
+    judged_rows,
+)
 from ussd_server.services.payouts.messages import MOST_ITEMS, CreatedPayout, CreatePayout, PayoutStatus, ReplacePayout
 from ussd_server.services.payouts.records import fields_of, mark_cancelled, payout_view, write_payout_event
 from ussd_server.services.payouts.rows import PayoutRow, corrected_row, read_file, row_of, transaction_reference
 from ussd_server.services.people import people_behind
 from ussd_server.services.providers.providers import problems_of_amount
-from ussd_server.services.transactions.create import digest_of
 from ussd_server.services.transactions.messages import TransactionType
 from ussd_server.services.transactions.transactions import refuse_operators_name
 from ussd_server.status import Code, ServiceError
@@ -158,7 +163,7 @@ class PayoutDrafts(Service):
         )
         items = [_values(payout.id, row) for _, row in _with_pauses(rows)]
         payout.items_digest = digest_of_items(
-            JudgedRow._make(item.get(name) for name in JudgedRow._fields) for item in items
+            JudgedRow._make(item.get(name) for name in JudgedRow._fields) for _, item in _with_pauses(items)
         )
         payout.draft_digest = self._digests.of_draft(payout)
         return payout, items
@@ -289,8 +294,8 @@ def _find(client_id: str, reference: str) -> Payout | None:
 
 
 def _digest_of(rows: Sequence[PayoutRow], request: CreatePayout) -> str:
-    date = {"send_at": iso_milliseconds(request.send_at)} if request.send_at else {}
-    return digest_of({"description": request.description, "items": [row.content for row in rows], **date})
+    send_at = iso_milliseconds(request.send_at) if request.send_at else None
+    return digest_of_request(request.description, (row.content for _, row in _with_pauses(rows)), send_at)
 
 
 def _require_draft(payout: Payout) -> None:
