@@ -50,7 +50,7 @@ _IDEMPOTENCY_KEY = re.compile(r"[ -~]{1,255}")
 # Every field takes less, and Python itself refuses to read integers of more than 4,300 digits.
 _MOST_DIGITS = 30
 _MOST_DECIMALS = 1000
-_CALLS_BEFORE_A_PAUSE = 500
+_CALLS_BEFORE_A_PAUSE = 250
 
 _Given = TypeVar("_Given")
 _Made = TypeVar("_Made")
@@ -188,7 +188,7 @@ def parse_object(request: Request, body: bytes, most_values: int = Body.most_val
     pause()
     if not isinstance(document, dict):
         raise ServiceError(Code.INVALID_REQUEST, "The request body must be a JSON object")
-    if body.count(b"[") + body.count(b"{") > _MAX_DEPTH and is_deeper(document, _MAX_DEPTH):
+    if body.count(b"[") + body.count(b"{") > _MAX_DEPTH and is_deeper(document, _MAX_DEPTH, pause):
         raise _too_deep()
     if b"\\u" in body and (escape := unstorable_escape(body, pause)):
         # Text that cannot be written as UTF-8 (half a surrogate pair) cannot be stored either.
@@ -218,7 +218,7 @@ def _parse_json(body: bytes, pause: Callable[[], object]) -> Any:
 
 
 def _with_pauses(make: Callable[[_Given], _Made], pause: Callable[[], object]) -> Callable[[_Given], _Made]:
-    """Return `make` with a pause before every 500th call: the JSON scanner itself never pauses."""
+    """Return `make` with a pause before every 250th call: the JSON scanner itself never pauses."""
     if pause is no_pause:
         return make
     calls = count(1)

@@ -64,7 +64,7 @@ def has_more_values(text: bytes, most: int, pause: Callable[[], object] = no_pau
     return next(islice(found, most + 1, None), None) is not None
 
 
-def is_deeper(document: object, most: int) -> bool:
+def is_deeper(document: object, most: int, pause: Callable[[], object] = no_pause) -> bool:
     """Return whether lists and objects are nested in each other more than `most` times."""
     level = [document]
     for _ in range(most):
@@ -76,6 +76,7 @@ def is_deeper(document: object, most: int) -> bool:
         ]
         if not level:
             return False
+        pause()
     return True
 
 

@@ -157,7 +157,8 @@ def files() -> Iterator[tuple[str, bytes]]:
     units = {
         "400 digits": b"9" * 400 + b",x,y\n", "amounts of 390 digits": b"0770000000," + b"9" * 390 + b",y\n",
         "thousands": b'0770000000,"1' + b",000" * 95 + b'",y\n', "60 cells": b"a," * 60 + b"\n", "short rows": b"a\n",
-        "quotes": b'"a""b",', "quoted lines": b'",\n', "spaces": b" " * 990 + b",1,1\n", "no-break spaces": "\u00a0,\n".encode(),
+        "quotes": b'"a""b",', "quoted lines": b'",\n',
+        "spaces": b" " * 990 + b",1,1\n", "no-break spaces": "\u00a0,\n".encode(),
     }  # fmt: skip
     for name, unit in units.items():
         yield name, (heading + unit * (FILE_SIZE // len(unit)))[:FILE_SIZE]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import fields
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 from uuid import UUID, uuid5
@@ -52,6 +52,8 @@ _FURTHEST = timedelta(days=366)
 _ROWS_BEFORE_A_PAUSE = 100
 Row = TypeVar("Row")
 
+# Of a row; its problems are written as JSON, and what was sent is kept in the digest alone.
+_COLUMNS = [field.name for field in fields(PayoutRow) if field.name not in ("problems", "sent")]
 _OPERATORS = UUID("7d1f6c52-6f0e-5c55-9d59-2f3c1c1b8a60")
 
 
@@ -322,7 +324,6 @@ def _repeated(known: Payout, digest: str) -> CreatedPayout:
 
 
 def _values(payout_id: str, row: PayoutRow) -> dict[str, Any]:
-    values = asdict(row)
-    problems, _ = values.pop("problems"), values.pop("sent")
-    written = {"problems": orjson.dumps(problems).decode()} if problems else {}
+    values = {name: getattr(row, name) for name in _COLUMNS}
+    written = {"problems": orjson.dumps(row.problems).decode()} if row.problems else {}
     return values | written | {"payout_id": payout_id, "is_ready": row.is_ready}
