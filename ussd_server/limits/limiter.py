@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import threading
-import time
-from bisect import bisect_right
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,12 +10,12 @@ from functools import cache
 
 from limits import RateLimitItem
 
+from ussd_server.limits.local_windows import LocalWindows
 from ussd_server.limits.sliding_window import (
     MICROSECONDS,
     Frames,
     Proof,
     RateLimitDecision,
-    Reading,
     SlidingWindowStorage,
     Windows,
     frames_of,
@@ -30,55 +26,6 @@ from ussd_server.logs import Logger
 from ussd_server.metrics import count_unshared_limit, note_redis
 from ussd_server.redis.client import REDIS_TROUBLE
 from ussd_server.redis.pipeline import Circuit, RedisAwayError
-
-
-class LocalWindows:
-    """Sliding windows in the memory of this process, on its monotonic clock, for the time that Redis is away."""
-
-    def __init__(self, most_entries: int = 100_000, clock: Callable[[], int] = time.monotonic_ns) -> None:
-        """At most `most_entries` accept times are kept; above that, the identities unused for longest are dropped.
-
-        `clock` gives nanoseconds that never go back.
-        """
-        self._most_entries = most_entries
-        self._clock = clock
-        self._entries = 0
-        self._logs: OrderedDict[str, list[int]] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def acquire(self, name: str, windows: Windows, consume: bool = True) -> Reading:
-        """As `SlidingWindowStorage.acquire`, with a cost of one."""
-        with self._lock:
-            now = self._clock() // 1000
-            times = self._logs.get(name, [])
-            starts = [bisect_right(times, now - length) for _, length in windows]
-            retry = max(
-                times[len(times) - limit] + length - now if len(times) - start >= limit else 0
-                for start, (limit, length) in zip(starts, windows, strict=True)
-            )
-            taken = int(consume and not retry)
-            if taken:
-                self._store(name, [*times[min(starts) :], now], replaced=len(times))
-            reading = [int(not retry), retry, now]
-            for start, (limit, length) in zip(starts, windows, strict=True):
-                oldest = times[start] if start < len(times) else now
-                held = len(times) - start + taken
-                reading += [max(limit - held, 0), oldest + length - now if held else 0]
-            return reading
-
-    def clear(self, name: str) -> None:
-        """Delete the accept times of `name`."""
-        with self._lock:
-            self._entries -= len(self._logs.pop(name, []))
-
-    def _store(self, name: str, times: list[int], replaced: int) -> None:
-        self._logs[name] = times
-        self._logs.move_to_end(name)
-        self._entries += len(times) - replaced
-        while self._entries > self._most_entries:
-            _, dropped = self._logs.popitem(last=False)
-            self._entries -= len(dropped)
-
 
 log = Logger(__name__)
 
@@ -134,7 +81,7 @@ class Limiter:
             frames = frames_of(policy.items)
             # A flood of addresses cannot displace the accept times of keys, which have another policy.
             self._windows[policy.name] = _Windows(
-                frames, windows_of(frames), windows_of(frames, workers), LocalWindows()
+                frames, windows_of(frames), windows_of(frames, workers), LocalWindows(processes=workers)
             )
 
     def is_away(self) -> bool:
@@ -158,7 +105,10 @@ class Limiter:
             reading = self.circuit.call(self._storage.acquire, name, windows.shared, 1, consume, proof)
         except RedisAwayError:
             return None
-        return RateLimitDecision(windows.frames, reading) if reading else None
+        if not reading:
+            return None
+        windows.accept_times.note(name, reading)
+        return RateLimitDecision(windows.frames, reading)
 
     def last_hits(self, namespace: str, identities: Sequence[str]) -> list[datetime | None]:
         """When each identity was last accepted; None when Redis does not know it any more, or is away."""
@@ -197,6 +147,7 @@ class Limiter:
             count_unshared_limit()
             reading = windows.accept_times.acquire(name, windows.local, consume)
             return RateLimitDecision(windows.frames, reading, fallback=True)
+        windows.accept_times.note(name, reading)
         return RateLimitDecision(windows.frames, reading)
 
 
