@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from errno import ECONNRESET
 from http import HTTPStatus
 from io import BytesIO
@@ -265,8 +265,16 @@ def _refuse_by_status(error: HTTPException) -> Response:
         return _refuse(ServiceError(Code.INVALID_REQUEST, "The request could not be understood"))
     response = _refuse(ServiceError(code, HTTPStatus(code.http_status).phrase.capitalize()))
     if isinstance(error, MethodNotAllowed):
-        response.headers["Allow"] = ", ".join(sorted(error.valid_methods or ()))
+        response.headers["Allow"] = ", ".join(sorted(_methods_of_path(error.valid_methods or ())))
     return response
+
+
+def _methods_of_path(methods: Iterable[str]) -> list[str]:
+    """Return those methods whose route is the most exact: `/api/events/redeliver` is no event that can be read."""
+    adapter = current_app.create_url_adapter(current_request().request)
+    assert adapter is not None
+    variables = {method: len(adapter.match(method=method)[1]) for method in methods}
+    return [method for method, count in variables.items() if count == min(variables.values())]
 
 
 def _refuse_without_database(error: Exception) -> Response:

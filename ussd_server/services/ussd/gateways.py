@@ -81,6 +81,7 @@ class GatewayService:
         self._channels = channels
         self._sessions = sessions
         self._conversations = conversations
+        self._limiter = runtime.limiter
         self._quota = QuotaLeases(runtime.limiter, "channel", most=max(1, settings.channel_limit_per_minute // 100))
         self._cache = SessionCache()
         self._dials = DialLookups()
@@ -228,7 +229,7 @@ class GatewayService:
         """Begin a session and end the previous one under the same session id; None when another step was faster."""
         step, channel, code, now = phone_step.step, phone_step.channel, phone_step.code, phone_step.input.received_at
         target = phone_step.target or find_target(code, channel.client_id, step.phone_number, now)
-        if target is None:
+        if target is None or not self._may_begin(phone_step):
             raise NoScreenError
         if (
             previous is not None
@@ -251,6 +252,14 @@ class GatewayService:
             previous_id=None if previous is None else previous.id,
         )
         return self._conversations.begin(dial)
+
+    def _may_begin(self, phone_step: PhoneStep) -> bool:
+        """Count one more conversation of this number on this channel. Costs the first step a round trip to Redis."""
+        channel_id, number = phone_step.channel.channel_id, phone_step.step.phone_number
+        if self._limiter.hit("conversations", f"{channel_id}/{number}").accepted:
+            return True
+        log.warning("a number began too many sessions", channel_id=channel_id)
+        return False
 
     def _screen_of_last_turn(self, row: UssdSession) -> GatewayScreen:
         """The last screen of a session that was just written; keeps an active session in the cache."""
