@@ -185,7 +185,14 @@ class Text(Field[str]):
     refused_characters: ClassVar[str] = "control characters"
 
     def __init__(
-        self, meaning: str = "", *, longest: int, shortest: int = 1, pattern: str | None = None, **options: Any
+        self,
+        meaning: str = "",
+        *,
+        longest: int,
+        shortest: int = 1,
+        pattern: str | None = None,
+        example: str | None = None,
+        **options: Any,
     ) -> None:
         super().__init__(meaning, **options)
         self.shortest, self.longest = shortest, longest
@@ -193,6 +200,8 @@ class Text(Field[str]):
         self._refused = re.compile(f"[{self.control_characters}]")
         written = f"^({pattern})$" if pattern else f"^[^{self.control_characters}]*$"
         self.json_schema = {"type": "string", "minLength": shortest, "maxLength": longest, "pattern": written}
+        if example is not None:
+            self.json_schema["examples"] = [example]
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> str:
         if not isinstance(value, str):
