@@ -20,9 +20,9 @@ from schemas.fields import (
     Text,
     Timestamp,
 )
-from ussd_server.parsing.secrets_in_text import shown_name
 
 _MOST_ITEMS = 5000
+_LONGEST_NAME_SHOWN = 40
 _FIELDS = {
     "phone_number": {"type": "string", "description": "`+256` and nine digits."},
     "amount": {"type": ["number", "string"], "description": "Shillings, with at most two decimals."},
@@ -60,7 +60,8 @@ class PayoutItems(Field[tuple[dict[str, Any], ...]]):
             if not isinstance(item, dict):
                 raise ValidationError(f"Row {place}: Must be an object.")
             if unknown := next((name for name in item if name not in _FIELDS), None):
-                raise ValidationError(f"Row {place}, {shown_name(unknown)}: Unknown field.")
+                name = unknown if len(unknown) <= _LONGEST_NAME_SHOWN and unknown.isprintable() else "********"
+                raise ValidationError(f"Row {place}, {name}: Unknown field.")
         return tuple(value)
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from limits import parse
 from limits.storage import storage_from_string
 
-from ussd_server.limits.local_windows import LocalWindows
+from ussd_server.limits.limiter import LocalWindows
 from ussd_server.limits.sliding_window import Reading, SlidingWindowRateLimiter, SlidingWindowStorage, Windows
 
 LetPass = Callable[[SlidingWindowStorage, float], None]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, is_dataclass
 from functools import cache
 from http import HTTPStatus
@@ -34,7 +34,6 @@ from ussd_server.api.requests import (
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.limits.limiter import rate_limit_headers
 from ussd_server.limits.sliding_window import DATA_CALL_REFUSED, RateLimitDecision
-from ussd_server.services.bulkhead import Bulkhead, other_files_are_read
 from ussd_server.services.menus.messages import SourceText
 from ussd_server.status import Code, ServiceError
 from ussd_server.wire import error_envelope, management_envelope, success_envelope, writer
@@ -45,8 +44,6 @@ _View = TypeVar("_View", bound=Callable[..., Any])
 _Data = TypeVar("_Data")
 _MAY_NOT = "Insufficient permissions"
 _NOBODY = Caller(CallerKind.NOBODY)
-# A large body is read in slices, beside other calls: few at a time, so that those notice nothing.
-_LARGE_BODIES = Bulkhead(2, 1)
 _STATUS_LINES = {status.value: f"{status.value} {status.phrase}" for status in HTTPStatus}
 
 
@@ -318,16 +315,12 @@ def _body_parts(schema: Body, request: Request) -> dict[str, Any]:
     return {**parts, "source": SourceText(body.decode("utf-8"))} if has_document else parts
 
 
-@contextmanager
-def _place_for(body: bytes) -> Iterator[None]:
+def _place_for(body: bytes) -> AbstractContextManager[None]:
     """Hold one of the few places of large bodies for the block. SERVICE_UNAVAILABLE when the client can have none."""
     if len(body) <= MAX_BODY_BYTES:
-        yield
-        return
-    with _LARGE_BODIES.place(current_request().client_id or "") as has_place:
-        if not has_place:
-            raise other_files_are_read()
-        yield
+        return nullcontext()
+    current = current_request()
+    return current.services.large_bodies.reading(current.client_id or "")
 
 
 def _obey(current: CurrentRequest, decision: RateLimitDecision, sentence: str) -> None:

@@ -30,7 +30,6 @@ from ussd_server.parsing.json_text import (
     has_more_values,
     is_deeper,
     no_pause,
-    object_of_pairs,
     unstorable_escape,
 )
 from ussd_server.parsing.secrets_in_text import shown_name
@@ -181,14 +180,15 @@ def parse_object(request: Request, body: bytes, most_values: int = Body.most_val
     if request.mimetype != JSON or not _is_utf8(request):
         raise ServiceError(Code.UNSUPPORTED_MEDIA_TYPE, "The request body must be application/json in UTF-8")
     pause = _let_others_run if len(body) > MAX_BODY_BYTES else no_pause
-    if has_more_values(body, most_values, pause):
+    marks = body.count(b",") + body.count(b"{") + body.count(b"[")
+    if marks > most_values and has_more_values(body, most_values, pause):
         raise ServiceError(Code.INVALID_REQUEST, f"The request body has more than {most_values:,} values")
     pause()
     document = _parse_json(body, pause)
     pause()
     if not isinstance(document, dict):
         raise ServiceError(Code.INVALID_REQUEST, "The request body must be a JSON object")
-    if body.count(b"[") + body.count(b"{") > _MAX_DEPTH and is_deeper(document, _MAX_DEPTH, pause):
+    if marks > _MAX_DEPTH and is_deeper(document, _MAX_DEPTH, pause):
         raise _too_deep()
     if b"\\u" in body and (escape := unstorable_escape(body, pause)):
         # Text that cannot be written as UTF-8 (half a surrogate pair) cannot be stored either.
@@ -201,7 +201,7 @@ def _parse_json(body: bytes, pause: Callable[[], object]) -> Any:
     try:
         return json.loads(
             body.decode("utf-8"),
-            object_pairs_hook=_with_pauses(object_of_pairs, pause),
+            object_pairs_hook=_with_pauses(_object, pause),
             parse_constant=_fitting_nowhere,
             parse_float=_with_pauses(_decimal, pause),
             parse_int=_with_pauses(_whole, pause),
@@ -215,6 +215,13 @@ def _parse_json(body: bytes, pause: Callable[[], object]) -> Any:
         raise _too_deep() from None
     except ValueError:
         raise ServiceError(Code.INVALID_REQUEST, "The request body is not valid JSON") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    document = dict(pairs)
+    if len(document) != len(pairs):
+        raise DuplicateNameError
+    return document
 
 
 def _with_pauses(make: Callable[[_Given], _Made], pause: Callable[[], object]) -> Callable[[_Given], _Made]:

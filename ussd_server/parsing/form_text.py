@@ -13,7 +13,7 @@ MOST_FIELDS = 400
 _MOST_ESCAPES = 8000
 # Each piece costs half a millisecond.
 _PIECE = re.compile(rb"(?:[^%]++|%[0-9A-Fa-f]{2}|%){1,2000}+", re.DOTALL)
-_BLANK_LINE = re.compile(rb"\r\n\r\n|\n\n|\r\r")
+_END_OF_HEAD = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _MOST_PARTS = 20
 _MOST_HEAD_BYTES = 4000
 
@@ -55,7 +55,7 @@ def check_parts(text: bytes, boundary: bytes) -> None:
     for part in parts[1:]:
         if part.startswith(b"--"):
             continue
-        end = _BLANK_LINE.search(part, 0, left + 4)
+        end = _END_OF_HEAD.search(part, 0, left + 4)
         if end is None:
             raise FormError(f"The heads of the form's parts have more than {_MOST_HEAD_BYTES} bytes")
         left -= end.start()

@@ -54,11 +54,9 @@ def no_pause() -> None:
 def has_more_values(text: bytes, most: int, pause: Callable[[], object] = no_pause) -> bool:
     """Return whether a JSON text has more than `most` values in its lists and objects. Costs 0.1 us a value, or less.
 
-    `pause` is called between slices of the work, as in every function of this module.
+    No text has more values than commas and opening brackets. `pause` is called between slices of the work, as in
+    every function of this module.
     """
-    # Counting bytes in C is enough for nearly every text.
-    if text.count(b",") + text.count(b"{") + text.count(b"[") <= most:
-        return False
     found = paused(_VALUE_ENDS.finditer(text), pause)
     # The end of the text matches too.
     return next(islice(found, most + 1, None), None) is not None

@@ -53,6 +53,18 @@ class Bulkhead:
                     self._held[client_id].remove(place)
                     self._give_up(client_id, place)
 
+    @contextmanager
+    def reading(self, client_id: str) -> Iterator[None]:
+        """Hold a place while a file is read. SERVICE_UNAVAILABLE when the client can have none."""
+        with self.place(client_id) as has_place:
+            if not has_place:
+                raise ServiceError(
+                    Code.SERVICE_UNAVAILABLE,
+                    "Other files are being read at this moment; nothing was recorded, send it again",
+                    retry_after_seconds=1,
+                )
+            yield
+
     def _may_take(self, client_id: str) -> bool:
         if self._places_of_client is None:
             return self._free > 0 or self._free_place(client_id)
@@ -72,12 +84,3 @@ class Bulkhead:
         self._free += 1
         if not self._held[client_id]:
             del self._held[client_id]
-
-
-def other_files_are_read() -> ServiceError:
-    """Return the refusal of a file for which no place is free."""
-    return ServiceError(
-        Code.SERVICE_UNAVAILABLE,
-        "Other files are being read at this moment; nothing was recorded, send it again",
-        retry_after_seconds=1,
-    )

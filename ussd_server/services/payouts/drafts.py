@@ -23,7 +23,7 @@ from ussd_server.providers.messages import Direction
 from ussd_server.runtime import Runtime, Service
 from ussd_server.services.accounts.ledger import FeeBook, fee_cents
 from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.bulkhead import Bulkhead, other_files_are_read
+from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.payouts.digests import (
     JudgedRow,
     PayoutDigests,
@@ -189,9 +189,7 @@ class PayoutDrafts(Service):
             if not 0 < len(request.items) <= MOST_ITEMS:
                 raise ServiceError(Code.INVALID_REQUEST, f"items: Must be 1 to {MOST_ITEMS} rows.")
             return [row_of(line, item) for line, item in _with_pauses(request.items)]
-        with self._files.place(client_id) as has_place:
-            if not has_place:
-                raise other_files_are_read()
+        with self._files.reading(client_id):
             return read_file(request.file)
 
     def _judge(self, rows: Sequence[PayoutRow], reference: str, client_id: str) -> None:
