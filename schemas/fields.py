@@ -64,9 +64,9 @@ class Body(Schema):
         """Return data without most of its unknown fields: only one is named, and each costs as much as a known one."""
         if not isinstance(data, Mapping):
             return data
-        known = {key for key, _, _ in self._readers}
-        unknown = set(islice((key for key in data if key not in known), _MOST_UNKNOWN))
-        return {key: value for key, value in data.items() if key in known or key in unknown}
+        known = [key for key, _, _ in self._readers]
+        unknown = islice((key for key in data if key not in known), _MOST_UNKNOWN)
+        return {key: data[key] for key in (*known, *unknown) if key in data}
 
     def _load_valid(self, document: Mapping[str, Any]) -> dict[str, Any]:
         loaded = {}

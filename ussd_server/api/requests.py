@@ -183,9 +183,7 @@ def parse_object(request: Request, body: bytes, most_values: int = Body.most_val
     marks = body.count(b",") + body.count(b"{") + body.count(b"[")
     if marks > most_values and has_more_values(body, most_values, pause):
         raise ServiceError(Code.INVALID_REQUEST, f"The request body has more than {most_values:,} values")
-    pause()
     document = _parse_json(body, pause)
-    pause()
     if not isinstance(document, dict):
         raise ServiceError(Code.INVALID_REQUEST, "The request body must be a JSON object")
     if marks > _MAX_DEPTH and is_deeper(document, _MAX_DEPTH, pause):
@@ -198,8 +196,10 @@ def parse_object(request: Request, body: bytes, most_values: int = Body.most_val
 
 
 def _parse_json(body: bytes, pause: Callable[[], object]) -> Any:
+    if pause is not no_pause:
+        pause()
     try:
-        return json.loads(
+        document = json.loads(
             body.decode("utf-8"),
             object_pairs_hook=_with_pauses(_object, pause),
             parse_constant=_fitting_nowhere,
@@ -215,6 +215,9 @@ def _parse_json(body: bytes, pause: Callable[[], object]) -> Any:
         raise _too_deep() from None
     except ValueError:
         raise ServiceError(Code.INVALID_REQUEST, "The request body is not valid JSON") from None
+    if pause is not no_pause:
+        pause()
+    return document
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
