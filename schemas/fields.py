@@ -40,7 +40,7 @@ class Body(Schema):
     """Whether the body may also be YAML; the service then reads it from its text."""
     takes_files: ClassVar[tuple[str, ...]] = ()
     """Media types of files that are taken whole instead of JSON."""
-    most_values: ClassVar[int] = 1000
+    most_values: ClassVar[int] = 700
     """The most values in the lists and objects of the body: what it may cost to read it."""
     error_messages = {"unknown": "Unknown field."}
 

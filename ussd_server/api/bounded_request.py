@@ -6,7 +6,7 @@ import time
 from io import BytesIO
 from typing import IO, Any, TypeVar
 
-from flask import Request
+from flask import Request, current_app, session
 from werkzeug.datastructures import Accept, ImmutableMultiDict, LanguageAccept, MIMEAccept, MultiDict
 from werkzeug.formparser import FormDataParser
 from werkzeug.http import parse_accept_header
@@ -26,13 +26,17 @@ _Accept = TypeVar("_Accept", bound=Accept)
 class _FormParser(FormDataParser):
     """Reads forms without files; INVALID_REQUEST for one beyond the bounds."""
 
+    may_be_long = False
+    """Whether the form may be long and have an escape for each byte, such as that of a menu."""
+
     def _parse_urlencoded(
         self, stream: IO[bytes], mimetype: str, content_length: int | None, options: dict[str, str]
     ) -> Any:
         del mimetype, content_length, options
         text = stream.read()
-        is_large = len(text) > _LARGE_BYTES
-        bounds: dict[str, Any] = {"most_escapes": len(text) // 3, "pause": _let_others_run} if is_large else {}
+        bounds: dict[str, Any] = {}
+        if self.may_be_long:
+            bounds = {"most_escapes": len(text) // 3, "pause": _let_others_run}
         try:
             return stream, self.cls(form_fields(text, **bounds)), self.cls()
         except FormError as error:
@@ -64,6 +68,14 @@ class BoundedRequest(Request):
     def accept_languages(self) -> LanguageAccept:
         """The languages that the browser asks for."""
         return _shortened(LanguageAccept, self.headers.get("Accept-Language"))
+
+    def make_form_data_parser(self) -> FormDataParser:
+        """Return the parser of this form. A person who did not sign in sends a short one."""
+        parser = super().make_form_data_parser()
+        assert isinstance(parser, _FormParser)
+        view = current_app.view_functions.get(self.endpoint or "")
+        parser.may_be_long = bool(session) and getattr(view, "max_body_bytes", 0) > _LARGE_BYTES
+        return parser
 
     def _load_form_data(self) -> None:
         body = self.environ["wsgi.input"]

@@ -10,7 +10,7 @@ from ussd_server.parsing.json_text import no_pause
 
 MOST_FIELDS = 400
 """The most fields of a form: fifty rows with five fields, and some more."""
-_MOST_ESCAPES = 8000
+_MOST_ESCAPES = 6000
 # Each piece costs half a millisecond.
 _PIECE = re.compile(rb"(?:[^%]++|%[0-9A-Fa-f]{2}|%){1,2000}+", re.DOTALL)
 _END_OF_HEAD = re.compile(rb"\r\n\r\n|\n\n|\r\r")

@@ -17,8 +17,8 @@ _NAME_OR_BRACE = re.compile(
 )
 # Pieces of a text whose escapes can be stored: no NUL, and surrogates in pairs.
 _STORABLE = re.compile(
-    rb"(?:[^\\]++|\\[^u]|\\u(?!0000|[dD][89a-fA-F])...."
-    rb"|\\u[dD][89abAB]..\\u[dD][c-fC-F]..){0,2000}+",
+    rb"(?:[^\\]++|(?:\\[^u]){1,1000}+|(?:\\u(?!0000|[dD][89a-fA-F])....){1,1000}+"
+    rb"|\\u[dD][89abAB]..\\u[dD][c-fC-F]..){0,20}+",
     re.DOTALL,
 )
 _TOKENS_BEFORE_A_PAUSE = 2000
