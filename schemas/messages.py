@@ -37,7 +37,7 @@ class MessageText(Text):
     refused_characters = "control characters other than line feeds"
 
     def __init__(self, meaning: str = "", **options: Any) -> None:
-        super().__init__(meaning, longest=_LONGEST_TEXT, **options)
+        super().__init__(meaning, longest=_LONGEST_TEXT, is_secret=True, **options)
 
 
 class CreateMessageBody(Body):

@@ -22,6 +22,7 @@ from schemas.fields import (
 )
 
 _MOST_ITEMS = 5000
+_LONGEST_NAME_SHOWN = 40
 _FIELDS = {
     "phone_number": {"type": "string", "description": "`+256` and nine digits."},
     "amount": {"type": ["number", "string"], "description": "Shillings, with at most two decimals."},
@@ -31,7 +32,6 @@ _FIELDS = {
 }
 _STATUSES = ("draft", "approved", "running", "completed", "cancelled")
 _STATES = ("ready", "invalid", "queued", "sent", "succeeded", "failed", "cancelled")
-_LONGEST_NAME_SHOWN = 64
 
 
 def _send_at(**kwargs: Any) -> Timestamp:
@@ -64,14 +64,16 @@ class PayoutItems(Field[tuple[dict[str, Any], ...]]):
             if not isinstance(item, dict):
                 raise ValidationError(f"Row {place}: Must be an object.")
             if unknown := next((name for name in item if name not in _FIELDS), None):
-                shown = "".join(letter for letter in unknown if letter.isprintable())[:_LONGEST_NAME_SHOWN]
-                raise ValidationError(f"Row {place}, {shown}: Unknown field.")
+                name = unknown if len(unknown) <= _LONGEST_NAME_SHOWN and unknown.isprintable() else "********"
+                raise ValidationError(f"Row {place}, {name}: Unknown field.")
         return tuple(value)
 
 
 class CreatePayoutBody(Body):
     """Many disbursements under one reference."""
 
+    # Each row with its five fields, and what is beside the rows.
+    most_values = 32_000
     takes_files = ("text/csv", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet")
 
     reference = Text(

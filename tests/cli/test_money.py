@@ -83,6 +83,8 @@ def test_a_lost_payment_is_listed_and_booked_once(client_id: str, tmp_path: Path
     assert "1 booked, UGX 5,000; 0 had been booked before." in run(*booking).output
     assert "No payment was lost." in run(*command).output
     assert run(*command, "--book", lost).exit_code == 2
+    refused = run(*command, "--by", "Mary Akello", "--and", "John Okot")
+    assert (refused.exit_code, "nothing was booked" in refused.output) == (2, True)
 
 
 def test_a_deposit_is_credited_once(client_id: str) -> None:

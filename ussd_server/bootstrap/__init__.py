@@ -14,6 +14,7 @@ from ussd_server.services.accounts.statements import StatementService
 from ussd_server.services.audit.trail import AuditService
 from ussd_server.services.bank.bank_accounts import BankAccountService
 from ussd_server.services.bank.settlements import BankSettlementService
+from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.clients.api_keys import ApiKeyService
 from ussd_server.services.clients.auth import AuthService
 from ussd_server.services.clients.clients import ClientService
@@ -92,6 +93,8 @@ class Services:
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
         self.settings, self.clock, self.limiter = runtime.settings, runtime.clock, runtime.limiter
+        # A large body is read in slices beside other calls: few at a time, so that those notice nothing.
+        self.large_bodies = Bulkhead(2, 1)
         self.audit = AuditService(runtime)
         self.search = SearchService()
 

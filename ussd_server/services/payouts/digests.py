@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from datetime import datetime
 from hashlib import sha256
+from json import JSONEncoder
 from typing import Any, NamedTuple
 
 import orjson
@@ -20,6 +21,7 @@ _OF_DRAFT = (
     "id", "client_id", "reference", "description", "item_count", "ready_count", "invalid_count", "total_amount_cents",
     "request_digest", "created_by", "people", "created_at", "items_digest", "send_at",
 )  # fmt: skip
+_encode = JSONEncoder(sort_keys=True, default=str).encode
 _OF_APPROVAL = (*_OF_DRAFT, "approved_by", "approved_at", "key_id")
 _OF_GIVEN = ("id", "payout_id", "made_by", "people", "key_id", "operators", "note", "total_fee_cents", "created_at")
 
@@ -55,6 +57,20 @@ def digest_of_items(rows: Iterable[JudgedRow]) -> str:
     for row in rows:
         # SQLite has 0 and 1 for booleans.
         digest.update(orjson.dumps((*row[:-2], bool(row.is_ready), row.problems)) + b"\n")
+    return digest.hexdigest()
+
+
+def digest_of_request(description: str | None, rows: Iterable[Any], send_at: str | None) -> str:
+    """The `request_digest` of what a payout was made of, written row by row, so that other requests run between them.
+
+    It is the digest of `{"description", "items", "send_at"}` as JSON, without `send_at` where that is None.
+    """
+    digest = sha256(f'{{"description": {_encode(description)}, "items": ['.encode())
+    separator = b""
+    for row in rows:
+        digest.update(separator + _encode(row).encode())
+        separator = b", "
+    digest.update(b"]}" if send_at is None else f'], "send_at": {_encode(send_at)}}}'.encode())
     return digest.hexdigest()
 
 

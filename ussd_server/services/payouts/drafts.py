@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import fields
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 from peewee import IntegrityError, fn
@@ -25,14 +25,19 @@ from ussd_server.services.accounts.ledger import FeeBook, fee_cents
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.payouts.approvers import caller_id, caller_people, end_approvals, standing
-from ussd_server.services.payouts.digests import JudgedRow, PayoutDigests, digest_of_items, judged_rows
+from ussd_server.services.payouts.digests import (
+    JudgedRow,
+    PayoutDigests,
+    digest_of_items,
+    digest_of_request,
+    judged_rows,
+)
 from ussd_server.services.payouts.messages import MOST_ITEMS, CreatedPayout, CreatePayout, PayoutStatus, ReplacePayout
 from ussd_server.services.payouts.records import fields_of, mark_cancelled, payout_view, write_payout_event
 from ussd_server.services.payouts.rows import PayoutRow, corrected_row, read_file, row_of, transaction_reference
 from ussd_server.services.payouts.withdrawals import require_still_allowed
 from ussd_server.services.people import MAKE, people_behind
 from ussd_server.services.providers.providers import problems_of_amount
-from ussd_server.services.transactions.create import digest_of
 from ussd_server.services.transactions.messages import TransactionType
 from ussd_server.services.transactions.transactions import refuse_operators_name
 from ussd_server.status import Code, ServiceError
@@ -47,6 +52,10 @@ _REFERENCES_AT_ONCE = 500
 _FURTHEST = timedelta(days=366)
 # After so many rows, let other requests of the process run.
 _ROWS_BEFORE_A_PAUSE = 100
+Row = TypeVar("Row")
+
+# Of a row; its problems are written as JSON, and what was sent is kept in the digest alone.
+_COLUMNS = [field.name for field in fields(PayoutRow) if field.name not in ("problems", "sent")]
 
 
 class PayoutDrafts(Service):
@@ -57,7 +66,7 @@ class PayoutDrafts(Service):
         self._fees = fees
         self._digests = PayoutDigests(runtime.vault)
         # To read the largest file takes a second of processor time.
-        self._files = Bulkhead(4, 1)
+        self._files = Bulkhead(2, 1)
 
     def create(self, request: CreatePayout, context: RequestContext) -> CreatedPayout:
         """Judge and keep every row, and send none. The same content under the same reference is the same payout.
@@ -165,9 +174,9 @@ class PayoutDrafts(Service):
             updated_at=now,
             due_at=now if any(row.name for row in ready) else None,
         )
-        items = [_values(payout.id, row) for row in rows]
+        items = [_values(payout.id, row) for _, row in _with_pauses(rows)]
         payout.items_digest = digest_of_items(
-            JudgedRow._make(item.get(name) for name in JudgedRow._fields) for item in items
+            JudgedRow._make(item.get(name) for name in JudgedRow._fields) for _, item in _with_pauses(items)
         )
         payout.draft_digest = self._digests.of_draft(payout)
         return payout, items
@@ -186,19 +195,13 @@ class PayoutDrafts(Service):
             )
 
     def _read(self, request: CreatePayout | ReplacePayout, client_id: str) -> list[PayoutRow]:
-        if request.file is not None:
-            with self._files.place(client_id) as has_place:
-                if not has_place:
-                    raise ServiceError(
-                        Code.SERVICE_UNAVAILABLE,
-                        "Other files are being read at this moment; nothing was recorded, send it again",
-                        retry_after_seconds=1,
-                    )
-                return read_file(request.file)
-        assert isinstance(request, CreatePayout)
-        if not 0 < len(request.items) <= MOST_ITEMS:
-            raise ServiceError(Code.INVALID_REQUEST, f"items: Must be 1 to {MOST_ITEMS} rows.")
-        return [row_of(line, item) for line, item in enumerate(request.items, 1)]
+        if request.file is None:
+            assert isinstance(request, CreatePayout)
+            if not 0 < len(request.items) <= MOST_ITEMS:
+                raise ServiceError(Code.INVALID_REQUEST, f"items: Must be 1 to {MOST_ITEMS} rows.")
+            return [row_of(line, item) for line, item in _with_pauses(request.items)]
+        with self._files.reading(client_id):
+            return read_file(request.file)
 
     def _insert(self, payout: Payout, items: list[dict[str, Any]], context: RequestContext) -> None:
         """Keep a draft with its rows. Call inside a unit of work."""
@@ -216,9 +219,7 @@ class PayoutDrafts(Service):
         # Read the fee afresh: a draft has no check of its fee, and approvers rely on the sum.
         self._fees.forget(client_id, TransactionType.DISBURSEMENT)
         terms = self._fees.find(client_id, TransactionType.DISBURSEMENT)
-        for place, row in enumerate(rows):
-            if place % _ROWS_BEFORE_A_PAUSE == 0:
-                time.sleep(0)
+        for _, row in _with_pauses(rows):
             if row.problems or row.phone_number is None or row.amount_cents is None:
                 continue
             row.provider = self._providers.of_number(row.phone_number)
@@ -236,6 +237,14 @@ class PayoutDrafts(Service):
         if provider is None or bounds is None or not bounds.enabled:
             return [f"phone_number: {name} is not set up for disbursements here."]
         return problems_of_amount(provider, amount_cents, Direction.DISBURSEMENT)
+
+
+def _with_pauses(rows: Sequence[Row]) -> Iterator[tuple[int, Row]]:
+    """Yield the rows with their lines from 1, and let other requests of the process run now and then."""
+    for line, row in enumerate(rows, 1):
+        if line % _ROWS_BEFORE_A_PAUSE == 0:
+            time.sleep(0)
+        yield line, row
 
 
 def used_references(client_id: str, references: Collection[str]) -> set[str]:
@@ -303,8 +312,8 @@ def _next_number(client_id: str, reference: str) -> int:
 
 
 def _digest_of(rows: Sequence[PayoutRow], request: CreatePayout) -> str:
-    date = {"send_at": iso_milliseconds(request.send_at)} if request.send_at else {}
-    return digest_of({"description": request.description, "items": [row.content for row in rows], **date})
+    send_at = iso_milliseconds(request.send_at) if request.send_at else None
+    return digest_of_request(request.description, (row.content for _, row in _with_pauses(rows)), send_at)
 
 
 def _require_draft(payout: Payout) -> None:
@@ -321,7 +330,6 @@ def _repeated(known: Payout, digest: str) -> CreatedPayout:
 
 
 def _values(payout_id: str, row: PayoutRow) -> dict[str, Any]:
-    values = asdict(row)
-    problems, _ = values.pop("problems"), values.pop("sent")
-    written = {"problems": orjson.dumps(problems).decode()} if problems else {}
+    values = {name: getattr(row, name) for name in _COLUMNS}
+    written = {"problems": orjson.dumps(row.problems).decode()} if row.problems else {}
     return values | written | {"payout_id": payout_id, "is_ready": row.is_ready}

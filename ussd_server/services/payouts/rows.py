@@ -240,6 +240,8 @@ def _problem_of(cell: str) -> str | None:
     """What is wrong with a cell that needs a value."""
     if not cell:
         return "Missing."
+    if len(cell) > _LONGEST_KEPT:
+        return "Is too long."
     return "Holds a formula; enter its value." if cell.startswith("=") else None
 
 
