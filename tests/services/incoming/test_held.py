@@ -154,15 +154,19 @@ def test_a_notice_before_the_success_of_a_payment_that_was_asked_for_leaves_the_
     services: Services, school: ExampleClient, till: Till, clock: MovableClock
 ) -> None:
     made = services.transactions.create(request(), operator_context(school.id)).transaction
-    till.pay("", receipt="early")
+    early = f"SBX{str(made.provider_reference).replace('-', '')[:12].upper()}"
+    till.pay("", receipt=f"sbx-{early[3:]}")
     (payment,) = held(services)
     work(services, clock, 2)
-    Transaction.update(provider_transaction_id="early").where(Transaction.id == made.transaction_id).execute()
+    row = Transaction.get_by_id(made.transaction_id)
+    assert (row.status, row.provider_transaction_id) == ("succeeded", early)
     assert held(services) == ()
     for act in (lambda: assign(services, payment, "SCH1042"), lambda: return_(services, payment)):
-        with pytest.raises(ServiceError, match="was asked for has this receipt"):
+        with pytest.raises(ServiceError, match="is booked, no longer held"):
             act()
-    assert till.pay("", receipt="early").transaction_id == made.transaction_id
+    assert till.pay("", receipt=early).transaction_id == made.transaction_id
+    assert balances(school.id)["main"] == (5000_00, 0)
+    assert check_everything() == []
 
 
 def test_operators_get_a_mail_of_the_first_payment_that_is_held_on_a_day_and_see_each_in_their_trail(

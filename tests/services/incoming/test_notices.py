@@ -57,8 +57,23 @@ def test_a_payment_is_booked_under_its_code_without_regard_to_case_spaces_and_hy
 
 def test_a_repeated_notice_books_nothing_again(services: Services, school: ExampleClient, till: Till) -> None:
     first = till.pay("SCH1042")
-    assert [till.pay("SCH1042"), till.pay("SCH9999"), till.pay("SCH1042", 9999)] == [first] * 3
+    assert [till.pay("SCH1042"), till.pay("SCH9999"), till.pay("SCH1042", receipt=" r\u200b-1 ")] == [first] * 3
     assert balances(school.id)["main"] == (5000_00, 0)
+
+
+def test_a_notice_of_a_booked_receipt_with_another_amount_is_shown_to_operators(
+    services: Services, school: ExampleClient, till: Till
+) -> None:
+    first = till.pay("SCH1042")
+    for _ in range(2):
+        contradiction = till.pay("SCH1042", 9999)
+        assert (contradiction.status, contradiction.transaction_id) == ("held", None)
+    (review,) = services.reviews.list(operator())
+    assert review.transaction.transaction_id == first.transaction_id
+    assert review.reason == "the provider reported its receipt again with UGX 9,999"
+    assert till.pay("SCH1042") == first
+    assert balances(school.id)["main"] == (5000_00, 0)
+    assert check_everything() == []
 
 
 def test_the_same_notice_at_once_is_booked_once(services: Services, school: ExampleClient, till: Till) -> None:

@@ -30,6 +30,7 @@ from ussd_server.services.bank.messages import (
     SettlementLine,
     SettlementView,
 )
+from ussd_server.services.gates.receipts import BANK, WayIn, claiming, lock_claims
 from ussd_server.services.operator_names import require_two_names
 from ussd_server.services.transactions.bookings import audited, book
 from ussd_server.services.transactions.create import RequestIdentity, TransactionCreator, digest_of
@@ -104,6 +105,7 @@ class BankSettlementService:
         """
         lines = sorted(_read_settlements(request.source), key=lambda line: (line.client_id, line.line))
         with unit_of_work():
+            lock_claims(BANK, (line.bank_reference for line in lines))
             return tuple(self.record_line(line, request.by, request.second, context) for line in lines)
 
     def read(self, file: bytes, context: RequestContext) -> Sequence[SettlementLine]:
@@ -178,7 +180,7 @@ class BankSettlementService:
             line.amount_cents,
             MAIN_ACCOUNT,
             BANK_ACCOUNT,
-            within,
+            claiming(WayIn.SETTLEMENT, within),
             provider_transaction_id=line.bank_reference,
             request_id=context.request_id,
         )

@@ -21,7 +21,7 @@ from ussd_server.models.statements import (
     StatementDifference,
     StatementState,
 )
-from ussd_server.models.transactions import Transaction
+from ussd_server.models.transactions import Transaction, counts_elsewhere
 from ussd_server.providers.statement_format import LineStatus
 from ussd_server.runtime import Service
 from ussd_server.services.audit.trail import write_audit_event
@@ -160,6 +160,7 @@ def _ended_within(provider: str, begin: datetime, end: datetime) -> Any:
         & (Transaction.provider == provider)
         & Transaction.status.in_(SUCCESSFUL)
         & Transaction.type.in_(AT_PROVIDERS)
+        & ~counts_elsewhere()
     )
 
 

@@ -11,6 +11,7 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.runtime import Service
 from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.gates.receipts import WayIn, name_each_other
 from ussd_server.services.leases import end_lease
 from ussd_server.services.operator_names import require_two_people
 from ussd_server.services.settlement.messages import EndReview, ListReviews, ReviewHistory, ReviewItem, ReviewPage
@@ -81,9 +82,12 @@ class ReviewService(Service):
         names = require_two_people(request.by, request.second, request.reason)
         with unit_of_work():
             row, now = self.require_open(request.transaction_id, request.has_succeeded, context), self._clock.now()
+            is_settled = True
             if request.has_succeeded is not None:
-                self._settle(row, request.has_succeeded, request.reason, now)
-            row.review_closed_at = now
+                is_settled = self._settle(row, request.has_succeeded, WayIn.REVIEW, request.reason, now)
+            else:
+                name_each_other(row, now)
+            row.review_closed_at = now if is_settled else None
             action = "transaction.reviewed" if request.has_succeeded is None else "transaction.settled"
             _note(row, request, names, action, context, now)
         return _with_history(row)
@@ -112,22 +116,24 @@ class ReviewService(Service):
         with unit_of_work():
             row, now = find_any(request.transaction_id, locked=True), self._clock.now()
             row.provider_transaction_id = row.provider_transaction_id or provider_transaction_id
-            self._settle(row, True, request.reason, now)
-            if row.review_opened_at is not None:
+            is_settled = self._settle(row, True, WayIn.STATEMENT, request.reason, now)
+            if row.review_opened_at is not None and is_settled:
                 row.review_closed_at = row.review_closed_at or now
             _note(row, request, names, "transaction.settled", context, now)
         return _with_history(row)
 
-    def _settle(self, row: Transaction, has_succeeded: bool, reason: str, now: datetime) -> None:
+    def _settle(self, row: Transaction, has_succeeded: bool, way: WayIn, reason: str, now: datetime) -> bool:
+        """Settle a transaction. Returns False if another payment may have the money: its review stays open for that."""
         _require_settleable(row, has_succeeded)
         end_lease(row)
         if has_succeeded:
-            succeed(row, Source.OPERATOR, now, ChangeDetail(note=reason))
-            return
+            return succeed(row, way, Source.OPERATOR, now, ChangeDetail(note=reason))
+        name_each_other(row, now)
         fail(row, FailureCode.PROVIDER_ERROR, Source.OPERATOR, now, ChangeDetail(note=reason))
         if (provider := self._providers.get(row.provider or "")) is not None:
             # Operators may be wrong too, so the provider is enquired once more.
             row.due_at = now + timedelta(seconds=provider.pace.late_check_after)
+        return True
 
 
 def _require_settleable(row: Transaction, has_succeeded: bool) -> None:

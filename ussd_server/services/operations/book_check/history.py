@@ -161,7 +161,10 @@ def _is_forged(row: dict[str, Any], events: Sequence[_EventRow]) -> bool:
             return True
         # Events of the first version do not show it.
         refunded = payload.get("refunded_amount")
-        if refunded is not None and not _may_be_refunded(refunded, event, outcome.status, amounts["amount"]):
+        is_given_back = outcome.status == "reversed" and payload.get("same_money_as") is not None and refunded == 0
+        if refunded is not None and not (
+            is_given_back or _may_be_refunded(refunded, event, outcome.status, amounts["amount"])
+        ):
             return True
     return bool(events) and not _ends_with(row, outcome, payload)
 
