@@ -64,16 +64,18 @@ def test_nothing_is_booked_beside_the_gate() -> None:
 
 
 def tellers(world: World, first: WayIn, second: WayIn, numbers: tuple[str, str]) -> list[Way]:
-    pair = [
-        WAYS[way](world, f"told-{index}", numbers[index], WRITTEN[index]) for index, way in enumerate((first, second))
-    ]
+    each = zip((first, second), ("told-1", "told-2"), numbers, WRITTEN, strict=True)
+    pair = [WAYS[way](world, name, number, receipt) for way, name, number, receipt in each]
     for each in pair:
         each.prepare()
     return pair
 
 
-def require_counted_once(world: World, ways: list[Way]) -> None:
-    """The balance is what is credited, one credited payment has the receipt, and `check` agrees or names both."""
+def require_counted_once(world: World) -> int:
+    """The balance is what is credited, one credited payment has the receipt, and `check` agrees or names both.
+
+    Returns how many payments moved money.
+    """
     rows = list(Transaction.select().where(Transaction.client_id == world.client.id).order_by(Transaction.id))
     credited = [row for row in rows if row.type == "collection" and row.status == "succeeded"]
     settled = [row for row in rows if row.type == "settlement"]
@@ -84,14 +86,13 @@ def require_counted_once(world: World, ways: list[Way]) -> None:
     assert len(counted) <= 1, [row.id for row in counted]
     without = [row for row in credited if row.provider_transaction_id is None]
     assert {row.id for row in credited} == {row.id for row in counted + without}
-    reviewed = [row for row in rows if row.review_opened_at and not row.review_closed_at]
-    assert counted or without or reviewed or settled
     contested = [row for row in rows if row.contested_id and row.review_opened_at and not row.review_closed_at]
     named = {violation.id for violation in check_everything()}
     assert named == {name for row in contested for name in (row.id, row.contested_id)}
     for row in rows:
         if row.same_money_as is not None:
             assert Transaction.get_by_id(row.same_money_as).same_money_as == row.id
+    return len(credited) + len(settled)
 
 
 @pytest.mark.parametrize("numbers", [PAYERS[:1] * 2, PAYERS], ids=["one payer", "two numbers"])
@@ -103,7 +104,8 @@ def test_a_receipt_that_two_ways_tell_of_counts_once(
     for each in pair:
         each.tell()
         world.work()
-        require_counted_once(world, pair)
+        counted = require_counted_once(world)
+    assert counted > 0
 
 
 @pytest.mark.parametrize(("first", "second"), [pair for pair in product(WayIn, WayIn) if pair[0] <= pair[1]])
@@ -116,4 +118,4 @@ def test_a_receipt_that_two_ways_tell_of_at_the_same_moment_counts_once(
     answers = at_once([each.tell for each in pair])
     assert answers == [None, None]
     world.work()
-    require_counted_once(world, pair)
+    assert require_counted_once(world) > 0

@@ -1,4 +1,4 @@
-"""Every way in which money that moved outside is booked, with one receipt: each can be told first, second or at once."""
+"""Every way in which money that moved outside is booked, to be used with one receipt: first, second or at once."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Way(ABC):
         self.world, self.name, self.number, self.receipt = world, name, number, receipt
         self.transaction_id = ""
 
-    def prepare(self) -> None:
+    def prepare(self) -> None:  # noqa: B027
         """Nothing happens before."""
 
     @abstractmethod

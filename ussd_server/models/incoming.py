@@ -45,8 +45,8 @@ class IncomingPayment(Table):
 
     `code` is what the payer typed, null for a line of a statement. `held_because` says why it fits nothing.
     `difference_id` is the difference of the statement that it was made from. `decided_by` are the operators who
-    assigned it or marked it for return, `reason` is why they return it. `waits_for` is the collection whose money it may
-    be; when that is final, the payment is booked or left out.
+    assigned it or marked it for return, `reason` is why they return it. `waits_for` is the collection whose money
+    it may be; when that is final, the payment is booked or left out.
     """
 
     id = IdField(primary_key=True)

@@ -20,7 +20,8 @@ CREATE TABLE IF NOT EXISTS receipt_claims (
 _TRIGGERS = """
 CREATE OR REPLACE FUNCTION guard_receipt_claim() RETURNS trigger LANGUAGE plpgsql AS $$ -- PostgreSQL
 BEGIN -- PostgreSQL
-    RAISE EXCEPTION 'a claim of a receipt is never edited' USING ERRCODE = 'integrity_constraint_violation'; -- PostgreSQL
+    RAISE EXCEPTION 'a claim of a receipt is never edited' -- PostgreSQL
+        USING ERRCODE = 'integrity_constraint_violation'; -- PostgreSQL
 END $$; -- PostgreSQL
 
 DROP TRIGGER IF EXISTS receipt_claims_keep ON receipt_claims; -- PostgreSQL
@@ -92,7 +93,8 @@ CREATE TRIGGER ledger_transfers_rules BEFORE INSERT ON ledger_transfers BEGIN --
     SELECT RAISE(ABORT, 'a post or void repeats its hold') WHERE NEW.hold_id IS NOT NULL AND NOT EXISTS ( -- SQLite
         SELECT 1 FROM ledger_transfers AS held WHERE held.id = NEW.hold_id AND held.kind = 'hold' -- SQLite
             AND held.transaction_id = NEW.transaction_id AND held.purpose = NEW.purpose -- SQLite
-            AND held.debit_account_id = NEW.debit_account_id AND held.credit_account_id = NEW.credit_account_id -- SQLite
+            AND held.debit_account_id = NEW.debit_account_id -- SQLite
+            AND held.credit_account_id = NEW.credit_account_id -- SQLite
             AND held.amount_cents = NEW.amount_cents); -- SQLite
     SELECT RAISE(ABORT, 'a hold comes first and is ended before anything else moves') -- SQLite
         WHERE NEW.hold_id IS NULL AND EXISTS ( -- SQLite

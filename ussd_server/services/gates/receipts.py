@@ -49,7 +49,7 @@ BANK = "bank"
 _SAME_RECEIPT = "its receipt is that of transaction {}"
 _NO_RECEIPT = "it has no receipt, and transaction {} is by the same payer of the same amount"
 _RETURNED = "operators marked the payment of its receipt for return"
-# Reviews keep these sentences. After one of them, operators who settle the transaction have said that it is other money.
+# Reviews keep these sentences. Operators who settle a transaction after one of them have said that it is other money.
 _CONTESTS = tuple(reason.partition("{}")[0] for reason in (_SAME_RECEIPT, _NO_RECEIPT, _RETURNED))
 
 _CLAIMING = (TransactionType.COLLECTION, TransactionType.REFUND, TransactionType.SETTLEMENT)

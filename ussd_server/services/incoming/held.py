@@ -36,6 +36,7 @@ from ussd_server.services.operator_names import require_name, require_two_names,
 from ussd_server.services.pages import find_by_id, page_of, require_row
 from ussd_server.services.reconciliation.cell_values import phone_number_in
 from ussd_server.services.reconciliation.differences import DifferenceService
+from ussd_server.services.reconciliation.imports import lock_imports
 from ussd_server.services.reconciliation.messages import DifferenceView, EndDifference, Verdict
 from ussd_server.services.transactions.messages import SUCCESSFUL, Source
 from ussd_server.status import Code, ServiceError
@@ -158,6 +159,8 @@ class HeldPaymentService(Service):
         context.require_operator()
         by, now = require_name(request.by), self._clock.now()
         with unit_of_work():
+            # Before the claim, in the order of payments that are concluded from a statement.
+            lock_imports()
             difference = self._differences.show(request.difference_id, context)
             receipt, amount_cents = _credit_of(difference)
             row, claim, is_new = locked_receipt(
@@ -212,7 +215,7 @@ def _assignable(incoming_id: str, typed: str) -> tuple[IncomingPayment, PaymentC
 
 
 def _suggestions(row: IncomingPayment) -> tuple[str, ...]:
-    """Up to three codes: the one that was typed, and those from which one slip leads to it; first what takes the amount.
+    """Up to three codes: the one that was typed, and those that differ by one slip; first what takes the amount.
 
     A slip is a wrong, missing, doubled or exchanged letter.
     """

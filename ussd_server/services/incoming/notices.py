@@ -111,9 +111,7 @@ class NoticeService(Service):
             (Transaction.status == TransactionStatus.FAILED) | Transaction.provider_transaction_id.is_null(False)
         )
         waiting = (
-            IncomingPayment.select(
-                IncomingPayment.id, IncomingPayment.provider, IncomingPayment.provider_transaction_id
-            )
+            IncomingPayment.select(IncomingPayment.provider, IncomingPayment.provider_transaction_id)
             .join(Transaction, on=(Transaction.id == IncomingPayment.waits_for))
             .where(IncomingPayment.waits_for.is_null(False), is_final)
             .limit(_DECIDED_AT_ONCE)
@@ -152,6 +150,7 @@ class NoticeService(Service):
         row.waits_for = None
         ours = collection_of(row, claim)
         code = find_code(row.code or "", locked=True)
+        misfit = misfit_of(code, row.amount_cents, now)
         if ours is not None and ours.status in SUCCESSFUL and ours.amount_cents == row.amount_cents:
             # The provider reports also what was asked for here.
             self._book.mark_booked(row, ours.id)
@@ -164,11 +163,11 @@ class NoticeService(Service):
         elif (ours := collection_like(row, now)) is not None:
             row.held_because = f"It may be what transaction {ours.id} asked for"
             row.waits_for = ours.id
-        elif code is not None and (misfit := misfit_of(code, row.amount_cents, now)) is None:
+        elif code is not None and misfit is None:
             self._book.book(row, code, WayIn.NOTICE, Source.CALLBACK, context)
             return
         else:
-            row.held_because = misfit_of(code, row.amount_cents, now)
+            row.held_because = misfit
         row.updated_at = now
         row.save()
 
