@@ -10,12 +10,10 @@ from pathlib import Path
 import pytest
 
 import ussd_server
-from tests.conftest import MovableClock
 from tests.gates.ways_in import CENTS, WAYS, WRITTEN, Way, World
 from tests.support.books import check_everything
 from tests.support.crowd import at_once
 from tests.support.money import balances
-from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import is_postgres
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.gates.receipts import WayIn
@@ -23,11 +21,6 @@ from ussd_server.values import canonical_receipt
 
 SOURCE = Path(ussd_server.__file__).parent
 PAYERS = ("+256772123456", "+256772000001")
-
-
-@pytest.fixture
-def world(services: Services, clock: MovableClock) -> World:
-    return World(services, clock)
 
 
 def calls_of(*names: str) -> Iterator[tuple[Path, ast.Call]]:
