@@ -177,9 +177,11 @@ _RULES_OF_TRANSACTIONS = {
             AND (leased_until > :latest_lease OR due_at > :latest_due)
             AND NOT (payout_id IS NOT NULL AND asked_at IS NULL AND status IN ('created', 'submitted')
                 AND due_at = '9999-01-01T00:00:00.000Z' AND leased_until IS NULL)""",
+    # A payment that its provider did not find is ambiguous, and about to be sent again, at most twice.
     "was answered by its provider and never sent": """
         SELECT id FROM transactions WHERE id > :low AND id <= :high
-            AND status IN ('pending', 'ambiguous') AND asked_at IS NULL AND ask_attempts = 0""",
+            AND status IN ('pending', 'ambiguous') AND asked_at IS NULL
+            AND NOT (status = 'ambiguous' AND ask_attempts IN (1, 2))""",
     "is unfinished without a due time or an open review": """
         SELECT id FROM transactions WHERE id > :low AND id <= :high
             AND status NOT IN ('succeeded', 'reversed', 'failed') AND due_at IS NULL
