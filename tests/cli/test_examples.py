@@ -35,6 +35,7 @@ _REFUSED = {
     "dial": "demo.json",
     "incoming assign": "not found",
     "incoming return": "not found",
+    "incoming same": "not found",
     "mail test": "USSD_SMTP_URL",
     "menu rollback": "no version before",
     "providers off": "Must be one of: sandbox",

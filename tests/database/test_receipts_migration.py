@@ -89,20 +89,20 @@ def test_what_is_booked_has_its_claim_after_the_upgrade(released: None) -> None:
     settled = paid(client, "bank/FT1", "ft 1", kind="settlement")
     paid(client, "c3", None)
     paid(client, "c4", " - ")
-    told = paid(client, "c5", "R5")
+    reported = paid(client, "c5", "R5")
     booked, waiting = came("R2", payers), came("R5")
     came("r-5")
-    untold = came("R6")
+    waiting_alone = came("R6")
     assert "0002_receipts" in migrate()
     claims = {(row.issuer, row.receipt): (row.transaction_id, row.incoming_id) for row in ReceiptClaim.select()}
     assert claims == {
         ("mtn", "MT1"): (first, None),
         ("mtn", "R2"): (payers, booked),
         ("bank", "FT1"): (settled, None),
-        ("mtn", "R5"): (told, waiting),
-        ("mtn", "R6"): (None, untold),
+        ("mtn", "R5"): (reported, waiting),
+        ("mtn", "R6"): (None, waiting_alone),
     }
     row = IncomingPayment.get_by_id(waiting)
-    assert (row.status, row.transaction_id) == ("booked", told)
+    assert (row.status, row.transaction_id) == ("booked", reported)
     assert schema_differences() == []
     assert migrate() == []

@@ -56,8 +56,8 @@ def test_nothing_is_booked_beside_the_gate() -> None:
     assert {path.name for path, _ in calls_of("take_receipt")} == {"held.py", "settlement.py"}
 
 
-def tellers(world: World, first: WayIn, second: WayIn, numbers: tuple[str, str]) -> list[Way]:
-    each = zip((first, second), ("told-1", "told-2"), numbers, WRITTEN, strict=True)
+def reporters(world: World, first: WayIn, second: WayIn, numbers: tuple[str, str]) -> list[Way]:
+    each = zip((first, second), ("way-1", "way-2"), numbers, WRITTEN, strict=True)
     pair = [WAYS[way](world, name, number, receipt) for way, name, number, receipt in each]
     for each in pair:
         each.prepare()
@@ -74,8 +74,8 @@ def require_counted_once(world: World) -> int:
     settled = [row for row in rows if row.type == "settlement"]
     assert balances(world.client.id)["main"] == ((len(credited) + 1 - len(settled)) * CENTS, 0)
     assert len(settled) <= 1
-    told = canonical_receipt(WRITTEN[0])
-    counted = [row for row in credited if canonical_receipt(row.provider_transaction_id or "") == told]
+    reported = canonical_receipt(WRITTEN[0])
+    counted = [row for row in credited if canonical_receipt(row.provider_transaction_id or "") == reported]
     assert len(counted) <= 1, [row.id for row in counted]
     without = [row for row in credited if row.provider_transaction_id is None]
     assert {row.id for row in credited} == {row.id for row in counted + without}
@@ -90,25 +90,25 @@ def require_counted_once(world: World) -> int:
 
 @pytest.mark.parametrize("numbers", [PAYERS[:1] * 2, PAYERS], ids=["one payer", "two numbers"])
 @pytest.mark.parametrize(("first", "second"), list(product(WayIn, WayIn)))
-def test_a_receipt_that_two_ways_tell_of_counts_once(
+def test_a_receipt_that_two_ways_report_counts_once(
     world: World, first: WayIn, second: WayIn, numbers: tuple[str, str]
 ) -> None:
-    pair = tellers(world, first, second, numbers)
+    pair = reporters(world, first, second, numbers)
     for each in pair:
-        each.tell()
+        each.report()
         world.work()
         counted = require_counted_once(world)
     assert counted > 0
 
 
 @pytest.mark.parametrize(("first", "second"), [pair for pair in product(WayIn, WayIn) if pair[0] <= pair[1]])
-def test_a_receipt_that_two_ways_tell_of_at_the_same_moment_counts_once(
+def test_a_receipt_that_two_ways_report_at_the_same_moment_counts_once(
     world: World, first: WayIn, second: WayIn
 ) -> None:
     if not is_postgres():
         return
-    pair = tellers(world, first, second, PAYERS)
-    answers = at_once([each.tell for each in pair])
+    pair = reporters(world, first, second, PAYERS)
+    answers = at_once([each.report for each in pair])
     assert answers == [None, None]
     world.work()
     assert require_counted_once(world) > 0

@@ -41,7 +41,7 @@ from ussd_server.status import ServiceError
 
 SHILLINGS, CENTS = 5000, 5000_00
 WRITTEN = ("MT-90001", " mt90\u200b001 ")
-"""One receipt, as two companies' programs write it."""
+"""One receipt, as two providers' programs write it."""
 
 
 class Book(FakeProvider):
@@ -92,7 +92,7 @@ class World:
 
 
 class Way(ABC):
-    """A way in: `prepare` is what happens before anybody knows the receipt, `tell` books it or is refused."""
+    """A way in: `prepare` is what happens before the receipt is known, `report` books it or is refused."""
 
     def __init__(self, world: World, name: str, number: str, receipt: str) -> None:
         self.world, self.name, self.number, self.receipt = world, name, number, receipt
@@ -102,8 +102,8 @@ class Way(ABC):
         """Nothing happens before."""
 
     @abstractmethod
-    def tell(self) -> None:
-        """Tell the service of the money."""
+    def report(self) -> None:
+        """Report the money to the service."""
 
     @property
     def row(self) -> Transaction:
@@ -131,7 +131,7 @@ class Enquired(Way):
     def prepare(self) -> None:
         self.transaction_id = self.world.collect(self.name, self.number)
 
-    def tell(self) -> None:
+    def report(self) -> None:
         self.succeeds(self.receipt)
         Transaction.update(due_at=self.world.clock.now()).where(Transaction.id == self.transaction_id).execute()
         self.world.work()
@@ -140,7 +140,7 @@ class Enquired(Way):
 class CalledBack(Enquired):
     """Our own enquiry, which a callback brought forward."""
 
-    def tell(self) -> None:
+    def report(self) -> None:
         self.succeeds(self.receipt)
         self.ask_now()
 
@@ -153,7 +153,7 @@ class Reviewed(Enquired):
         self.succeeds(self.receipt, CENTS - 1)
         self.ask_now()
 
-    def tell(self) -> None:
+    def report(self) -> None:
         self.world.services.reviews.end(
             EndReview(self.transaction_id, "The provider says so", BY, SECOND, has_succeeded=True), operator()
         )
@@ -162,7 +162,7 @@ class Reviewed(Enquired):
 class ByStatement(Enquired):
     """Two operators conclude a payment from the provider's statement."""
 
-    def tell(self) -> None:
+    def report(self) -> None:
         row = self.row
         row.provider_transaction_id = self.receipt
         reconcile(self.world.services, [mtn_row(row)])
@@ -177,14 +177,14 @@ class ByStatement(Enquired):
 class Notified(Way):
     """The till's signed notice."""
 
-    def tell(self) -> None:
+    def report(self) -> None:
         self.world.notify(self.receipt, self.number)
 
 
 class Assigned(Way):
     """A line of a statement, held and assigned by two operators."""
 
-    def tell(self) -> None:
+    def report(self) -> None:
         services = self.world.services
         reconcile(services, [self.line(self.receipt, "")])
         for each in open_reviews(services):
@@ -202,7 +202,7 @@ class Same(Enquired):
         self.succeeds()
         self.ask_now()
 
-    def tell(self) -> None:
+    def report(self) -> None:
         services = self.world.services
         self.world.notify(self.receipt, self.number)
         for each in services.held_payments.list(ListIncoming(), operator()).items:
@@ -214,7 +214,7 @@ class Same(Enquired):
 class Recovered(Way):
     """Two operators book a payment that the restored database lost."""
 
-    def tell(self) -> None:
+    def report(self) -> None:
         services, client_id = self.world.services, self.world.client.id
         name = services.runtime.references.of_reference(client_id, TransactionType.COLLECTION, self.name)
         since = self.world.clock.now() - timedelta(hours=1)
@@ -237,7 +237,7 @@ class Settled(Way):
         lines.writerow(row | {"amount": f"{SHILLINGS}", "bank_reference": self.receipt})
         self.file = file.getvalue().encode()
 
-    def tell(self) -> None:
+    def report(self) -> None:
         with suppress(ServiceError):
             self.world.services.bank_settlements.record(RecordSettlements(BytesIO(self.file), BY, SECOND), operator())
 

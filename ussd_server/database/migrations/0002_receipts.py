@@ -1,4 +1,4 @@
-"""One claim for each receipt, and what becomes of money that two of our records tell of."""
+"""One claim for each receipt, and what becomes of money that two of our records have."""
 
 from ussd_server.database.schema import build_index, execute_statements
 from ussd_server.database.unit_of_work import is_postgres
@@ -106,8 +106,8 @@ CREATE TRIGGER ledger_transfers_rules BEFORE INSERT ON ledger_transfers BEGIN --
 END; -- SQLite
 """
 
-# A success that its own notice had told of first: until now such a notice stayed held, and was left out of the list.
-_TOLD_BEFORE = """
+# A success that its own notice had reported first: until now such a notice stayed held, and was left out of the list.
+_REPORTED_BEFORE = """
 UPDATE incoming_payments SET status = 'booked', transaction_id = ({requested})
 WHERE status = 'held' AND EXISTS ({requested})
 """
@@ -136,7 +136,7 @@ def up(migrator, db):
         for column in columns:
             _add_column(db, table, column)
     execute_statements(db, _TABLE)
-    db.execute_sql(_TOLD_BEFORE.format(requested=_REQUESTED))
+    db.execute_sql(_REPORTED_BEFORE.format(requested=_REQUESTED))
     _fill(db, _PAID, _CLAIM)
     _fill(db, _CAME, _KNOW)
     execute_statements(db, _TRIGGERS)

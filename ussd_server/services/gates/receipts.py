@@ -69,7 +69,7 @@ class WayIn(StrEnum):
     SETTLEMENT = "settlement"
 
 
-class Decision(Enum):
+class ClaimOutcome(Enum):
     """What becomes of a payment that succeeded: it counts, it counts instead of a payer's payment, or neither yet."""
 
     COUNTS = "counts"
@@ -78,20 +78,20 @@ class Decision(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class ClaimResult:
     """What the gate decided about a payment; `other` has its receipt, `reason` is why operators must review it."""
 
-    decision: Decision
+    decision: ClaimOutcome
     other: Transaction | None = None
     reason: str = ""
 
     @property
     def counts(self) -> bool:
         """Whether the payment is credited."""
-        return self.decision is not Decision.CONTESTS
+        return self.decision is not ClaimOutcome.CONTESTS
 
 
-_COUNTS = Claim(Decision.COUNTS)
+_COUNTS = ClaimResult(ClaimOutcome.COUNTS)
 _KEY = (ReceiptClaim.issuer == param(ReceiptClaim.issuer)) & (ReceiptClaim.receipt == param(ReceiptClaim.receipt))
 _LOCKED = CompiledQuery(lambda: for_update(ReceiptClaim.select().where(_KEY)))
 _INSERT = CompiledQuery(
@@ -146,7 +146,7 @@ def claiming(way: WayIn, within: Within) -> Within:
     return claimed
 
 
-def claim_success(row: Transaction, way: WayIn, now: datetime) -> Claim:
+def claim_success(row: Transaction, way: WayIn, now: datetime) -> ClaimResult:
     """Claim the receipt of a transaction that succeeded, and decide whether it counts.
 
     Call inside a unit of work with the row locked, before any other lock.
@@ -214,23 +214,23 @@ def name_each_other(row: Transaction, now: datetime) -> None:
         other.save(only=[Transaction.same_money_as, Transaction.updated_at])
 
 
-def _decide(row: Transaction, other: Transaction | None, way: WayIn, *, is_new: bool = False) -> Claim:
+def _decide(row: Transaction, other: Transaction | None, way: WayIn, *, is_new: bool = False) -> ClaimResult:
     """What becomes of a payment whose money another one may have: the only place that says so."""
     if other is None or other.id in (row.id, row.refund_of):
         # Airtel gives a refund the receipt of its collection.
-        return Claim(Decision.COUNTS)
+        return ClaimResult(ClaimOutcome.COUNTS)
     if row.status == TransactionStatus.FAILED and row.contested_id == other.id and not _has_contest(row):
         # Operators have found both to be the same money.
-        return Claim(Decision.CONTESTS, other)
+        return ClaimResult(ClaimOutcome.CONTESTS, other)
     if not is_new and _receipt_of(row) and _can_be_given_back(other, row):
-        return Claim(Decision.REPLACES, lock_row(Transaction, other.id))
+        return ClaimResult(ClaimOutcome.REPLACES, lock_row(Transaction, other.id))
     reason = _SAME_RECEIPT if _receipt_of(row) else _NO_RECEIPT
     return _contested(row, other, reason.format(other.id), way)
 
 
-def _contested(row: Transaction, other: Transaction | None, reason: str, way: WayIn) -> Claim:
+def _contested(row: Transaction, other: Transaction | None, reason: str, way: WayIn) -> ClaimResult:
     log.warning("a receipt is contested", way=way.value, transaction_id=row.id, other_id=other.id if other else None)
-    return Claim(Decision.CONTESTS, other, reason)
+    return ClaimResult(ClaimOutcome.CONTESTS, other, reason)
 
 
 def _can_be_given_back(payers: Transaction, row: Transaction) -> bool:

@@ -18,7 +18,7 @@ from ussd_server.services.accounts.ledger import (
     lock_accounts,
     write_entry,
 )
-from ussd_server.services.gates.receipts import Claim, Decision, WayIn, claim_success, give_back
+from ussd_server.services.gates.receipts import ClaimOutcome, ClaimResult, WayIn, claim_success, give_back
 from ussd_server.services.sms.receipts import queue_receipt
 from ussd_server.services.transactions.history import NOTHING_KNOWN, append_change, write_transaction_event
 from ussd_server.services.transactions.messages import ChangeDetail, Source, TransactionStatus, TransactionType
@@ -41,7 +41,7 @@ def succeed(row: Transaction, way: WayIn, source: Source, now: datetime, detail:
     if not claim.counts:
         _contest(row, claim, now)
         return False
-    replaced = claim.other if claim.decision is Decision.REPLACES else None
+    replaced = claim.other if claim.decision is ClaimOutcome.REPLACES else None
     row.same_money_as = replaced.id if replaced else row.same_money_as
     row.late = row.status == TransactionStatus.FAILED
     # Locked before any account, in the order in which the creation of a refund locks.
@@ -68,7 +68,7 @@ def succeed(row: Transaction, way: WayIn, source: Source, now: datetime, detail:
     return True
 
 
-def _contest(row: Transaction, claim: Claim, now: datetime) -> None:
+def _contest(row: Transaction, claim: ClaimResult, now: datetime) -> None:
     """Leave a transaction without its money until two operators have said whether another payment has it."""
     row.due_at = None
     row.contested_id = claim.other.id if claim.other else None

@@ -205,7 +205,7 @@ class TransactionService(Service):
 
 
 def claims_of(written: str, column: Any) -> Any:
-    """A column of the claims of a receipt, however it is written and whoever issued it; a query without nulls."""
+    """A column of the claims of a receipt, of any issuer, however it is written; a query without nulls."""
     receipt = canonical_receipt(written)
     issuers = (*PROVIDER_NAMES, "bank")
     return ReceiptClaim.select(column).where(

@@ -51,7 +51,7 @@ _FIXED = (
 )  # fmt: skip
 _MOVING = (
     "client_id", "status", "failure_code", "late", "completed_at", "provider_transaction_id", "review_opened_at",
-    "amount_cents", "fee_cents", "metadata",
+    "amount_cents", "fee_cents", "metadata", "same_money_as",
 )  # fmt: skip
 _MOMENTS = (
     "created_at", "completed_at", "review_opened_at", "review_closed_at", "approved_at", "send_at", "needs_money_at",
@@ -215,6 +215,8 @@ def _ends_with(row: dict[str, Any], outcome: _Outcome, payload: dict[str, Any]) 
         _failure_code(payload),
         outcome.is_late,
     ):
+        return False
+    if payload.get("same_money_as") not in (None, row["same_money_as"]):
         return False
     shown, number = payload.get("provider_transaction_id"), row["provider_transaction_id"]
     # A provider may send its transaction id after the outcome, but never two of them.

@@ -6,9 +6,9 @@ same bounds for columns that keep ids as text.
 
 from __future__ import annotations
 
-_IS_GIVEN_BACK = """(told.status = 'reversed' AND told.origin = 'payer' AND EXISTS (
+_IS_GIVEN_BACK = """(paid.status = 'reversed' AND paid.origin = 'payer' AND EXISTS (
     SELECT 1 FROM transactions AS counted
-    WHERE counted.id = told.same_money_as AND counted.status IN ('succeeded', 'reversed')))"""
+    WHERE counted.id = paid.same_money_as AND counted.status IN ('succeeded', 'reversed')))"""
 
 CLIENT_RULES = {
     "has accounts that do not add up to zero": """
@@ -137,10 +137,10 @@ _RULES_OF_TRANSACTIONS = {
             GROUP BY transaction_id, purpose
         ), promised AS (
             SELECT id, 'amount' AS purpose, type, status, {is_given_back} AS is_given_back, amount_cents AS cents
-            FROM transactions AS told WHERE id > :low AND id <= :high
+            FROM transactions AS paid WHERE id > :low AND id <= :high
             UNION ALL
             SELECT id, 'fee', type, status, {is_given_back}, fee_cents
-            FROM transactions AS told WHERE id > :low AND id <= :high
+            FROM transactions AS paid WHERE id > :low AND id <= :high
         )
         SELECT id FROM promised LEFT JOIN legs ON transaction_id = id AND legs.purpose = promised.purpose
         WHERE coalesce(moved, 0) <> CASE WHEN is_given_back THEN 2 * cents
@@ -160,10 +160,10 @@ _RULES_OF_TRANSACTIONS = {
             SELECT sum(amount_cents) FROM transactions
             WHERE refund_of = refunded.id AND (status <> 'failed' OR due_at IS NOT NULL))""",
     "is reversed without refunds of all of it, or has them and is not reversed": """
-        SELECT id FROM transactions AS told WHERE id > :low AND id <= :high
+        SELECT id FROM transactions AS paid WHERE id > :low AND id <= :high
             AND (status = 'reversed' AND NOT {is_given_back}) <> (amount_cents <= coalesce((
                 SELECT sum(amount_cents) FROM transactions
-                WHERE refund_of = told.id AND status = 'succeeded'), 0))""",
+                WHERE refund_of = paid.id AND status = 'succeeded'), 0))""",
     "has an idempotency key that is bound to another one": """
         SELECT id FROM transactions JOIN idempotency_keys
             ON idempotency_keys.client_id = transactions.client_id AND key = idempotency_key
@@ -191,24 +191,25 @@ _RULES_OF_TRANSACTIONS = {
             SELECT 1 FROM incoming_payments AS came WHERE came.transaction_id = paid.id AND came.status = 'booked'
                 AND came.provider = paid.provider AND came.provider_transaction_id = paid.provider_transaction_id
                 AND came.amount_cents = paid.amount_cents)""",
+    # The claim of a payment that operators found to be other money under the same receipt has a space.
     "has the receipt of another payment that was credited": """
-        SELECT id FROM transactions AS told WHERE id > :low AND id <= :high AND type = 'collection'
-            AND provider_transaction_id IS NOT NULL AND status IN ('succeeded', 'reversed') AND NOT {is_given_back}
-            AND NOT EXISTS (SELECT 1 FROM receipt_claims WHERE transaction_id = told.id)
-            AND EXISTS (SELECT 1 FROM transactions AS other
-                WHERE other.provider_transaction_id = told.provider_transaction_id AND other.provider = told.provider
-                    AND other.type = 'collection' AND other.id <> told.id AND other.status IN ('succeeded', 'reversed')
-                    AND coalesce(other.same_money_as, other.id) <> told.id)""",
+        SELECT paid.id FROM transactions AS paid JOIN transactions AS other
+            ON other.provider_transaction_id = paid.provider_transaction_id AND other.provider = paid.provider
+                AND other.type = 'collection' AND other.id <> paid.id AND other.status IN ('succeeded', 'reversed')
+                AND coalesce(other.same_money_as, other.id) <> paid.id
+        WHERE paid.id > :low AND paid.id <= :high AND paid.type = 'collection'
+            AND paid.status IN ('succeeded', 'reversed') AND NOT EXISTS (SELECT 1 FROM receipt_claims
+                WHERE transaction_id IN (paid.id, other.id) AND receipt <> replace(receipt, ' ', ''))""",
     "has a receipt of which operators must say whether it is one payment or two": """
         SELECT id FROM transactions WHERE id > :low AND id <= :high AND contested_id IS NOT NULL
             AND review_opened_at IS NOT NULL AND review_closed_at IS NULL
         UNION SELECT contested_id FROM transactions WHERE contested_id > :low AND contested_id <= :high
             AND review_opened_at IS NOT NULL AND review_closed_at IS NULL""",
     "names another payment as the same money, which does not name it": """
-        SELECT told.id FROM transactions AS told LEFT JOIN transactions AS other
-            ON other.id = told.same_money_as AND other.same_money_as = told.id AND other.client_id = told.client_id
-                AND other.type = 'collection' AND other.amount_cents = told.amount_cents
-        WHERE told.id > :low AND told.id <= :high AND told.same_money_as IS NOT NULL AND other.id IS NULL""",
+        SELECT paid.id FROM transactions AS paid LEFT JOIN transactions AS other
+            ON other.id = paid.same_money_as AND other.same_money_as = paid.id AND other.client_id = paid.client_id
+                AND other.type = 'collection' AND other.amount_cents = paid.amount_cents
+        WHERE paid.id > :low AND paid.id <= :high AND paid.same_money_as IS NOT NULL AND other.id IS NULL""",
     "names a payout that does not have it as a row": """
         SELECT paid.id FROM transactions AS paid
             LEFT JOIN payout_items AS item ON item.transaction_id = paid.id AND item.payout_id = paid.payout_id

@@ -1,4 +1,4 @@
-"""What becomes of money that two of our records tell of: it counts once, and both records say which of them counts."""
+"""What becomes of money that two of our records have: it counts once, and both records say which of them counts."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_payers_payment_gives_back_what_our_collection_is_credited_with(world:
     agree_fee(FeeTerms(world.client.id, TransactionType.COLLECTION, 100_00, 0))
     paid = world.till.pay("SCH1042", SHILLINGS, RECEIPT, number=HASHED)
     assert main_of(world.client.id) == 2 * CENTS - 100_00
-    ours.tell()
+    ours.report()
     counted, given_back = seen(world, ours.transaction_id), seen(world, paid.transaction_id)
     assert (counted.status, counted.same_money_as) == ("succeeded", given_back.transaction_id)
     assert (given_back.status, given_back.same_money_as) == ("reversed", counted.transaction_id)
@@ -99,10 +99,10 @@ def test_a_payers_payment_gives_back_what_our_collection_is_credited_with(world:
     # The fee of the collection was agreed after it was created.
     assert balances(world.client.id)["fees"] == (0, 0)
     assert main_of(world.client.id) == 2 * CENTS
-    for told, other in ((counted, given_back), (given_back, counted)):
-        event = Event.select().where(Event.object_id == told.transaction_id).order_by(Event.id.desc()).first()
+    for reported, other in ((counted, given_back), (given_back, counted)):
+        event = Event.select().where(Event.object_id == reported.transaction_id).order_by(Event.id.desc()).first()
         assert (event.type, event.payload["same_money_as"]) == (
-            f"transaction.{told.status}",
+            f"transaction.{reported.status}",
             other.transaction_id,
         )
     assert check_everything() == []
@@ -112,7 +112,7 @@ def test_a_payers_payment_gives_back_what_our_collection_is_credited_with(world:
 
 def test_a_payment_that_was_given_back_is_not_in_a_report_or_a_statement_twice(world: World, ours: Enquired) -> None:
     paid = world.till.pay("SCH1042", SHILLINGS, RECEIPT, number=HASHED)
-    ours.tell()
+    ours.report()
     with pytest.raises(ServiceError):
         world.services.refunds.preview(paid.transaction_id or "", None, operator())
     assert world.services.refunds.preview(ours.transaction_id, None, operator()).amount_cents == CENTS
@@ -122,7 +122,7 @@ def test_a_notice_that_may_be_our_collections_money_waits_for_its_end(world: Wor
     assert world.notify(RECEIPT, PAYER).status == "held"
     (waiting,) = held(world)
     assert waiting.waits_for == ours.transaction_id
-    ours.tell()
+    ours.report()
     assert held(world) == ()
     assert main_of(world.client.id) == 2 * CENTS
     assert world.notify(RECEIPT, PAYER).transaction_id == ours.transaction_id
@@ -131,7 +131,7 @@ def test_a_notice_that_may_be_our_collections_money_waits_for_its_end(world: Wor
 
 def test_a_notice_of_other_money_is_booked_when_the_collection_is_final(world: World, ours: Enquired) -> None:
     assert world.notify("another", PAYER).status == "held"
-    ours.tell()
+    ours.report()
     assert held(world) == ()
     assert main_of(world.client.id) == 3 * CENTS
     assert check_everything() == []
@@ -139,7 +139,7 @@ def test_a_notice_of_other_money_is_booked_when_the_collection_is_final(world: W
 
 def test_a_code_that_is_unknown_stays_held_when_the_collection_is_final(world: World, ours: Enquired) -> None:
     assert world.notify("another", PAYER, "SCH1").status == "held"
-    ours.tell()
+    ours.report()
     (waiting,) = held(world)
     assert (waiting.waits_for, waiting.held_because) == (None, "This code is not known")
 
@@ -153,7 +153,7 @@ def test_another_number_amount_or_provider_does_not_wait(world: World, ours: Enq
 
 def test_equal_receipts_of_two_providers_are_two_payments(world: World, ours: Enquired) -> None:
     assert world.till.pay("SCH1042", SHILLINGS, RECEIPT, number=HASHED, provider="airtel").status == "booked"
-    ours.tell()
+    ours.report()
     assert seen(world, ours.transaction_id).same_money_as is None
     assert main_of(world.client.id) == 3 * CENTS
     assert check_everything() == []
@@ -165,7 +165,7 @@ def test_the_payment_of_another_client_is_not_reversed_until_operators_have_said
 ) -> None:
     tea = other_client(world.services)
     paid = world.till.pay("TEA1", SHILLINGS, RECEIPT, number=HASHED)
-    ours.tell()
+    ours.report()
     assert (main_of(world.client.id), main_of(tea.id)) == (CENTS, CENTS)
     (review,) = world.services.reviews.list(operator())
     assert review.transaction.transaction_id == ours.transaction_id
@@ -187,7 +187,7 @@ def test_operators_who_find_one_clients_payments_to_be_the_same_name_each_in_the
     world: World, ours: Enquired
 ) -> None:
     paid = spent_account(world)
-    ours.tell()
+    ours.report()
     settle(world, ours.transaction_id, has_succeeded=False)
     failed, kept = seen(world, ours.transaction_id), seen(world, paid)
     assert (failed.status, failed.same_money_as) == ("failed", kept.transaction_id)
@@ -212,7 +212,7 @@ def spent_account(world: World) -> str:
 
 def test_what_an_account_cannot_give_back_is_not_reversed(world: World, ours: Enquired) -> None:
     paid = spent_account(world)
-    ours.tell()
+    ours.report()
     assert seen(world, paid).status == "succeeded"
     assert main_of(world.client.id) == CENTS
     assert named_by_check() == {ours.transaction_id, paid}
@@ -227,7 +227,7 @@ def test_a_payment_whose_account_has_spent_all_but_the_amount_is_reversed(world:
     context = operator_context(world.client.id)
     away = CreateTransaction(TransactionType.DISBURSEMENT, PAYER, 2 * CENTS - 500_00, "all of it")
     world.services.transactions.create(away, context)
-    ours.tell()
+    ours.report()
     assert seen(world, paid.transaction_id).status == "reversed"
     assert balances(world.client.id)["main"] == (2 * CENTS, 2 * CENTS - 500_00)
     assert check_everything() == []
@@ -238,7 +238,7 @@ def test_a_payment_that_was_partly_refunded_is_not_reversed(world: World, ours: 
     deposit(world.services, world.client.at_console(), SHILLINGS, "more")
     refund = CreateRefund(paid.transaction_id or "", "back", 100)
     world.services.refunds.create(refund, operator_context(world.client.id))
-    ours.tell()
+    ours.report()
     assert seen(world, paid.transaction_id).status == "succeeded"
     assert named_by_check() == {ours.transaction_id, paid.transaction_id}
 
@@ -246,8 +246,8 @@ def test_a_payment_that_was_partly_refunded_is_not_reversed(world: World, ours: 
 def test_of_two_collections_under_one_receipt_the_second_is_not_credited(world: World, ours: Enquired) -> None:
     second = Enquired(world, "public-2", "+256772000009", RECEIPT.lower())
     second.prepare()
-    ours.tell()
-    second.tell()
+    ours.report()
+    second.report()
     assert main_of(world.client.id) == 2 * CENTS
     (review,) = world.services.reviews.list(operator())
     assert review.transaction.transaction_id == second.transaction_id
@@ -297,7 +297,7 @@ def test_two_operators_may_assign_what_waits_for_a_collection(world: World, ours
         world.services.held_payments.take_as_same(SameIncoming(waiting.incoming_id, BY, SECOND), operator())
     request = AssignIncoming(waiting.incoming_id, "SCH1042", BY, SECOND)
     booked = world.services.held_payments.assign(request, operator())
-    ours.tell()
+    ours.report()
     assert seen(world, booked.transaction_id).status == "reversed"
     assert main_of(world.client.id) == 2 * CENTS
     assert check_everything() == []
@@ -308,7 +308,7 @@ def test_a_success_whose_receipt_was_marked_for_return_goes_to_review(world: Wor
     (waiting,) = held(world)
     back = ReturnIncoming(waiting.incoming_id, "The payer asked for it", BY, SECOND)
     world.services.held_payments.mark_returned(back, operator())
-    ours.tell()
+    ours.report()
     assert main_of(world.client.id) == CENTS
     (review,) = world.services.reviews.list(operator())
     assert review.reason == "operators marked the payment of its receipt for return"
@@ -326,5 +326,5 @@ def test_a_reference_of_the_bank_is_the_same_however_it_is_written(world: World)
     for each in pair:
         each.prepare()
     for each in pair:
-        each.tell()
+        each.report()
     assert Transaction.select().where(Transaction.type == "settlement").count() == 1
