@@ -32,7 +32,13 @@ REVIEW_RETRACTED = "the provider reported the payment as under way after it had 
 REVIEW_CONTRADICTION = "the provider reported failure after it had reported success"
 
 
-def succeed(row: Transaction, way: WayIn, source: Source, now: datetime, detail: ChangeDetail = NOTHING_KNOWN) -> bool:
+def succeed(
+    row: Transaction,
+    source: Source,
+    now: datetime,
+    detail: ChangeDetail = NOTHING_KNOWN,
+    way: WayIn = WayIn.ENQUIRY,
+) -> bool:
     """Set a transaction to succeeded and move its money. Call inside a unit of work, with the row locked.
 
     Returns False, and opens a review instead, if another payment may have the same money.

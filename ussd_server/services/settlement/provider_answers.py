@@ -50,7 +50,8 @@ def apply_answer(
             row.due_at = None
             open_review(row, REVIEW_AMOUNT.format(written_amount(answer.amount_cents)), now)
         case Outcome.SUCCEEDED:
-            succeed(row, WayIn.CALLBACK if source is Source.CALLBACK else WayIn.ENQUIRY, source, now, detail)
+            way = WayIn.CALLBACK if source is Source.CALLBACK else WayIn.ENQUIRY
+            succeed(row, source, now, detail, way)
         case _ if row.status == TransactionStatus.FAILED:
             # An answer to an earlier call proves nothing about a failure that was reported later.
             if called_at > row.completed_at:

@@ -127,7 +127,7 @@ class ReviewService(Service):
         _require_settleable(row, has_succeeded)
         end_lease(row)
         if has_succeeded:
-            return succeed(row, way, Source.OPERATOR, now, ChangeDetail(note=reason))
+            return succeed(row, Source.OPERATOR, now, ChangeDetail(note=reason), way)
         name_each_other(row, now)
         fail(row, FailureCode.PROVIDER_ERROR, Source.OPERATOR, now, ChangeDetail(note=reason))
         if (provider := self._providers.get(row.provider or "")) is not None:
