@@ -328,3 +328,25 @@ def test_a_reference_of_the_bank_is_the_same_however_it_is_written(world: World)
     for each in pair:
         each.report()
     assert Transaction.select().where(Transaction.type == "settlement").count() == 1
+
+
+def test_a_held_payment_of_another_amount_stays_listed_until_operators_end_it(world: World, ours: Enquired) -> None:
+    world.till.pay("nothing", SHILLINGS + 1, RECEIPT, number=HASHED)
+    ours.report()
+    (waiting,) = held(world)
+    with pytest.raises(ServiceError, match="was asked for has this receipt"):
+        world.services.held_payments.assign(AssignIncoming(waiting.incoming_id, "SCH1042", BY, SECOND), operator())
+    ended = ReturnIncoming(waiting.incoming_id, "The provider says that it was a mistake", BY, SECOND)
+    world.services.held_payments.mark_returned(ended, operator())
+    assert held(world) == ()
+    assert main_of(world.client.id) == 2 * CENTS
+    assert check_everything() == []
+
+
+def test_a_held_payment_that_recovery_books_leaves_the_list(world: World) -> None:
+    recovered = WAYS[WayIn.RECOVERY](world, "lost", PAYER, RECEIPT)
+    world.till.pay("nothing", SHILLINGS, RECEIPT.lower(), number=HASHED)
+    recovered.report()
+    assert held(world) == ()
+    assert main_of(world.client.id) == 2 * CENTS
+    assert check_everything() == []

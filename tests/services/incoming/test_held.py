@@ -98,6 +98,29 @@ def test_two_operators_assign_a_payment_whatever_its_code_takes(
     assert check_everything() == []
 
 
+def test_one_person_marks_no_payment_for_return(services: Services, school: ExampleClient, till: Till) -> None:
+    till.pay("SCHI042")
+    (payment,) = held(services)
+    for by, second, reason in ((BY, BY, "asked"), (BY, "", "asked"), (BY, SECOND, " ")):
+        with pytest.raises(ServiceError):
+            services.held_payments.mark_returned(ReturnIncoming(payment.incoming_id, reason, by, second), operator())
+    assert held(services) == (payment,)
+
+
+@pytest.mark.parametrize("typed", ["SCH104", "SCH10442", "SCH1402", "CSH1042", "SCH10042", "SCH1O42"])
+def test_a_code_is_suggested_for_one_slip(services: Services, school: ExampleClient, till: Till, typed: str) -> None:
+    till.pay(typed)
+    assert held(services)[0].suggestions == ("SCH1042",)
+
+
+@pytest.mark.parametrize("typed", ["SCH10", "HCS1042", "SCH104299", "SCH2043"])
+def test_a_code_is_not_suggested_for_two_slips(
+    services: Services, school: ExampleClient, till: Till, typed: str
+) -> None:
+    till.pay(typed)
+    assert held(services)[0].suggestions == ()
+
+
 def test_a_returned_payment_is_never_booked(services: Services, school: ExampleClient, till: Till) -> None:
     till.pay("SCHI042")
     (payment,) = held(services)

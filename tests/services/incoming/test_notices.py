@@ -152,6 +152,45 @@ def test_a_notice_about_a_payment_that_was_asked_for_books_nothing(
     assert check_everything() == []
 
 
+def test_a_notice_of_our_receipt_with_another_amount_is_held(
+    services: Services, school: ExampleClient, till: Till, clock: MovableClock
+) -> None:
+    made = services.transactions.create(request(), operator_context(school.id)).transaction
+    work(services, clock, 2)
+    receipt = Transaction.get_by_id(made.transaction_id).provider_transaction_id
+    assert till.pay("SCH1042", 4999, receipt).status == "held"
+    assert why_held(services) == ["A payment that was asked for has this receipt"]
+    assert balances(school.id)["main"] == (5000_00, 0)
+
+
+def test_a_code_credits_its_own_account_and_the_fee_is_paid_from_there(
+    services: Services, school: ExampleClient, till: Till
+) -> None:
+    agree_fee(FeeTerms(school.id, TransactionType.COLLECTION, 100_00, 0))
+    put(services, school, "SCH5", account="+256772000005")
+    paid = till.pay("SCH5")
+    assert Transaction.get_by_id(paid.transaction_id).account == "+256772000005"
+    assert balances(school.id)["+256772000005"] == (4900_00, 0)
+    assert "main" not in balances(school.id)
+
+
+def test_a_code_takes_nothing_from_the_moment_of_its_expiry(
+    services: Services, school: ExampleClient, till: Till, clock: MovableClock
+) -> None:
+    put(services, school, "SCH6", expires_at=clock.now() + timedelta(seconds=60))
+    clock.advance(60)
+    assert till.pay("SCH6").status == "held"
+    assert why_held(services) == ["This code has expired"]
+
+
+@pytest.mark.parametrize("typed", ["\u017fCH1042", "\uff33\uff23\uff281042"])
+def test_letters_of_other_scripts_are_not_those_of_a_code(
+    services: Services, school: ExampleClient, till: Till, typed: str
+) -> None:
+    assert typed.upper() != typed or not typed.isascii()
+    assert till.pay(typed).status == "held"
+
+
 def test_a_check_says_who_is_paid_or_why_the_payment_would_be_held(services: Services, school: ExampleClient) -> None:
     put(services, school, "SCH1", amount_cents=5000_00)
     check = services.notices.check

@@ -142,6 +142,8 @@ def claiming(way: WayIn, within: Within) -> Within:
                 yield
             if claim and claim.transaction_id is None:
                 update_claim(claim, transaction_id=row.id)
+                if row.origin != Origin.PAYER:
+                    _leave_the_list(claim, row, row.created_at)
 
     return claimed
 
@@ -166,12 +168,10 @@ def claim_success(row: Transaction, way: WayIn, now: datetime) -> ClaimResult:
     claim = _LOCKED.first(ReceiptClaim, issuer=issuer, receipt=receipt)
     if claim.transaction_id is not None:
         return _decide(row, find_row(Transaction, claim.transaction_id), way)
-    reported = for_update(IncomingPayment.select().where(IncomingPayment.id == claim.incoming_id)).first()
-    if reported is not None and reported.status == "returned":
+    if IncomingPayment.get_by_id(claim.incoming_id).status == "returned":
         return _contested(row, None, _RETURNED, way)
     update_claim(claim, transaction_id=row.id)
-    if reported is not None and reported.amount_cents == row.amount_cents:
-        _leave_the_list(reported, row, now)
+    _leave_the_list(claim, row, now)
     return _COUNTS
 
 
@@ -273,10 +273,12 @@ def _payers_payment_like(row: Transaction) -> Transaction | None:
     return found
 
 
-def _leave_the_list(reported: IncomingPayment, row: Transaction, now: datetime) -> None:
-    """Name the transaction of a held payment, which the provider reported before."""
-    reported.status, reported.transaction_id, reported.waits_for, reported.updated_at = "booked", row.id, None, now
-    reported.save()
+def _leave_the_list(claim: ReceiptClaim, row: Transaction, now: datetime) -> None:
+    """Name the transaction of the held payment of its receipt; one of another amount stays held."""
+    same = (IncomingPayment.id == claim.incoming_id) & (IncomingPayment.amount_cents == row.amount_cents)
+    IncomingPayment.update(status="booked", transaction_id=row.id, waits_for=None, updated_at=now).where(
+        same, IncomingPayment.status == "held"
+    ).execute()
 
 
 def _has_contest(row: Transaction) -> bool:

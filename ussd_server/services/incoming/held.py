@@ -137,7 +137,7 @@ class HeldPaymentService(Service):
         context.require_operator()
         names = require_two_people(request.by, request.second, request.reason)
         with unit_of_work():
-            row, _ = _held(request.incoming_id)
+            row, _ = _held(request.incoming_id, may_contradict=True)
             row.waits_for = None
             row.status, row.reason, row.decided_by = IncomingStatus.RETURNED, request.reason.strip(), ", ".join(names)
             row.updated_at = self._clock.now()
@@ -148,7 +148,7 @@ class HeldPaymentService(Service):
     def require_held(self, incoming_id: str, context: RequestContext) -> IncomingView:
         """A held payment, locked. Raises NOT_FOUND, and INVALID_REQUEST for one that is not held."""
         context.require_operator()
-        return _view(_held(incoming_id)[0])
+        return _view(_held(incoming_id, may_contradict=True)[0])
 
     def hold(self, request: HoldDifference, context: RequestContext) -> IncomingView:
         """Hold a credit of a provider's statement that is not ours, and end the review of the difference.
@@ -197,14 +197,18 @@ def _found(incoming_id: str, *, locked: bool) -> IncomingPayment:
     return find_by_id(for_update(rows) if locked else rows, IncomingPayment, incoming_id, "Incoming payment")
 
 
-def _held(incoming_id: str) -> tuple[IncomingPayment, ReceiptClaim]:
-    """A held payment and the claim of its receipt, both locked."""
+def _held(incoming_id: str, *, may_contradict: bool = False) -> tuple[IncomingPayment, ReceiptClaim]:
+    """A held payment and the claim of its receipt, both locked.
+
+    `may_contradict`: its receipt may be that of a payment of another amount, which leaves operators to end it.
+    """
     found = _found(incoming_id, locked=False)
     claim = lock_claim(found.provider, found.provider_transaction_id)
     row = _found(incoming_id, locked=True)
     if row.status != IncomingStatus.HELD:
         raise ServiceError(Code.INVALID_REQUEST, f"The payment is {row.status}, no longer held")
-    if (ours := collection_of(row, claim)) is not None:
+    ours = collection_of(row, claim)
+    if ours is not None and not (may_contradict and ours.amount_cents != row.amount_cents):
         raise ServiceError(Code.INVALID_REQUEST, f"{OWN_RECEIPT}: transaction {ours.id}")
     return row, claim
 

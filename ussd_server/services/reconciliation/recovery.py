@@ -111,7 +111,15 @@ class RecoveryService:
         account = original.account if original else MAIN_ACCOUNT
         sides = [PROVIDER_ACCOUNT.format(payment.provider), account]
         debited, credited = sides if kind is TransactionType.COLLECTION else reversed(sides)
-        columns: DraftColumns = {"refund_of": original.id} if original else {}
+        columns: DraftColumns = {
+            "account": account,
+            "phone_number": original.phone_number if original else payment.phone_number,
+            "provider": payment.provider,
+            "provider_transaction_id": payment.provider_id,
+            "request_id": context.request_id,
+        }
+        if original is not None:
+            columns["refund_of"] = original.id
         reason = f"{payment.provider} has it as {payment.provider_id}"[:200]
         created = book(
             self._creator,
@@ -120,11 +128,6 @@ class RecoveryService:
             debited,
             credited,
             claiming(WayIn.RECOVERY, lambda row: audited(row, "transaction.recovered", context, reason, names)),
-            account=account,
-            phone_number=original.phone_number if original else payment.phone_number,
-            provider=payment.provider,
-            provider_transaction_id=payment.provider_id,
-            request_id=context.request_id,
             **columns,
         )
         made = created.transaction

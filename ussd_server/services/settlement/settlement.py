@@ -197,7 +197,7 @@ class Settlement(Service):
                 # Succeeded, or reversed since: there is nothing more to enquire.
                 row.due_at = None
                 if answer.outcome is Outcome.SUCCEEDED and answer.provider_transaction_id:
-                    claim = lock_claim(row.provider, answer.provider_transaction_id)
+                    claim = lock_claim(str(row.provider), answer.provider_transaction_id)
                     take_receipt(row, claim, answer.provider_transaction_id, WayIn.ENQUIRY, now)
                 if answer.outcome is Outcome.FAILED:
                     open_review(row, REVIEW_CONTRADICTION, now)
