@@ -26,11 +26,13 @@ from ussd_server.services.incoming.messages import (
     SameIncoming,
     SetPrefix,
 )
+from ussd_server.services.search.messages import Search
 from ussd_server.services.settlement.messages import EndReview
 from ussd_server.services.transactions.messages import (
     CreateRefund,
     CreateTransaction,
     GetTransaction,
+    ListTransactions,
     TransactionHistory,
     TransactionType,
 )
@@ -350,3 +352,32 @@ def test_a_held_payment_that_recovery_books_leaves_the_list(world: World) -> Non
     assert held(world) == ()
     assert main_of(world.client.id) == 2 * CENTS
     assert check_everything() == []
+
+
+def test_operators_see_the_other_payment_before_they_settle_one_whose_outcome_was_unknown(
+    world: World, ours: Enquired
+) -> None:
+    second = Enquired(world, "public-2", "+256772000009", RECEIPT)
+    second.prepare()
+    second.succeeds(RECEIPT, CENTS - 1)
+    second.ask_now()
+    ours.report()
+    settle(world, second.transaction_id, has_succeeded=True)
+    (review,) = world.services.reviews.list(operator())
+    assert (review.transaction.transaction_id, review.note) == (second.transaction_id, None)
+    assert ours.transaction_id in (review.reason or "")
+    assert main_of(world.client.id) == 2 * CENTS
+    settle(world, second.transaction_id, has_succeeded=True)
+    assert main_of(world.client.id) == 3 * CENTS
+    assert check_everything() == []
+
+
+@pytest.mark.parametrize("written", [RECEIPT, "3100 0000-041", "31000000041\u200b"])
+def test_a_payment_is_found_by_its_receipt_however_it_is_written(world: World, ours: Enquired, written: str) -> None:
+    ours.report()
+    found = world.services.transactions.list(
+        ListTransactions(provider_transaction_id=written), operator_context(world.client.id)
+    )
+    assert [each.transaction_id for each in found.items] == [ours.transaction_id]
+    hits = world.services.search.find(Search(written), operator()).items
+    assert [hit.id for hit in hits] == [ours.transaction_id]

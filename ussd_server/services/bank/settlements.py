@@ -30,7 +30,7 @@ from ussd_server.services.bank.messages import (
     SettlementLine,
     SettlementView,
 )
-from ussd_server.services.gates.receipts import BANK, WayIn, claiming, lock_claims
+from ussd_server.services.gates.receipts import BANK, RECEIPT_TAKEN, WayIn, claiming, lock_claims
 from ussd_server.services.operator_names import require_two_names
 from ussd_server.services.transactions.bookings import audited, book
 from ussd_server.services.transactions.create import RequestIdentity, TransactionCreator, digest_of
@@ -41,7 +41,7 @@ from ussd_server.spreadsheets.headings import Headings, find_columns
 from ussd_server.spreadsheets.reader import read_rows
 from ussd_server.spreadsheets.rows import FileBounds, Row, SpreadsheetError
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import bounds_of_day, cents_of, is_id
+from ussd_server.values import bounds_of_day, canonical_receipt, cents_of, is_id
 
 _COLUMNS = ("client_id", "client", "bank", "number", "name", "amount", "currency", "bank_reference")
 
@@ -236,6 +236,8 @@ def _read_line(row: Row, headings: Headings) -> SettlementLine:
     reference = cells["bank_reference"]
     if len(reference) > _LONGEST_REFERENCE or not reference.isprintable():
         raise _bad_line(row.line, f"bank_reference: Must be at most {_LONGEST_REFERENCE} characters.")
+    if not canonical_receipt(reference):
+        raise _bad_line(row.line, "bank_reference: Needs a letter or a digit.")
     return SettlementLine(
         row.line, cells["client_id"], cells["bank"], cells["number"], cells["name"], amount_cents, reference
     )
@@ -261,4 +263,6 @@ def _refusals_of(line: SettlementLine) -> Iterator[None]:
             problem = _TOO_LITTLE
         elif refusal.code is Code.IDEMPOTENCY_KEY_REUSED:
             problem = "bank_reference: Was recorded with another amount."
+        elif problem.startswith(RECEIPT_TAKEN):
+            problem = f"bank_reference: Was recorded as transaction{problem.removeprefix(RECEIPT_TAKEN)}."
         raise _bad_line(line.line, problem) from None

@@ -46,6 +46,9 @@ log = Logger(__name__)
 BANK = "bank"
 """The issuer of the bank's references."""
 
+RECEIPT_TAKEN = "The receipt is that of transaction"
+"""Begins the refusal of a booking whose receipt was booked before."""
+
 _SAME_RECEIPT = "its receipt is that of transaction {}"
 _NO_RECEIPT = "it has no receipt, and transaction {} is by the same payer of the same amount"
 _RETURNED = "operators marked the payment of its receipt for return"
@@ -137,7 +140,7 @@ def claiming(way: WayIn, within: Within) -> Within:
             if claim and claim.transaction_id:
                 other = find_row(Transaction, claim.transaction_id)
                 if not _decide(row, other, way, is_new=True).counts:
-                    raise ServiceError(Code.INVALID_REQUEST, f"The receipt is that of transaction {other.id}")
+                    raise ServiceError(Code.INVALID_REQUEST, f"{RECEIPT_TAKEN} {other.id}")
             with within(row):
                 yield
             if claim and claim.transaction_id is None:

@@ -77,17 +77,19 @@ class ReviewService(Service):
         A transaction without an outcome must be settled; one that failed can be settled as succeeded; one that
         succeeded can only be closed. Raises INVALID_REQUEST for anything else, for a transaction that is not on the
         list, and unless two different people are named with a reason. Raises TRANSACTION_NOT_FOUND.
+        Where another payment may have the same money, nothing moves: the review goes on about that, and settling it
+        again says that it is other money.
         """
         context.require_operator()
         names = require_two_people(request.by, request.second, request.reason)
         with unit_of_work():
             row, now = self.require_open(request.transaction_id, request.has_succeeded, context), self._clock.now()
-            is_settled = True
-            if request.has_succeeded is not None:
-                is_settled = self._settle(row, request.has_succeeded, WayIn.REVIEW, request.reason, now)
-            else:
+            if request.has_succeeded is None:
                 name_each_other(row, now)
-            row.review_closed_at = now if is_settled else None
+            elif not self._settle(row, request.has_succeeded, WayIn.REVIEW, request.reason, now):
+                # The review is about another payment now, which these two people have not seen.
+                return _with_history(row)
+            row.review_closed_at = now
             action = "transaction.reviewed" if request.has_succeeded is None else "transaction.settled"
             _note(row, request, names, action, context, now)
         return _with_history(row)
@@ -116,8 +118,9 @@ class ReviewService(Service):
         with unit_of_work():
             row, now = find_any(request.transaction_id, locked=True), self._clock.now()
             row.provider_transaction_id = row.provider_transaction_id or provider_transaction_id
-            is_settled = self._settle(row, True, WayIn.STATEMENT, request.reason, now)
-            if row.review_opened_at is not None and is_settled:
+            if not self._settle(row, True, WayIn.STATEMENT, request.reason, now):
+                return _with_history(row)
+            if row.review_opened_at is not None:
                 row.review_closed_at = row.review_closed_at or now
             _note(row, request, names, "transaction.settled", context, now)
         return _with_history(row)
