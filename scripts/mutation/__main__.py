@@ -36,6 +36,11 @@ TARGETS = {
         ],
     ),
     "bank": ([f"{_SERVICES}/bank"], ["tests/services/bank"]),
+    "incoming": (
+        [f"{_SERVICES}/incoming", f"{_SERVICES}/gates/receipts.py"],
+        ["tests/services/incoming", "tests/gates/test_same_money.py"],
+    ),
+    "recovery": ([f"{_SERVICES}/reconciliation/recovery.py"], ["tests/services/reconciliation/test_recovery.py"]),
     "payouts": ([f"{_SERVICES}/payouts"], ["tests/services/payouts", "tests/services/mail/test_notices.py"]),
     "limits": (["ussd_server/limits"], ["tests/limits"]),
     "key_cache": (

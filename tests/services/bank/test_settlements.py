@@ -184,6 +184,7 @@ def test_lines_without_a_bank_reference_are_not_recorded(services: Services, cli
         ({"client_id": UNKNOWN}, "settlement_id: Is not a settlement of the client."),
         ({"number": "1"}, "number: Is not the client's confirmed bank account."),
         ({"bank_reference": "x" * 60}, "bank_reference: Must be at most 59 characters."),
+        ({"bank_reference": "-"}, "bank_reference: Needs a letter or a digit."),
     ],
 )
 def test_one_bad_line_refuses_the_file(
@@ -311,6 +312,23 @@ def test_two_different_people_record(services: Services, client: ExampleClient) 
     file = completed(services, "FT1")
     with pytest.raises(ServiceError, match="Two different people"):
         services.bank_settlements.record(RecordSettlements(BytesIO(file), BY, BY.upper()), operator())
+
+
+def test_a_bank_reference_is_recorded_once_however_it_is_written_and_for_one_client(
+    services: Services, client: ExampleClient
+) -> None:
+    (first,) = record(services, completed(services, "FT26110001", amount="1000"))
+    assert f"bank_reference: Was recorded as transaction {first.transaction_id}." in refusal(
+        services, completed(services, "ft-2611 0001", amount="1000")
+    )
+    other = ExampleClient(services, "shop")
+    deposit(services, other.at_console(), 5000)
+    services.bank_accounts.state(STANBIC, other.at_console())
+    services.bank_accounts.confirm(ConfirmBankAccount(other.id, BY), operator())
+    refused = refusal(services, completed(services, "FT26110002", "FT26110001", amount="1000"))
+    assert "Was recorded as transaction" in refused
+    assert len(services.bank_settlements.list(operator())) == 1
+    assert check_everything() == []
 
 
 @pytest.mark.parametrize("reference", ["bank/FT1", "in/R1"])

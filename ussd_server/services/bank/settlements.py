@@ -34,6 +34,7 @@ from ussd_server.services.bank.messages import (
     SettlementLine,
     SettlementView,
 )
+from ussd_server.services.gates.receipts import BANK, RECEIPT_TAKEN, WayIn, lock_claims
 from ussd_server.services.operator_names import require_name, require_two_names
 from ussd_server.services.settlement.outcomes import fail, succeed
 from ussd_server.services.transactions.bookings import audited, book
@@ -132,6 +133,7 @@ class BankSettlementService:
         """
         lines = sorted(read_file(request.source), key=lambda line: (line.client_id, line.line))
         with unit_of_work():
+            lock_claims(BANK, (line.bank_reference for line in lines))
             return tuple(self.record_line(line, request.by, request.second, context) for line in lines)
 
     def read(self, file: bytes, context: RequestContext) -> Sequence[SettlementLine]:
@@ -248,7 +250,8 @@ class BankSettlementService:
         """Post what a settlement reserved, under the bank's reference. Call in a unit of work, with the row locked."""
         now = self._clock.now()
         row.provider_transaction_id, row.updated_at = bank_reference, now
-        succeed(row, Source.OPERATOR, now)
+        if not succeed(row, Source.OPERATOR, now, way=WayIn.SETTLEMENT):
+            raise _refusal(f"bank_reference: {RECEIPT_TAKEN} {row.contested_id}.")
         self._audit("transaction.settled_to_bank", row, names, context, now)
 
     def _credit(self, row: Transaction, names: Sequence[str], context: RequestContext) -> None:
@@ -341,13 +344,6 @@ def _settlement_of(line: SettlementLine) -> Transaction:
     if row.status != TransactionStatus.CREATED:
         raise _refusal("settlement_id: The settlement was cancelled.")
     _require_account(line)
-    of_reference = Transaction.select().where(
-        Transaction.provider_transaction_id == line.bank_reference,
-        _IS_SETTLEMENT,
-        Transaction.client_id == row.client_id,
-    )
-    if of_reference.exists():
-        raise _refusal("bank_reference: Another settlement of the client has it.")
     return row
 
 

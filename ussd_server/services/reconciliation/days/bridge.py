@@ -15,7 +15,7 @@ from peewee import JOIN, chunked, fn
 from ussd_server.models.clients import Client
 from ussd_server.models.incoming import IncomingPayment
 from ussd_server.models.statements import ClosedDay, DifferenceInStatement, StatementDifference
-from ussd_server.models.transactions import Transaction
+from ussd_server.models.transactions import Transaction, counts_elsewhere
 from ussd_server.services.reconciliation.days.coverage import Coverage
 from ussd_server.services.reconciliation.days.lines import DayLine, lines_of
 from ussd_server.services.reconciliation.matching import AT_PROVIDERS, LONGEST_PAYMENT
@@ -212,6 +212,7 @@ def ended_within(provider: str, begin: datetime, end: datetime) -> Any:
         & (Transaction.completed_at < end)
         & (Transaction.provider == provider)
         & Transaction.status.in_(SUCCESSFUL)
+        & ~counts_elsewhere()
         & Transaction.type.in_(AT_PROVIDERS)
         & Transaction.client_id.in_(Client.select(Client.id))
     )
