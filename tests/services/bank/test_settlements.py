@@ -308,6 +308,47 @@ def test_a_settlement_of_more_than_seven_days_needs_attention(
     assert services.bank_settlements.count_late(operator()) == 0
 
 
+def test_only_operators_settle_to_banks(services: Services, client: ExampleClient) -> None:
+    settlements, own = services.bank_settlements, client.at_console()
+    file = completed(services, "FT1")
+    (line,) = settlements.read(file, operator())
+    end = EndSettlement(line.settlement_id, BY, SECOND)
+    for call in (
+        lambda: settlements.due(None, own),
+        lambda: settlements.propose(ProposeSettlements(BY), own),
+        lambda: settlements.waiting(own),
+        lambda: settlements.count_late(own),
+        lambda: settlements.read(file, own),
+        lambda: settlements.record(RecordSettlements(BytesIO(file), BY, SECOND), own),
+        lambda: settlements.require_recordable(line, own),
+        lambda: settlements.cancel(end, own),
+        lambda: settlements.record_return(end, own),
+        lambda: settlements.list(own),
+        lambda: services.bank_accounts.list(own),
+        lambda: services.bank_accounts.count_waiting(own),
+        lambda: services.bank_accounts.confirm(ConfirmBankAccount(client.id, BY, number=STANBIC.number), own),
+        lambda: services.bank_accounts.set_terms(SetSettlementTerms(client.id), own),
+    ):
+        with pytest.raises(ServiceError) as refused:
+            call()
+        assert refused.value.code is Code.INSUFFICIENT_SCOPE
+
+
+@pytest.mark.parametrize("number", ["", "90/30", "9030\u200b", "x" * 101])
+def test_the_number_of_an_account_has_letters_digits_spaces_and_hyphens(
+    services: Services, client: ExampleClient, number: str
+) -> None:
+    with pytest.raises(ServiceError, match="number: Must be"):
+        services.bank_accounts.state(StateBankAccount("Stanbic", number, "ACME Ltd"), client.at_console())
+
+
+def test_each_part_of_an_account_has_1_to_100_characters(services: Services, client: ExampleClient) -> None:
+    for short, long in (("B", "9"), ("B" * 100, "9" * 100)):
+        assert services.bank_accounts.state(StateBankAccount(short, long, short), client.at_console()).bank == short
+    with pytest.raises(ServiceError, match="bank: Must be 1 to 100"):
+        services.bank_accounts.state(StateBankAccount("B" * 101, "9", "ACME Ltd"), client.at_console())
+
+
 def test_two_different_people_record(services: Services, client: ExampleClient) -> None:
     file = completed(services, "FT1")
     with pytest.raises(ServiceError, match="Two different people"):

@@ -37,6 +37,7 @@ from ussd_server.services.bank.messages import (
 from ussd_server.services.gates.receipts import BANK, RECEIPT_TAKEN, WayIn, lock_claims
 from ussd_server.services.operator_names import require_name, require_two_names
 from ussd_server.services.settlement.outcomes import fail, succeed
+from ussd_server.services.signatures import UNSIGNED, is_row_signed
 from ussd_server.services.transactions.bookings import audited, book
 from ussd_server.services.transactions.create import Prepared, RequestIdentity, TransactionCreator, digest_of
 from ussd_server.services.transactions.history import append_change
@@ -67,7 +68,7 @@ class BankSettlementService:
         self._creator = creator
         self._balances = balances
         self._statements = statements
-        self._clock = runtime.clock
+        self._clock, self._vault = runtime.clock, runtime.vault
 
     def due(self, day: date | None, context: RequestContext) -> tuple[DueSettlement, ...]:
         """The sums due to clients with a confirmed bank account, by the clients' names; no line for a sum of nothing.
@@ -92,6 +93,7 @@ class BankSettlementService:
                 lock_accounts(row.client_id, {MAIN_ACCOUNT})
                 cents = self._due_cents(row, until)
                 if cents > 0:
+                    self._require_signed(row.client_id)
                     made.append(self._reserve(_due(row, cents), by, context))
         return tuple(made)
 
@@ -152,6 +154,7 @@ class BankSettlementService:
             row = _settlement_of(line)
             is_new = row.status == TransactionStatus.CREATED
             if is_new:
+                self._require_signed(row.client_id)
                 self._post(row, line.bank_reference, names, context)
         return _view(row, replayed=not is_new)
 
@@ -223,6 +226,11 @@ class BankSettlementService:
             due = min(due, *self._statements.balances(GetBalances(MAIN_ACCOUNT, (until,)), context))
         due -= row.keep_cents or 0
         return due if due >= (row.minimum_cents or 0) else 0
+
+    def _require_signed(self, client_id: str) -> None:
+        """INVALID_REQUEST for a bank account that something else than the service has changed."""
+        if not is_row_signed(self._vault, BankAccount, client_id):
+            raise _refusal(f"The bank account of client {client_id} {UNSIGNED}; an owner has to state it again.")
 
     def _reserve(self, due: DueSettlement, by: str, context: RequestContext) -> DueSettlement:
         reference = f"{SETTLEMENT}{new_id(self._clock.now())}"

@@ -24,7 +24,7 @@ from ussd_server.services.incoming.messages import (
     SetPrefix,
 )
 from ussd_server.services.pages import page_of, require_row
-from ussd_server.services.signatures import sign_row
+from ussd_server.services.signatures import sign_row, signed_change
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import new_id
 from ussd_server.wire import DeletionResult, Page, view_of_row
@@ -139,8 +139,8 @@ class PaymentCodeService(Service):
             for name, value in said.items():
                 setattr(row, name, value)
             row.updated_at = self._clock.now()
-            row.save()
-            sign_row(self._vault, PaymentCode, row.id)
+            with signed_change(self._vault, PaymentCode, row.id):
+                row.save()
             _write_audit_event("payment_code.changed", row, context)
         return row
 
