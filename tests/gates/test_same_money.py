@@ -15,6 +15,8 @@ from ussd_server.context import operator_context
 from ussd_server.models.incoming import IncomingPayment
 from ussd_server.models.sending import Event
 from ussd_server.models.transactions import Transaction
+from ussd_server.providers.failures import FailureCode
+from ussd_server.providers.messages import Outcome, ProviderAnswer
 from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.gates.receipts import WayIn
 from ussd_server.services.incoming.messages import (
@@ -33,6 +35,7 @@ from ussd_server.services.transactions.messages import (
     CreateTransaction,
     GetTransaction,
     ListTransactions,
+    Source,
     TransactionHistory,
     TransactionType,
 )
@@ -381,3 +384,51 @@ def test_a_payment_is_found_by_its_receipt_however_it_is_written(world: World, o
     assert [each.transaction_id for each in found.items] == [ours.transaction_id]
     hits = world.services.search.find(Search(written), operator()).items
     assert [hit.id for hit in hits] == [ours.transaction_id]
+
+
+def test_a_second_receipt_of_one_collection_is_free_for_another(world: World, ours: Enquired) -> None:
+    ours.report()
+    row = ours.row
+    answer = ProviderAnswer(Outcome.SUCCEEDED, provider_transaction_id="R2", amount_cents=CENTS)
+    world.settlement.conclude(row.id, world.provider.pace, answer, Source.POLL, world.clock.now())
+    assert ours.row.provider_transaction_id == RECEIPT
+    second = Enquired(world, "public-2", "+256772000009", "R2")
+    second.prepare()
+    second.report()
+    assert main_of(world.client.id) == 3 * CENTS
+    assert check_everything() == []
+
+
+def test_a_collection_learns_its_receipt_after_its_success(world: World, ours: Enquired) -> None:
+    ours.succeeds()
+    ours.ask_now()
+    answer = ProviderAnswer(Outcome.SUCCEEDED, provider_transaction_id=RECEIPT, amount_cents=CENTS)
+    world.settlement.conclude(ours.transaction_id, world.provider.pace, answer, Source.POLL, world.clock.now())
+    assert world.notify(RECEIPT, PAYER).transaction_id == ours.transaction_id
+    assert main_of(world.client.id) == 2 * CENTS
+    assert check_everything() == []
+
+
+def test_a_refund_under_a_payers_receipt_reverses_nothing(world: World, ours: Enquired) -> None:
+    paid = world.till.pay("SCH1042", SHILLINGS, "R9", number=HASHED)
+    ours.report()
+    refund = CreateRefund(ours.transaction_id, "back")
+    made = world.services.refunds.create(refund, operator_context(world.client.id)).transaction.transaction_id
+    world.work()
+    world.provider.answers[made] = ProviderAnswer(Outcome.SUCCEEDED, provider_transaction_id="R9", amount_cents=CENTS)
+    world.settlement.bring_forward(str(Transaction.get_by_id(made).provider_reference))
+    world.work()
+    assert seen(world, paid.transaction_id).status == "succeeded"
+    assert named_by_check() == {made, paid.transaction_id}
+
+
+def test_a_contest_ends_when_the_provider_reports_failure(world: World, ours: Enquired) -> None:
+    paid = spent_account(world)
+    ours.report()
+    assert named_by_check() == {ours.transaction_id, paid}
+    failed = ProviderAnswer(Outcome.FAILED, FailureCode.PAYER_DECLINED)
+    world.provider.answers[ours.transaction_id] = failed
+    ours.ask_now()
+    assert seen(world, ours.transaction_id).status == "failed"
+    assert world.services.reviews.list(operator()) == ()
+    assert check_everything() == []

@@ -159,7 +159,7 @@ def claim_success(row: Transaction, way: WayIn, now: datetime) -> ClaimResult:
     if row.type not in _CLAIMING:
         return _COUNTS
     receipt, issuer = _receipt_of(row), _issuer_of(row)
-    if way is WayIn.REVIEW and _has_contest(row):
+    if way is WayIn.REVIEW and has_contest(row):
         if receipt:
             # No receipt has a space in this form.
             _INSERT.run(issuer=issuer, receipt=f"{receipt} {row.id}", transaction_id=row.id)
@@ -171,7 +171,8 @@ def claim_success(row: Transaction, way: WayIn, now: datetime) -> ClaimResult:
     claim = _LOCKED.first(ReceiptClaim, issuer=issuer, receipt=receipt)
     if claim.transaction_id is not None:
         return _decide(row, find_row(Transaction, claim.transaction_id), way)
-    if IncomingPayment.get_by_id(claim.incoming_id).status == "returned":
+    reported = IncomingPayment.get_or_none(IncomingPayment.id == claim.incoming_id) if claim.incoming_id else None
+    if reported is not None and reported.status == "returned":
         return _contested(row, None, _RETURNED, way)
     update_claim(claim, transaction_id=row.id)
     _leave_the_list(claim, row, now)
@@ -209,7 +210,7 @@ def name_each_other(row: Transaction, now: datetime) -> None:
 
     The caller saves the row.
     """
-    if row.contested_id is None or not _has_contest(row):
+    if row.contested_id is None or not has_contest(row):
         return
     other = lock_row(Transaction, row.contested_id)
     if other.client_id == row.client_id:
@@ -222,7 +223,7 @@ def _decide(row: Transaction, other: Transaction | None, way: WayIn, *, is_new: 
     if other is None or other.id in (row.id, row.refund_of):
         # Airtel gives a refund the receipt of its collection.
         return ClaimResult(ClaimOutcome.COUNTS)
-    if row.status == TransactionStatus.FAILED and row.contested_id == other.id and not _has_contest(row):
+    if row.status == TransactionStatus.FAILED and row.contested_id == other.id and not has_contest(row):
         # Operators have found both to be the same money.
         return ClaimResult(ClaimOutcome.CONTESTS, other)
     if not is_new and _receipt_of(row) and _can_be_given_back(other, row):
@@ -238,7 +239,9 @@ def _contested(row: Transaction, other: Transaction | None, reason: str, way: Wa
 
 def _can_be_given_back(payers: Transaction, row: Transaction) -> bool:
     """Whether a payment is a payer's, of the same client and amount, whole, and its account can give it back."""
-    if payers.origin != Origin.PAYER or payers.client_id != row.client_id or payers.amount_cents != row.amount_cents:
+    if payers.origin != Origin.PAYER or row.type != TransactionType.COLLECTION:
+        return False
+    if payers.client_id != row.client_id or payers.amount_cents != row.amount_cents:
         return False
     payers = lock_row(Transaction, payers.id)
     if payers.status != TransactionStatus.SUCCEEDED or left_of(payers) != payers.amount_cents:
@@ -284,7 +287,7 @@ def _leave_the_list(claim: ReceiptClaim, row: Transaction, now: datetime) -> Non
     ).execute()
 
 
-def _has_contest(row: Transaction) -> bool:
+def has_contest(row: Transaction) -> bool:
     """Whether a review is open because another payment may have the money of a transaction."""
     is_open = row.review_opened_at is not None and row.review_closed_at is None
     return is_open and str(row.review_reason).startswith(_CONTESTS)

@@ -18,7 +18,7 @@ from ussd_server.services.accounts.ledger import (
     lock_accounts,
     write_entry,
 )
-from ussd_server.services.gates.receipts import ClaimOutcome, ClaimResult, WayIn, claim_success, give_back
+from ussd_server.services.gates.receipts import ClaimOutcome, ClaimResult, WayIn, claim_success, give_back, has_contest
 from ussd_server.services.sms.receipts import queue_receipt
 from ussd_server.services.transactions.history import NOTHING_KNOWN, append_change, write_transaction_event
 from ussd_server.services.transactions.messages import ChangeDetail, Source, TransactionStatus, TransactionType
@@ -100,6 +100,9 @@ def fail(
         write_entry(row.client_id, row.id, end_holds(holds, "void"), now)
     row.status, row.failure_code, row.completed_at, row.due_at = TransactionStatus.FAILED, why, now, next_check_at
     close_review(row, REVIEW_SILENT, now)
+    if source is not Source.OPERATOR and has_contest(row):
+        # Its provider took back that the payment succeeded: there is no money that another payment could have.
+        row.review_closed_at, row.contested_id = now, None
     row.save()
     append_change(row, source, now, replace(detail, code=str(why)))
 
