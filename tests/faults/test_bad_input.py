@@ -218,9 +218,11 @@ def test_a_wrong_method_is_a_405_that_names_the_right_ones(app: Flask, seeded_cl
     adapter = app.url_map.bind("localhost")
     for rule in app.url_map.iter_rules():
         path = re.sub("<.*?>", "x", rule.rule)
-        right = set(adapter.allowed_methods(path))
+        served = {each: len(adapter.match(path, each)[1]) for each in adapter.allowed_methods(path)}
+        # `/api/events/redeliver` is also the path of an event that no client has.
+        right = {each for each, variables in served.items() if variables == min(served.values())}
         for method in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "BREW"):
-            if method in right:
+            if method in served:
                 continue
             reply = seeded_client.ask(method, path)
             assert (reply.status_code, set(reply.headers["Allow"].split(", "))) == (405, right), (method, path)

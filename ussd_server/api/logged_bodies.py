@@ -24,6 +24,7 @@ _MOST_BYTES = 4096
 _MOST_ENTRIES = 100
 _LONGEST_TEXT = 4096
 _LONGEST_AMOUNT = 20
+_LARGEST_WHOLE = 2**53
 # The JSON types of fields; texts are the most.
 _TYPES: tuple[tuple[type[fields.Field[Any]], tuple[type, ...]], ...] = (
     (Flag, (bool,)),
@@ -79,6 +80,9 @@ def _value(field: fields.Field[Any], value: Any) -> Any:
 
 
 def _shown(value: str | int | Decimal) -> str | int:
+    # orjson writes no longer integers, and no field takes them.
+    if isinstance(value, int) and not -_LARGEST_WHOLE <= value <= _LARGEST_WHOLE:
+        return STARS
     text = str(value)[:_LONGEST_TEXT]
     shown = without_paths(without_secrets(text))
     return value if isinstance(value, int) and shown == text else shown

@@ -172,6 +172,8 @@ def planted() -> list[tuple[str, dict[str, Any]]]:
         ("hunter2", {"callback_url": "https://example.com/hook/hunter2?token=hunter2#hunter2"}),
         ("hunter2", {"x" * 50 + "hunter2": 1}),
         ("4711", {"amount": "4711" * 6}),
+        ("4711", {"amount": int("4711" * 6)}),
+        ("4711", {"description": int("4711" * 6)}),
     ]
     return bodies
 

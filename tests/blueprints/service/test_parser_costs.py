@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
+from io import BytesIO
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import pytest
 from flask import Flask
@@ -18,6 +21,7 @@ from tests.support.costs import LIMIT, Endpoint, Stretches, worst_ratio
 from tests.support.money import operator
 from tests.support.program import Program
 from tests.support.shop import Shop
+from ussd_server.app import create_app
 from ussd_server.bootstrap import Services
 
 SIZE = 64 * 1024
@@ -150,6 +154,53 @@ def test_queries_and_headers(app: Flask, path: str) -> None:
         ]
         least = partial(endpoint.call, headers={header: "a" * HEADER_SIZE})
         report(f"`{header}`, `{path}`", *worst_ratio(least, headers))
+
+
+def test_the_addresses_that_proxies_write(services: Services) -> None:
+    services.settings = replace(services.settings, trusted_proxies=1)  # type: ignore[misc]
+    endpoint = Endpoint(create_app(services), "/api/openapi.json", method="GET")
+
+    def call(forwarded: str) -> float:
+        return endpoint.call(headers={"X-Forwarded-For": forwarded})
+
+    units = ("1.1.1.1,", ",", '"', '"",', '"\\"', "a,", "[::1]:80,", "::1,", " ,")
+    values = [
+        (unit, partial(call, (unit * HEADER_SIZE)[:HEADER_SIZE] + end)) for unit in units for end in ("", "1.1.1.1")
+    ]
+    report("`X-Forwarded-For`", *worst_ratio(partial(call, "a" * HEADER_SIZE + ",1.1.1.1"), values))
+
+
+def sheet(rows: str, texts: str = "") -> bytes:
+    """A workbook with one sheet of these rows."""
+    book = BytesIO()
+    relation = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    with ZipFile(book, "w", ZIP_DEFLATED) as parts:
+        parts.writestr("xl/workbook.xml", f'<w xmlns:r="{relation}"><sheets><sheet r:id="a"/></sheets></w>')
+        parts.writestr("xl/_rels/workbook.xml.rels", '<r><Relationship Id="a" Target="s.xml"/></r>')
+        parts.writestr("xl/sharedStrings.xml", f"<sst>{texts}</sst>")
+        parts.writestr("xl/s.xml", f"<worksheet><sheetData>{rows}</sheetData></worksheet>")
+    return book.getvalue()
+
+
+def test_workbooks(send: Callable[..., float]) -> None:
+    xlsx = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+    heading = "".join(
+        f'<c t="inlineStr"><is><t>{name}</t></is></c>' for name in ("phone_number", "amount", "reference")
+    )
+    texts = ("+256770000000", "500", "r")
+    row = "".join(f'<c t="inlineStr"><is><t>{text}</t></is></c>' for text in texts)
+    plain = sheet(f"<row>{heading}</row>" + f"<row>{row}</row>" * 5000)
+    books = {
+        "empty rows": sheet("<row/>" * 690_000), "empty cells": sheet("<row>" + "<c/>" * 690_000 + "</row>"),
+        "values": sheet("<row>" + "<c><v>1</v></c>" * 340_000 + "</row>"),
+        "texts": sheet("", "<si><t>a</t></si>" * 340_000),
+        "deep": sheet("<a>" * 60), "attributes": sheet("<row " + " ".join(f'a{n}="1"' for n in range(5000)) + "/>"),
+    }  # fmt: skip
+    as_xlsx = partial(send, content_type=xlsx, query="reference=F")
+    report(
+        "XLSX, `/api/payouts`",
+        *worst_ratio(partial(as_xlsx, plain), [(n, partial(as_xlsx, b)) for n, b in books.items()]),
+    )
 
 
 def files() -> Iterator[tuple[str, bytes]]:

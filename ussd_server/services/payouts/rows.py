@@ -27,8 +27,8 @@ AMOUNT_PROBLEM = "amount: Must be greater than 0 and less than 1000000, with at 
 _BOUNDS = FileBounds(
     most_bytes=LARGEST_FILE_BYTES,
     most_unpacked_bytes=64 * 1024 * 1024,
-    # Ten times the cells of 5,000 rows with six cells each.
-    most_elements=700_000,
+    # Three times what 5,000 rows with six cells take: one element for each row, three for each cell.
+    most_elements=300_000,
     most_columns=64,
     most_cell_characters=1000,
     # As many as the largest CSV file has.
