@@ -51,8 +51,9 @@ def test_a_call_takes_the_oldest_waiting_place_of_a_client_that_has_them_all(
         assert [call.done() for call in calls] == [True, False, False]
         provider = services.runtime.providers.get("sandbox")
         assert provider is not None
-        answer = replace(SUCCESS, amount_cents=500_000)
-        conclude = partial(services.settlement.conclude, pace=provider.pace, answer=answer, source=Source.POLL)
+        conclude = partial(services.settlement.conclude, pace=provider.pace, source=Source.POLL)
         for transaction_id in looked_at:
-            conclude(transaction_id, called_at=services.clock.now())
+            # Each has a receipt of its own.
+            answer = replace(SUCCESS, amount_cents=500_000, provider_transaction_id=transaction_id)
+            conclude(transaction_id, answer=answer, called_at=services.clock.now())
         assert [call.result().status for call in calls] == ["created", "succeeded", "succeeded"]
