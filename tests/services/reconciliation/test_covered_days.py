@@ -306,3 +306,23 @@ def test_a_statement_of_the_version_before_covers_a_day_once_its_file_is_compare
         close(services, day)
     end_reviews(services)
     assert steps(close(services, day)) == {"matched": (2, 0), "amount_differs": (1, -100_000)}
+
+
+def test_a_receipt_counts_as_the_newest_statement_has_it_and_a_payment_lacks_no_line_that_another_statement_has(
+    services: Services, clock: MovableClock, day: date
+) -> None:
+    rows = [row[:-1] for row in three_days(services, clock)]
+    dearer = [*rows[1][:7], "6,000.00", *rows[1][8:]]
+    reconcile(services, csv_file([rows[0], dearer, rows[4]], WITHOUT_BALANCE))
+    clock.advance(60)
+    reconcile(services, csv_file(rows, WITHOUT_BALANCE))
+    with pytest.raises(ServiceError, match="1 of its differences is open"):
+        close(services, day)
+    (differs,) = [each for each in open_reviews(services) if each.verdict is Verdict.AMOUNT_DIFFERS]
+    services.differences.end(EndDifference(differs.difference_id, "explained", BY), operator())
+    closed = close(services, day)
+    assert (closed.theirs_cents, steps(closed)) == (1_500_000, {"matched": (3, 0)})
+    assert [each.verdict for each in open_reviews(services)] == [Verdict.NOT_THEIRS] * 2
+    assert check_everything(vault=services.runtime.vault) == []
+    end_reviews(services)
+    assert check_everything(vault=services.runtime.vault) == []
