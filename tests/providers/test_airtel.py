@@ -97,6 +97,10 @@ REPLIES = [
     ("a bad signature", refused("DP00800001026"), PAYMENT, Outcome.FAILED, FailureCode.PROVIDER_CONFIG),
     ("a wrong route", refused("", "ROUTER006", "400 Bad"), PAYMENT, Outcome.FAILED, FailureCode.PROVIDER_CONFIG),
     ("too little money", refused("DP00800001007"), PAYMENT, Outcome.FAILED, FailureCode.INSUFFICIENT_BALANCE),
+    ("failed and undecided", said_of("TF", "DP00900001000"), PAYOUT, Outcome.PENDING, None),
+    ("failed as a duplicate", said_of("TF", "DP00900001011"), PAYOUT, Outcome.PENDING, None),
+    ("a refusal of the router alone", said("400 Bad", {"status_code": "ROUTER110", "status_message": "x"}), PAYMENT,
+     Outcome.FAILED, FailureCode.PROVIDER_CONFIG),
     ("a new code", refused("DP00800009999"), PAYMENT, Outcome.UNKNOWN, None),
     ("a code that is an object", refused({"a": 1}, "x"), PAYMENT, Outcome.UNKNOWN, None),
     ("a known code behind a breakdown", refused("", "ESB000008", "500 Error"), PAYMENT, Outcome.UNKNOWN, None),
@@ -114,6 +118,10 @@ ENQUIRED = [
     ("paid", said_of("TS", "DP00800001001"), PAYMENT, Outcome.SUCCEEDED, None),
     ("paid for somebody else", said_of("TS", id="other"), PAYMENT, Outcome.UNKNOWN, None),
     ("wrong PIN", said_of("TF", "DP00800001002"), PAYMENT, Outcome.FAILED, FailureCode.WRONG_PIN),
+    ("failed and ambiguous", said_of("TF", "DP00800001000"), PAYMENT, Outcome.PENDING, None),
+    ("failed and in process", said_of("TF", "DP00800001006"), PAYMENT, Outcome.PENDING, None),
+    ("failed and timed out", said_of("TF", "DP00800001024"), PAYMENT, Outcome.PENDING, None),
+    ("failed at the router", said_of("TF", "ROUTER117"), PAYMENT, Outcome.PENDING, None),
     ("failed with a new code", said_of("TF", "DP1"), PAYMENT, Outcome.FAILED, FailureCode.PROVIDER_ERROR),
     ("failed for somebody else", said_of("TF", "DP00800001002", id="other"), PAYMENT, Outcome.UNKNOWN, None),
     ("expired", said_of("TE", "DP00800001029"), PAYMENT, Outcome.FAILED, FailureCode.PAYER_TIMEOUT),
@@ -165,6 +173,18 @@ def test_silence_instead_of_a_token_means_not_sent() -> None:
 def test_a_success_carries_airtels_id() -> None:
     assert enquire(said_of("TS")).provider_transaction_id == "MP1"
     assert enquire(said_of("TS", airtel_money_id={"a": 1})).provider_transaction_id is None
+
+
+@pytest.mark.parametrize("sentence", ["Paid UGX 5,000 to X", "You have deposited UGX 5,000", "You have sent UGX 5,000"])
+def test_the_amount_is_read_from_airtels_sentence(sentence: str) -> None:
+    assert enquire(said_of("TS", message=sentence), PAYOUT).amount_cents == 500_000
+
+
+def test_an_unclear_answer_keeps_what_airtel_said() -> None:
+    got = enquire(said_of("TA", "DP00800001000", message="Ambiguous, eyJ" + "x" * 60))
+    assert (got.is_unclear, got.reason) == (True, "HTTP 200 TA DP00800001000 Ambiguous ...")
+    assert not enquire(HANG_UP).is_unclear
+    assert not enquire(said("502 Bad Gateway", b"<html>", "text/html")).is_unclear
 
 
 def test_a_push_is_written_as_airtel_wants_it() -> None:

@@ -49,6 +49,8 @@ class ProviderAnswer:
     """One answer about a payment. `failure` is set exactly when the outcome is FAILED.
 
     `reason` is the provider's own code or message, at most 80 characters of `A-Za-z0-9_ .-`, kept in the history.
+    `is_unclear`: the outcome is UNKNOWN although the provider answered the call; this is no outage. `reason` then has
+    the HTTP status, the code and the message.
     `amount_cents` is the amount that the provider reports, if any; another amount than ours goes to review.
     `is_about_another`: the provider has a payment to or from another number under our reference; it goes to review.
     `left_machine` is False when the request certainly never left this machine.
@@ -61,6 +63,7 @@ class ProviderAnswer:
     reason: str = ""
     left_machine: bool = True
     is_about_another: bool = False
+    is_unclear: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from ussd_server.providers.http.connection import JSON, AuthorisedConnection, Br
 from ussd_server.providers.http.provider import HttpProvider
 from ussd_server.providers.http.replies import (
     NOT_SENT,
+    UNDECIDED,
     Meaning,
     ProviderReply,
     Reasons,
@@ -33,6 +34,7 @@ from ussd_server.providers.http.replies import (
     full_name,
     note,
     parse,
+    unclear,
     uuid_in,
 )
 from ussd_server.providers.messages import (
@@ -134,7 +136,7 @@ def read_key(encoded: object) -> AirtelKey | None:
 _REASONS = Reasons(__package__)
 _NOTE_MAX_CHARACTERS = 60
 _KEY_LIFE_SECONDS = 600.0
-_STATED_AMOUNT = re.compile(r"\b(?:Paid|You have deposited) UGX ([0-9][0-9,]{0,11}(?:\.[0-9]{1,2})?)")
+_STATED_AMOUNT = re.compile(r"\b(?:Paid|You have (?:deposited|sent)) UGX ([0-9][0-9,]{0,11}(?:\.[0-9]{1,2})?)")
 # What a reply to a query proves that has a code but no status letters.
 _OUTCOMES: dict[Meaning | None, Outcome] = {
     Standing.NOT_FOUND: Outcome.NOT_FOUND,
@@ -207,11 +209,8 @@ class AirtelProvider(HttpProvider[AirtelAccess]):
         answer = _answer_of_letters(reply, payment)
         if answer is not None:
             return answer
-        return ProviderAnswer(
-            _OUTCOMES.get(_meaning(reply, payment), Outcome.UNKNOWN),
-            reason=_shown_code(reply),
-            left_machine=reply.reach is not SendState.NOT_SENT,
-        )
+        outcome = _OUTCOMES.get(_meaning(reply, payment))
+        return ProviderAnswer(outcome, reason=_shown_code(reply)) if outcome else _unclear(reply)
 
     def _post(self, payment: PaymentOrder, until: float) -> ProviderReply:
         """Send the request that a payment needs, with what the version encrypts and signs."""
@@ -294,7 +293,7 @@ def _answer_to_request(reply: ProviderReply, payment: PaymentOrder) -> ProviderA
         return failed(meaning, _shown_code(reply))
     if meaning in (Standing.PENDING, Standing.DUPLICATE):
         return ProviderAnswer(Outcome.PENDING, reason=_shown_code(reply))
-    return ProviderAnswer(Outcome.UNKNOWN, reason=_shown_code(reply))
+    return _unclear(reply)
 
 
 def _answer_of_letters(reply: ProviderReply, payment: PaymentOrder) -> ProviderAnswer | None:
@@ -304,15 +303,17 @@ def _answer_of_letters(reply: ProviderReply, payment: PaymentOrder) -> ProviderA
         return None
     # Airtel has been seen to answer a push with `"id": false`; an id that is there must be ours.
     if isinstance(transaction_id, str) and transaction_id != payment.provider_reference:
-        return ProviderAnswer(Outcome.UNKNOWN, reason="another payment")
+        return unclear(reply, "another payment", letters)
     outcome = _LETTERS[letters]
     if outcome is Outcome.SUCCEEDED:
         return _succeeded(reply)
     if letters == "TE":
         return failed(FailureCode.PAYER_TIMEOUT, letters)
+    if outcome is Outcome.FAILED and _meaning(reply, payment) in UNDECIDED:
+        return ProviderAnswer(Outcome.PENDING, reason=_shown_code(reply))
     if outcome is Outcome.FAILED:
         return failed(_REASONS.failure(_code(reply), payment.direction), _shown_code(reply))
-    return ProviderAnswer(outcome, reason=letters)
+    return _unclear(reply) if outcome is Outcome.UNKNOWN else ProviderAnswer(outcome, reason=letters)
 
 
 def _succeeded(reply: ProviderReply) -> ProviderAnswer:
@@ -333,8 +334,8 @@ def _amount_cents(reply: ProviderReply) -> int | None:
 
 
 def _code(reply: ProviderReply) -> Any:
-    """The more specific of the two codes in the envelope."""
-    return reply.get("status", "response_code") or reply.get("status", "result_code")
+    """The more specific of the two codes in the envelope. Airtel's router answers without an envelope."""
+    return reply.get("status", "response_code") or reply.get("status", "result_code") or reply.get("status_code")
 
 
 def _meaning(reply: ProviderReply, payment: PaymentOrder) -> Meaning | None:
@@ -343,6 +344,13 @@ def _meaning(reply: ProviderReply, payment: PaymentOrder) -> Meaning | None:
 
 def _shown_code(reply: ProviderReply) -> str:
     return code_or_message(_code(reply), reply.get("data", "transaction", "status"))
+
+
+def _unclear(reply: ProviderReply) -> ProviderAnswer:
+    letters = reply.get("data", "transaction", "status")
+    return unclear(
+        reply, letters, _code(reply), reply.get("data", "transaction", "message"), reply.get("status", "message")
+    )
 
 
 def _msisdn(phone_number: str) -> str:

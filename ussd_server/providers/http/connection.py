@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ussd_server.outbound.transport import SendState, Transport
-from ussd_server.providers.http.replies import NOT_SENT, ProviderReply, read
+from ussd_server.providers.http.replies import NOT_SENT, ProviderReply, is_unavailable, read
 
 
 class Breaker:
@@ -143,8 +143,6 @@ def _seconds(value: object) -> float:
 
 
 JSON = {"Content-Type": "application/json"}
-# These come from a proxy before the provider: the provider itself is unavailable.
-_UNAVAILABLE_STATUSES = frozenset({502, 503, 504})
 
 
 class ProviderConnection:
@@ -167,7 +165,7 @@ class ProviderConnection:
         )
         # A 401 proves nothing: `AccessTokens` tries a new token, and counts refused credentials as a failure.
         if reply.status != 401:
-            self.breaker.note(well=not _is_unavailable(reply))
+            self.breaker.note(well=not is_unavailable(reply))
         return reply
 
 
@@ -204,9 +202,3 @@ class AuthorisedConnection:
 def encode(document: Mapping[str, Any]) -> bytes:
     """A JSON body without spaces."""
     return json.dumps(document, separators=(",", ":")).encode()
-
-
-def _is_unavailable(reply: ProviderReply) -> bool:
-    if reply.reach is not SendState.ANSWERED or reply.status in _UNAVAILABLE_STATUSES:
-        return True
-    return reply.status >= 500 and not reply.document

@@ -101,6 +101,31 @@ def uuid_in(value: Any) -> str | None:
     return value.lower() if isinstance(value, str) and _UUID.fullmatch(value.lower()) else None
 
 
+# A proxy answers these for a provider that is away.
+_UNAVAILABLE_STATUSES = frozenset({502, 503, 504})
+_LONG_WORD = re.compile(r"[^ ]{40,}")
+
+
+def is_unavailable(reply: ProviderReply) -> bool:
+    """Whether the call failed: no reply, a proxy's page, or a 500 without a JSON object."""
+    if reply.reach is not SendState.ANSWERED or reply.status in _UNAVAILABLE_STATUSES:
+        return True
+    return reply.status >= 500 and not reply.document
+
+
+def unclear(reply: ProviderReply, *said: Any, is_about_another: bool = False) -> ProviderAnswer:
+    """An answer that proves nothing. Its reason names the HTTP status and what the reply `said`: codes and messages.
+
+    Words of 40 characters and more are left out, because they may be tokens. A call that failed has the codes alone.
+    """
+    if is_unavailable(reply):
+        has_left = reply.reach is not SendState.NOT_SENT
+        return ProviderAnswer(Outcome.UNKNOWN, reason=code_or_message(*said), left_machine=has_left)
+    words = [_LONG_WORD.sub("...", word) for each in said for word in code_or_message(each).split()]
+    reason = code_or_message(" ".join([f"HTTP {reply.status}", *words]))
+    return ProviderAnswer(Outcome.UNKNOWN, reason=reason, is_about_another=is_about_another, is_unclear=True)
+
+
 def failed(code: FailureCode, reason: str = "", *, left_machine: bool = True) -> ProviderAnswer:
     """A definite failure; `reason` is the code or message of the provider."""
     return ProviderAnswer(Outcome.FAILED, code, reason=reason, left_machine=left_machine)
@@ -118,10 +143,13 @@ class Standing(StrEnum):
 
 Meaning = FailureCode | Standing
 
+UNDECIDED = frozenset({Standing.PENDING, Standing.AMBIGUOUS, Standing.DUPLICATE})
+"""Beside these a failure that a provider reports is not final: the money may still move."""
+
 
 class Reasons:
-    """The table `failure_reasons.csv` of a provider, with the columns `reason`, `collection` and
-    `payout` (disbursements and refunds).
+    """The table `failure_reasons.csv` of a provider, with the columns `reason`, `collection`,
+    `payout` (disbursements and refunds) and `source` (where the code is documented).
 
     Every meaning is one of `FailureCode` or `Standing`; any other is a mistake in the table, found when it is read.
     """

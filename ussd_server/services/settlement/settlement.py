@@ -143,7 +143,10 @@ class Settlement(Service):
             log.error("a provider's adapter raised an exception", provider=provider.name, error=trace_of(error))
             answer = ProviderAnswer(Outcome.UNKNOWN)
         took_ms = round((time.monotonic() - began_at) * 1000)
-        log.info("a provider was called", provider=provider.name, kind=kind, outcome=answer.outcome, took_ms=took_ms)
+        said = {"provider": provider.name, "kind": kind, "outcome": answer.outcome, "took_ms": took_ms}
+        if answer.is_unclear:
+            said["reason"] = answer.reason
+        log.info("a provider was called", **said)
         self._count_call(provider.name, kind, answer, took_ms)
         return answer, took_ms
 
