@@ -160,7 +160,9 @@ class AirtelProvider(HttpProvider[AirtelAccess]):
     def __init__(self, access: AirtelAccess, transport: Transport, *, breaker: Breaker | None = None) -> None:
         super().__init__(access, transport, breaker=breaker)
         headers = {"X-Country": access.country, "X-Currency": access.currency, "Accept": "*/*"}
-        self._authorised = AuthorisedConnection(self._connection, self._fetch_token, headers)
+        credentials = (access.base_url, access.client_id, access.client_secret)
+        shared = access.shared_tokens.of(*credentials) if access.shared_tokens else None
+        self._authorised = AuthorisedConnection(self._connection, self._fetch_token, headers, shared=shared)
         self._key: tuple[float, AirtelKey] | None = None
 
     def balance_cents(self, direction: Direction, timeout_seconds: float) -> int | None:

@@ -113,6 +113,14 @@ def is_unavailable(reply: ProviderReply) -> bool:
     return reply.status >= 500 and not reply.document
 
 
+def is_token_refused(reply: ProviderReply) -> bool:
+    """Whether the provider refused the access token, and so did not process the request: 401, or 403 `invalid_token`.
+
+    Airtel uses both.
+    """
+    return reply.status == 401 or (reply.status == 403 and reply.get("error") == "invalid_token")
+
+
 def unclear(reply: ProviderReply, *said: Any, is_about_another: bool = False) -> ProviderAnswer:
     """An answer that proves nothing. Its reason names the HTTP status and what the reply `said`: codes and messages.
 

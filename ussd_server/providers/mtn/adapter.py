@@ -111,7 +111,10 @@ def _product(name: str, access: MtnAccess, keys: MtnProduct, connection: Provide
         return connection.call("POST", f"/{name}/token/", headers, b"", until)
 
     headers = subscription | {"X-Target-Environment": access.target_environment}
-    return AuthorisedConnection(connection, fetch_token, headers, f"/{name}/v1_0/")
+    shared = (
+        access.shared_tokens.of(access.base_url, name, keys.api_user, keys.api_key) if access.shared_tokens else None
+    )
+    return AuthorisedConnection(connection, fetch_token, headers, f"/{name}/v1_0/", shared)
 
 
 class MtnProvider(HttpProvider[MtnAccess]):
