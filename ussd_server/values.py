@@ -125,6 +125,14 @@ def new_id_floor(moment: datetime) -> str:
     return f"{_time_part(moment)}-7000-8000-000000000000"
 
 
+_WITHOUT_HYPHENS = re.compile(r"([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{12})")
+
+
+def with_hyphens(text: str) -> str:
+    """An id in lower case with hyphens, from one in any case with or without them; other text in lower case."""
+    return _WITHOUT_HYPHENS.sub(r"\1-\2-\3-\4-\5", text.lower()) if len(text) == 32 else text.lower()
+
+
 def is_id(text: str) -> bool:
     """Return whether `text` is an id in lower-case hexadecimal with dashes."""
     return bool(_ID.fullmatch(text))

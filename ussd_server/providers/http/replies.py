@@ -18,8 +18,8 @@ from typing import Any
 from ussd_server.outbound.transport import HttpExchange, SendState
 from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.messages import Direction, Outcome, ProviderAnswer
+from ussd_server.values import is_id, with_hyphens
 
-_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 _MONEY = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,6})?", re.ASCII)
 _NOT_IN_A_CODE = re.compile(r"[^A-Za-z0-9_ .-]+")
 _NOT_IN_A_NOTE = re.compile(r"[^A-Za-z0-9 .-]+")
@@ -97,8 +97,8 @@ def full_name(*parts: Any) -> str | None:
 
 
 def uuid_in(value: Any) -> str | None:
-    """A UUID in lower case, None for everything else."""
-    return value.lower() if isinstance(value, str) and _UUID.fullmatch(value.lower()) else None
+    """A UUID in lower case with hyphens, from one with or without them; None for everything else."""
+    return written if isinstance(value, str) and is_id(written := with_hyphens(value)) else None
 
 
 # A proxy answers these for a provider that is away.

@@ -42,7 +42,7 @@ from ussd_server.services.search.messages import (
 )
 from ussd_server.services.transactions.messages import TransactionType
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import is_id, phone_number
+from ussd_server.values import is_id, phone_number, with_hyphens
 
 _MOST_CHANGES = 500
 _MOST_PAYOUTS = 100
@@ -80,9 +80,12 @@ _KINDS = (
         lambda text: [
             *_by_id(text, Transaction.id, Transaction.provider_reference),
             Transaction.request_id == text,
-            Transaction.provider_transaction_id == text,
             # A receipt is read out or copied by hand, and providers write them in capitals.
-            *([Transaction.provider_transaction_id == text.upper()] if text != text.upper() else []),
+            *(
+                column == written
+                for column in (Transaction.provider_transaction_id, Transaction.provider_receipt)
+                for written in dict.fromkeys((text, text.upper()))
+            ),
         ],
         "transaction.",
         Transaction.reference,
@@ -277,7 +280,8 @@ def _newest(rows: Any) -> list[Any]:
 
 
 def _by_id(text: str, *columns: Any) -> list[Expression]:
-    return [column == text.lower() for column in columns] if is_id(text.lower()) else []
+    written = with_hyphens(text)
+    return [column == written for column in columns] if is_id(written) else []
 
 
 def _recent_payments(request: SearchRecent, client_id: str | None) -> Any:

@@ -62,7 +62,6 @@ _FILTERS = (
     Transaction.status,
     Transaction.type,
     Transaction.phone_number,
-    Transaction.provider_transaction_id,
     Transaction.payout_id,
 )
 _OWN = CompiledQuery(
@@ -176,6 +175,10 @@ class TransactionService(Service):
             return Page((), None)
         rows = Transaction.select().where(Transaction.client_id == context.client_id)
         rows = matching(rows, request, *_FILTERS)
+        if request.provider_transaction_id is not None:
+            receipt = request.provider_transaction_id
+            with_receipt = (Transaction.provider_transaction_id == receipt) | (Transaction.provider_receipt == receipt)
+            rows = rows.where(Transaction.id.in_(Transaction.select(Transaction.id).where(with_receipt)))
         if request.reference is not None:
             named = Transaction.select(Transaction.id).where(
                 Transaction.client_id == context.client_id, Transaction.reference == request.reference
