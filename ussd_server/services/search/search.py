@@ -42,7 +42,7 @@ from ussd_server.services.search.messages import (
 )
 from ussd_server.services.transactions.messages import TransactionType
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import is_id, phone_number, with_hyphens
+from ussd_server.values import is_id, phone_number, with_hyphens, without_marks
 
 _MOST_CHANGES = 500
 _MOST_PAYOUTS = 100
@@ -272,6 +272,7 @@ def _rows(table: Any, request: Search) -> Any:
 
 
 def _typed(text: str) -> str:
+    text = without_marks(text)
     return f"+{text[1:]}" if re.fullmatch(r" [0-9]+", text, re.ASCII) else text.strip()
 
 
