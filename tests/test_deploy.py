@@ -15,6 +15,7 @@ from gunicorn.workers.gthread import STOP_KEEPALIVE_LINGER
 
 from ussd_server.menus.text import measure
 from ussd_server.server.gevent_worker import LINGER_SECONDS
+from ussd_server.settings import OWN_NETWORKS
 
 REPOSITORY = Path(__file__).parents[1]
 DEPLOY = REPOSITORY / "deploy"
@@ -161,3 +162,30 @@ def test_the_settings_of_a_cluster_are_those_of_the_service() -> None:
     named = set(re.findall(r"^(USSD_[A-Z_]+)=", (DEPLOY / "cluster" / "settings.env").read_text(), re.MULTILINE))
     assert named
     assert named <= known
+
+
+def test_a_large_upload_is_taken_from_operators_networks_and_few_at_a_time() -> None:
+    site = (DEPLOY / "nginx.conf").read_text()
+    locations = re.findall(r"^    location (\S.*?) {\n(.*?)^    }", site, re.MULTILINE | re.DOTALL)
+    large = {name: rules for name, rules in locations if "client_max_body_size" in rules}
+    assert len(large) == 3
+    for name, rules in large.items():
+        assert re.search(r"limit_conn ussd_(uploads 10|statements 2);", rules), name
+        assert "limit_conn ussd_connections 200;" in rules, "a limit here takes the place of the one above"
+    statements = large["= /console/operator/reconciliation/new"]
+    assert tuple(re.findall(r"allow (\S+);", statements)) == OWN_NETWORKS
+    assert "deny all;" in statements
+
+
+def test_every_folder_in_memory_and_of_a_pod_is_bounded() -> None:
+    services = yaml.safe_load((DEPLOY.parent / "compose.yaml").read_text())["services"]
+    folders = [folder for service in services.values() for folder in service.get("tmpfs", ())]
+    assert len(folders) > 5
+    assert [folder for folder in folders if not re.search(r"[:,]size=[0-9]+m\b", folder)] == []
+    volumes = [
+        volume
+        for path in (DEPLOY / "kubernetes").glob("*.yaml")
+        for volume in re.findall(r"emptyDir: (\{.*\})", path.read_text())
+    ]
+    assert len(volumes) > 5
+    assert [volume for volume in volumes if "sizeLimit" not in volume] == []
