@@ -1,11 +1,14 @@
 # The image of web processes, workers and commands: docs/OPERATIONS.md, "In containers".
 FROM python:3.11-slim-bookworm AS build
 WORKDIR /source
-COPY README.md constraints.txt pyproject.toml setup.cfg setup.py wsgi.py ./
+COPY README.md pyproject.toml setup.cfg setup.py wsgi.py deploy/requirements.txt ./
 COPY schemas schemas
 COPY simulators simulators
 COPY ussd_server ussd_server
-RUN python -m venv /opt/ussd-server && /opt/ussd-server/bin/pip install --no-cache-dir -c constraints.txt .
+# Every file is the one that was tested: its hash stands in the list. Nothing else is fetched, also not to build.
+RUN python -m venv /opt/ussd-server \
+    && /opt/ussd-server/bin/pip install --no-cache-dir --require-hashes --only-binary :all: -r requirements.txt \
+    && /opt/ussd-server/bin/pip install --no-cache-dir --no-deps --no-build-isolation .
 
 FROM python:3.11-slim-bookworm
 RUN useradd --uid 10001 --home-dir /var/lib/ussd-server --create-home --shell /usr/sbin/nologin ussd

