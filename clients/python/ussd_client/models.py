@@ -437,6 +437,7 @@ class PayoutItem(TypedDict):
     failure: Failure | None
     registered_name: str | None
     amount_text: str | None
+    warning: str | None
 
 
 class ProviderState(TypedDict):
