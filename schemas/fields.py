@@ -17,7 +17,7 @@ from typing import Any, ClassVar, TypeVar
 from marshmallow import RAISE, Schema, ValidationError, fields, missing, validate
 
 from ussd_server.providers.names import PROVIDER_NAMES
-from ussd_server.values import PHONE_NUMBER, cents_of, moment_of
+from ussd_server.values import PHONE_NUMBER, cents_of, mark_in, moment_of
 
 _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})")
 _DAY = re.compile(r"20[0-9]{2}-[0-9]{2}-[0-9]{2}")
@@ -128,12 +128,16 @@ class PhoneNumber(Field[str]):
     """`+256` and nine ASCII digits. Whitespace is not trimmed."""
 
     refusal: ClassVar[str] = "INVALID_PHONE_NUMBER"
-    default_error_messages = dict.fromkeys(("invalid", "null"), "Must be +256 followed by nine digits.")
+    default_error_messages = {
+        **dict.fromkeys(("invalid", "null"), "Must be +256 followed by nine digits."),
+        "marked": "Must be +256 followed by nine digits; it has the character {mark}.",
+    }
     json_schema = {"type": "string", "pattern": f"^{PHONE_NUMBER.pattern}$", "examples": ["+256772123456"]}
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> str:
         if not isinstance(value, str) or not PHONE_NUMBER.fullmatch(value):
-            raise self.make_error("invalid")
+            mark = mark_in(value[:64]) if isinstance(value, str) else None
+            raise self.make_error("marked", mark=mark) if mark else self.make_error("invalid")
         return value
 
 

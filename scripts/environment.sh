@@ -26,8 +26,8 @@ prepare_environment() {
     exec 9>"$checkout/.venv.lock"
     if command -v flock >/dev/null; then flock 9; fi
     install_into_environment "$python" "$extras"
-    # An environment with the extras has the service too.
-    printf '%s\n' "$wanted" | tee "$stamp" >"$venv/installed"
+    # An environment for tests has what serves, too.
+    printf '%s\n' "$wanted" | tee "$stamp" >"$venv/installed[serve]"
     exec 9>&-
 }
 

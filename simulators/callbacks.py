@@ -1,4 +1,4 @@
-"""Sends a provider's callbacks from one thread: each when it is due, and without retries."""
+"""Sends a provider's callbacks from one thread, each when it is due. It repeats none; `callback_copies` sends more."""
 
 import ipaddress
 import json

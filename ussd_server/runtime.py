@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from ussd_server.clock import Clock
     from ussd_server.limits.limiter import Limiter
     from ussd_server.outbound.addresses import AddressGuard
+    from ussd_server.providers.http.shared_tokens import SharedTokens
     from ussd_server.redis.signals import ProviderOutages, WakeUpSignal
     from ussd_server.security.key_ring import Keyring, Vault
     from ussd_server.security.tokens import Tokens
@@ -47,6 +48,7 @@ class Runtime:
     wake_up: WakeUpSignal
     guard: AddressGuard
     outages: ProviderOutages
+    shared_tokens: SharedTokens
     switches: ProviderSwitches
     providers: Providers
     sms_sender: Sender | None
@@ -64,6 +66,7 @@ class Runtime:
         self.wake_up.close()
         self.outages.close()
         self.providers.close()
+        self.shared_tokens.close()
         if self.sms_sender is not None:
             self.sms_sender.close()
 

@@ -9,6 +9,7 @@ from decimal import Decimal
 from functools import lru_cache
 from itertools import count
 from random import getrandbits
+from unicodedata import category
 
 KAMPALA = timezone(timedelta(hours=3))
 
@@ -16,6 +17,8 @@ KAMPALA = timezone(timedelta(hours=3))
 PHONE_NUMBER = re.compile(r"\+256[0-9]{9}")
 """A phone number as the service keeps and writes it."""
 
+# Characters without a glyph that are no format characters: fillers, a joiner, variation selectors.
+_WITHOUT_GLYPH = frozenset("\u034f\u115f\u1160\u2800\u3164\uffa0" + "".join(map(chr, range(0xFE00, 0xFE10))))
 _TYPED_PHONE_NUMBER = re.compile(r"(?:\+?256|0(?=[1-9]))([0-9]{9})")
 _AMOUNT_TEXT = re.compile(r"[0-9]{1,12}(\.[0-9]{1,2})?")
 _EXACT_DIGITS = 28
@@ -26,9 +29,32 @@ _NO_GLYPH = frozenset("\u2212\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0") 
 
 
 def phone_number(typed: str) -> str | None:
-    """Return `+256` and nine digits, also of `256772123456` and `0772123456`; None for any other text."""
-    found = _TYPED_PHONE_NUMBER.fullmatch(typed)
+    """Return `+256` and nine digits, also of `256772123456` and `0772123456`; None for any other text.
+
+    Drops what comes along where people paste: marks without a glyph, and spaces and hyphens beyond ASCII.
+    """
+    found = _TYPED_PHONE_NUMBER.fullmatch(typed if typed.isascii() else without_marks(typed, spaces_too=True))
     return f"+256{found[1]}" if found else None
+
+
+def without_marks(text: str, *, spaces_too: bool = False) -> str:
+    """Return a text without marks that have no glyph, such as U+200E; with `spaces_too` without other spaces and
+    hyphens than those of ASCII.
+    """
+    if text.isascii():
+        return text
+    return "".join(each for each in text if each.isascii() or not _is_mark(each, spaces_too=spaces_too))
+
+
+def mark_in(text: str) -> str | None:
+    """Return the first character of a text that people do not see or take for another, as `U+200E`; None for none."""
+    found = next((each for each in text if not each.isascii() and _is_mark(each, spaces_too=True)), None)
+    return None if found is None else f"U+{ord(found):04X}"
+
+
+def _is_mark(character: str, *, spaces_too: bool) -> bool:
+    kind = category(character)
+    return kind == "Cf" or character in _WITHOUT_GLYPH or (spaces_too and kind in ("Zs", "Pd"))
 
 
 def national_number(phone_number: str) -> str:
@@ -141,6 +167,14 @@ def new_id(moment: datetime, after: str | None = None) -> str:
 def new_id_floor(moment: datetime) -> str:
     """Return the smallest id that a row created at `moment` can have. Compare ids with it to compare times."""
     return f"{_time_part(moment)}-7000-8000-000000000000"
+
+
+_WITHOUT_HYPHENS = re.compile(r"([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{12})")
+
+
+def with_hyphens(text: str) -> str:
+    """An id in lower case with hyphens, from one in any case with or without them; other text in lower case."""
+    return _WITHOUT_HYPHENS.sub(r"\1-\2-\3-\4-\5", text.lower()) if len(text) == 32 else text.lower()
 
 
 def is_id(text: str) -> bool:

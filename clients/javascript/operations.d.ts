@@ -514,6 +514,8 @@ export interface PayoutItem {
   registered_name: string | null;
   /** What stands where the amount should, in an invalid row; null otherwise. */
   amount_text: string | null;
+  /** What an approver should look at, in words; null for nothing. It refuses nothing. */
+  warning: string | null;
 }
 export type PayoutItemState = "ready" | "invalid" | "queued" | "sent" | "succeeded" | "failed" | "cancelled";
 export type PayoutStatus = "draft" | "approved" | "running" | "completed" | "cancelled";

@@ -61,7 +61,9 @@ class AirtelAuthorizer(Authorizer):
     def admit(self) -> None:
         """Check the token, country and currency of a call."""
         if self.bearer() is None:
-            raise RefusalError(401, {"error": "invalid_token", "error_description": "The token is unknown or expired"})
+            # Airtel has been seen to refuse a token with either status.
+            status = 403 if "Authorization" in request.headers else 401
+            raise RefusalError(status, {"error": "invalid_token", "error_description": "Unknown or expired"})
         country, currency = request.headers.get("X-Country"), request.headers.get("X-Currency")
         if not country or not currency:
             raise refusal(400, "ROUTER003")

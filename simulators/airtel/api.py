@@ -80,7 +80,8 @@ class AirtelMoney(StandIn):
 
     def routes(self) -> list[ProviderRoute]:
         """Returns every route; clients use both paths for enquiries about disbursements."""
-        version, payout = "<any(v1, v2):version>", "/standard/v1/disbursements/<reference>"
+        version = "<any(v1, v2):version>"
+        payout = f"/standard/{version}/disbursements/<reference>"
         return [
             ProviderRoute("POST", "/auth/oauth2/token", "token", "token", self.access.issue_token),
             ProviderRoute("GET", "/v1/rsa/encryption-keys", "encryption_keys", "token", self.access.encryption_keys),
@@ -146,9 +147,14 @@ class AirtelMoney(StandIn):
         success = step.status not in (FAILED, EXPIRED)
         return jsonify(envelope({"transaction": transaction}, step.reason, message=message, success=success))
 
-    def enquire(self, reference: str, kind: str = "") -> Response:
-        """Return the status of a payment; the envelope's success is that of the enquiry, not of the payment."""
+    def enquire(self, reference: str, kind: str = "", version: str = "v1") -> Response:
+        """Return the status of a payment; the envelope's success is that of the enquiry, not of the payment.
+
+        v2 wants the type of the transaction.
+        """
         self.access.admit()
+        if version == "v2" and request.args.get("transactionType") not in ("B2C", "B2B"):
+            raise refusal(400, "ESB000008")
         payment = self.visible_payment(reference)
         if payment is None or payment.kind not in ((kind,) if kind else (PUSH, PAYOUT)):
             raise refusal(404, PAYOUT_NOT_FOUND if kind else PUSH_NOT_FOUND)
@@ -162,6 +168,8 @@ class AirtelMoney(StandIn):
             "message": _message(payment, step, payment.amount_cents // 100),
             "status": step.status,
         }
+        if payment.kind == PAYOUT:
+            transaction["reference_id"] = str(payment.details["reference_id"])
         return jsonify(envelope({"transaction": transaction}, step.reason))
 
     def refund(self, version: str) -> Response:
@@ -228,7 +236,7 @@ class AirtelMoney(StandIn):
             number = self.book.next_number()
             stamp = datetime.fromtimestamp(self.clock.now(), UTC).strftime("%y%m%d.%H%M")
             receipt = f"disburs-{number:010d}" if requested.kind == PAYOUT else f"MP{stamp}.L{number:05d}"
-            details = {**requested.details, "reference_id": 133_412_377_000 + number}
+            details = {**requested.details, "reference_id": f"CI{stamp}.H{number:05d}"}
             return self.accept(replace(requested, details=details), steps, receipt, callback_url)
 
     def statement_line(self, payment: BookedPayment, step: BookedStep, form: StatementForm) -> list[str]:
@@ -280,8 +288,9 @@ class AirtelMoney(StandIn):
 def _message(payment: BookedPayment, step: BookedStep, amount: int) -> str:
     text = f"{payment.currency} {amount:,}"
     if step.status == SUCCEEDED:
-        done = "You have deposited" if payment.kind == PAYOUT else "Paid"
-        return f"{done} {text}. Trans ID {payment.receipt}"
+        if payment.kind == PAYOUT:
+            return f"You have sent {text}. TID {payment.details['reference_id']}"
+        return f"Paid {text}. Trans ID {payment.receipt}"
     return {
         FAILED: f"The transaction of {text} has failed. Trans ID {payment.receipt}",
         AMBIGUOUS: f"The state of the transaction of {text} is not known yet",

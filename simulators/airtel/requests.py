@@ -15,8 +15,8 @@ from simulators.standin import RefusalError, json_body
 
 PUSH, PAYOUT, REFUND = "payment", "disbursement", "refund"
 MSISDN = re.compile(r"[0-9]{9}")
-REFERENCE = re.compile(r"[A-Za-z0-9 ._-]{1,64}")
-ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+REFERENCE = re.compile(r"[A-Za-z0-9 ._-]{4,64}")
+ID = re.compile(r"[A-Za-z0-9._-]{5,80}")
 HIGHEST_AMOUNT = 10**12
 DONE = "ESB000010"
 USUAL_CODES = {400: "ESB000008", 401: "ROUTER001", 404: "ROUTER119", 405: "ROUTER119", 503: "ESB000001"}

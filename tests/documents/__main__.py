@@ -1,4 +1,4 @@
-"""Writes what the documents take from the program: examples, libraries, commands, permissions, tables of menus."""
+"""Writes what the documents take from the program: examples, commands, permissions, codes, libraries, menus."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from tests.documents.api import write_files_of_the_api
 from tests.documents.commands import write_commands
 from tests.documents.examples import played_examples, write_examples
 from tests.documents.menus import write_menu_tables
+from tests.documents.provider_codes import write_provider_codes
 from tests.documents.webhooks import played_events
 
 
 def main() -> None:
     write_menu_tables()
     write_commands()
+    write_provider_codes()
     write_examples(played_examples() | {"webhooks": played_events()})
     write_files_of_the_api()
 

@@ -40,6 +40,7 @@ READABLE = {
     "no entry": (HEAD, step("")),
     "a code of another client": (HEAD + b"&input=999", step("999")),
     "a number with a lost plus": (HEAD.replace(b"MSISDN=", b"MSISDN=+") + b"&input=1", step("1")),
+    "a name in Latin-1": (HEAD + b"&input=Ren%E9e", step("Renée")),
     "a control character": (HEAD + b"&input=1%00%0A", step("1")),
     "nameless parameters": (HEAD + b"&input=1&=&=en&=9031510005344&=postpaid", step("1")),
     "the notice of an end": (NOTICE, step("", None, kind=StepKind.END)),
@@ -61,7 +62,6 @@ UNREADABLE = {
     "two different inputs": HEAD + b"&input=4321&input=1",
     "two different numbers": HEAD + b"&input=4321&msisdn=256752999999",
     "an entry that is too long": HEAD + b"&input=4321" + b"1" * 1000,
-    "not UTF-8": HEAD + b"&input=4321%80",
     "a notice of no session": b"msisdn=256752123456&clean=cleann&error=4321",
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from urllib.parse import urlencode
+from urllib.parse import quote_from_bytes, urlencode
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -68,6 +68,45 @@ def test_any_bytes_give_a_sound_step_or_one_refusal(name: str, raw: bytes, metho
     assert len(step.text) <= 1000
     assert step.text.isprintable()
     assert not step.text.startswith("*") or not step.cumulative
+
+
+# Each gateway's way to send the entry of a session that goes on.
+_LATER = {"messageType": "1", "Type": "Response", "kind": "input", "response": "true", "sequence": "2"}
+
+
+def read_entry(name: str, entry: bytes) -> str:
+    """What a gateway's adapter reads from these bytes, in a form or in a JSON body."""
+    fields = GOOD | _LATER | dict.fromkeys(["text", "input", "ussdString", "ussdRequestString", "Message"], "ENTRY")
+    form = urlencode(fields).encode().replace(b"ENTRY", quote_from_bytes(entry).encode())
+    body = json.dumps(fields).encode().replace(b"ENTRY", entry)
+    read = []
+    for raw in (form, body):
+        try:
+            read.append(ADAPTERS[name].read(GatewayRequest("GET", query_string=raw, body=raw)).text)
+            read.append(ADAPTERS[name].read(GatewayRequest("POST", query_string=raw, body=raw)).text)
+        except UnreadableError:
+            continue
+    assert read
+    return read[-1]
+
+
+@pytest.mark.parametrize("name", ADAPTERS)
+@pytest.mark.parametrize(
+    ("entry", "text"),
+    [
+        (b"Ren\xe9e", "Renée"),
+        ("Renée Ŋŋoma".encode(), "Renée Ŋŋoma"),
+        (b"\x93O\x92Brien\x94 \x80", "“O’Brien” €"),
+        (b"a\x81b", "a\ufffdb"),
+        (b"a\xed\xa0\xbdb", "a\ufffdb"),
+        ("a\ufffdb".encode(), "a\ufffdb"),
+        (b"a\x7fb", "a\ufffdb"),
+    ],
+)
+def test_an_entry_is_read_as_utf8_else_as_latin1_and_what_cannot_be_read_is_marked(
+    name: str, entry: bytes, text: str
+) -> None:
+    assert read_entry(name, entry) == text
 
 
 @pytest.mark.parametrize("name", [name for name, gateway in ADAPTERS.items() if gateway.sends_events])

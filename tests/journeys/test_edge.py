@@ -10,6 +10,7 @@ import socket
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -241,3 +242,39 @@ def test_steps_that_hang_make_no_machine_look_ill(edge: Edge) -> None:
     assert (steps, calls) == (["machine"] * 20, [200] * 20)
     for _, headers, _ in screens:
         assert_guarded(headers)
+
+
+STATEMENTS = "/console/operator/reconciliation/new"
+
+
+def unfinished(path: str, address: str = "") -> bytes:
+    """A request whose body of 90 MB does not come."""
+    return line(path, "POST", "Content-Length: 90000000\r\n", address=address)
+
+
+def test_a_statement_is_taken_from_operators_networks_only(edge: Edge) -> None:
+    for outside in ("197.239.1.1", "2c0f:f248::1"):
+        assert_refused(raw(edge, unfinished(STATEMENTS, outside)), 413, "REQUEST_TOO_LARGE")
+        small = line(STATEMENTS, "POST", "Content-Length: 2\r\n", address=outside) + b"{}"
+        assert_refused(raw(edge, small), 404, "NOT_FOUND")
+
+
+def test_two_statements_are_taken_at_a_time(edge: Edge) -> None:
+    with edge.connect() as first, edge.connect() as second:
+        for connection in (first, second):
+            connection.sendall(unfinished(STATEMENTS) + b"x" * 100_000)
+        one_more = line(STATEMENTS, "POST", "Content-Length: 2\r\n") + b"{}"
+        eventually(lambda: raw(edge, one_more)[0] == 429)
+        assert_refused(raw(edge, one_more), 429, "RATE_LIMIT_EXCEEDED")
+        assert raw(edge, line("/api/balance"))[0] == 200
+
+
+def test_ten_payouts_are_taken_at_a_time_from_one_network(edge: Edge) -> None:
+    with ExitStack() as open_ones:
+        for _ in range(10):
+            connection = open_ones.enter_context(edge.connect())
+            request = line("/api/payouts", "POST", "Content-Length: 1900000\r\n", address="197.239.1.2")
+            connection.sendall(request + b"x" * 100_000)
+        one_more = line("/api/payouts", "POST", "Content-Length: 2\r\n", address="197.239.1.2") + b"{}"
+        eventually(lambda: raw(edge, one_more)[0] == 429)
+        assert raw(edge, line("/api/payouts", "POST", "Content-Length: 2\r\n", address="197.239.1.3") + b"{}")[0] == 200

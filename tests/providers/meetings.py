@@ -12,7 +12,8 @@ from simulators.airtel import AirtelMoney, AirtelSettings
 from simulators.mtn import MtnMomo, MtnSettings
 from simulators.server import run
 from ussd_server.outbound.transport import Transport
-from ussd_server.providers.airtel.adapter import AirtelAccess, AirtelProvider
+from ussd_server.providers.airtel.access import AirtelAccess
+from ussd_server.providers.airtel.adapter import AirtelProvider
 from ussd_server.providers.messages import Direction, PaymentOrder, ProviderAnswer
 from ussd_server.providers.mtn.adapter import MtnAccess, MtnProduct, MtnProvider
 

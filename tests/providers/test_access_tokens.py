@@ -10,8 +10,9 @@ import pytest
 
 from tests.providers.provider_server import Hours
 from ussd_server.outbound.transport import SendState
-from ussd_server.providers.http.connection import AccessTokens, Breaker
+from ussd_server.providers.http.connection import Breaker
 from ussd_server.providers.http.replies import NOT_SENT, ProviderReply
+from ussd_server.providers.http.tokens import AccessTokens
 
 
 class Office:
@@ -48,7 +49,7 @@ def used(tokens: AccessTokens) -> str:
 
 def test_a_token_is_kept_until_four_fifths_of_its_life() -> None:
     office, hours = Office(expires_in="100"), Hours()
-    tokens = AccessTokens(office.fetch, Breaker(), hours)
+    tokens = AccessTokens(office.fetch, Breaker().note, monotonic=hours)
     assert [used(tokens), used(tokens)] == ["t1", "t1"]
     hours.now += 79
     assert used(tokens) == "t1"
@@ -58,7 +59,7 @@ def test_a_token_is_kept_until_four_fifths_of_its_life() -> None:
 
 def test_a_token_that_cannot_be_renewed_is_used_to_its_end() -> None:
     office, hours = Office(), Hours()
-    tokens = AccessTokens(office.fetch, Breaker(), hours)
+    tokens = AccessTokens(office.fetch, Breaker().note, monotonic=hours)
     assert used(tokens) == "t1"
     office.open = False
     hours.now += 90
@@ -75,7 +76,7 @@ def test_forty_threads_fetch_one_token() -> None:
         started.wait(10)
         return office.fetch(until)
 
-    tokens = AccessTokens(fetch, Breaker())
+    tokens = AccessTokens(fetch, Breaker().note)
     with ThreadPoolExecutor(40) as pool:
         waiting = [pool.submit(used, tokens) for _ in range(40)]
         started.set()
@@ -93,7 +94,7 @@ def test_while_one_thread_renews_the_others_go_on() -> None:
             release.wait(10)
         return office.fetch(until)
 
-    tokens = AccessTokens(fetch, Breaker(), hours)
+    tokens = AccessTokens(fetch, Breaker().note, monotonic=hours)
     used(tokens)
     hours.now += 85
     with ThreadPoolExecutor(1) as pool:
@@ -106,7 +107,7 @@ def test_while_one_thread_renews_the_others_go_on() -> None:
 
 def test_a_refused_token_is_renewed_once() -> None:
     office = Office()
-    tokens = AccessTokens(office.fetch, Breaker())
+    tokens = AccessTokens(office.fetch, Breaker().note)
     sent: list[str] = []
 
     def send(token: str) -> ProviderReply:
@@ -119,7 +120,7 @@ def test_a_refused_token_is_renewed_once() -> None:
 
 def test_a_provider_that_refuses_every_token_is_called_twice_and_counts_as_away() -> None:
     office, breaker = Office(), Breaker(troubles_to_open=1)
-    tokens = AccessTokens(office.fetch, breaker)
+    tokens = AccessTokens(office.fetch, breaker.note)
     sent: list[str] = []
 
     def send(token: str) -> ProviderReply:
@@ -148,13 +149,13 @@ def test_a_provider_that_refuses_every_token_is_called_twice_and_counts_as_away(
 )
 def test_what_is_not_a_token_sends_nothing(document: dict[str, object]) -> None:
     breaker = Breaker(troubles_to_open=1)
-    assert used(AccessTokens(lambda until: ProviderReply(SendState.ANSWERED, 200, document), breaker)) == ""
+    assert used(AccessTokens(lambda until: ProviderReply(SendState.ANSWERED, 200, document), breaker.note)) == ""
     assert breaker.rests
 
 
 def test_a_token_of_any_age_is_renewed_within_a_day() -> None:
     office, hours = Office(expires_in="inf"), Hours()
-    tokens = AccessTokens(office.fetch, Breaker(), hours)
+    tokens = AccessTokens(office.fetch, Breaker().note, monotonic=hours)
     used(tokens)
     hours.now += 86_400
     assert used(tokens) == "t2"

@@ -18,7 +18,9 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from tests.outbound.strange_server import StrangeServer
 from tests.providers.provider_server import HANG_UP, SILENCE, ProviderServer, said
 from ussd_server.outbound.transport import Transport
-from ussd_server.providers.airtel.adapter import AIRTEL_SCHEDULE, AirtelAccess, AirtelProvider
+from ussd_server.providers.airtel.access import AIRTEL_SCHEDULE, AirtelAccess
+from ussd_server.providers.airtel.adapter import AirtelProvider
+from ussd_server.providers.airtel.encryption import read_key
 from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.messages import Direction, Outcome, PaymentOrder, Provider, ProviderAnswer, Registration
 
@@ -97,6 +99,10 @@ REPLIES = [
     ("a bad signature", refused("DP00800001026"), PAYMENT, Outcome.FAILED, FailureCode.PROVIDER_CONFIG),
     ("a wrong route", refused("", "ROUTER006", "400 Bad"), PAYMENT, Outcome.FAILED, FailureCode.PROVIDER_CONFIG),
     ("too little money", refused("DP00800001007"), PAYMENT, Outcome.FAILED, FailureCode.INSUFFICIENT_BALANCE),
+    ("failed and undecided", said_of("TF", "DP00900001000"), PAYOUT, Outcome.PENDING, None),
+    ("failed as a duplicate", said_of("TF", "DP00900001011"), PAYOUT, Outcome.PENDING, None),
+    ("a refusal of the router alone", said("400 Bad", {"status_code": "ROUTER110", "status_message": "x"}), PAYMENT,
+     Outcome.FAILED, FailureCode.PROVIDER_CONFIG),
     ("a new code", refused("DP00800009999"), PAYMENT, Outcome.UNKNOWN, None),
     ("a code that is an object", refused({"a": 1}, "x"), PAYMENT, Outcome.UNKNOWN, None),
     ("a known code behind a breakdown", refused("", "ESB000008", "500 Error"), PAYMENT, Outcome.UNKNOWN, None),
@@ -114,6 +120,10 @@ ENQUIRED = [
     ("paid", said_of("TS", "DP00800001001"), PAYMENT, Outcome.SUCCEEDED, None),
     ("paid for somebody else", said_of("TS", id="other"), PAYMENT, Outcome.UNKNOWN, None),
     ("wrong PIN", said_of("TF", "DP00800001002"), PAYMENT, Outcome.FAILED, FailureCode.WRONG_PIN),
+    ("failed and ambiguous", said_of("TF", "DP00800001000"), PAYMENT, Outcome.PENDING, None),
+    ("failed and in process", said_of("TF", "DP00800001006"), PAYMENT, Outcome.PENDING, None),
+    ("failed and timed out", said_of("TF", "DP00800001024"), PAYMENT, Outcome.PENDING, None),
+    ("failed at the router", said_of("TF", "ROUTER117"), PAYMENT, Outcome.PENDING, None),
     ("failed with a new code", said_of("TF", "DP1"), PAYMENT, Outcome.FAILED, FailureCode.PROVIDER_ERROR),
     ("failed for somebody else", said_of("TF", "DP00800001002", id="other"), PAYMENT, Outcome.UNKNOWN, None),
     ("expired", said_of("TE", "DP00800001029"), PAYMENT, Outcome.FAILED, FailureCode.PAYER_TIMEOUT),
@@ -165,6 +175,18 @@ def test_silence_instead_of_a_token_means_not_sent() -> None:
 def test_a_success_carries_airtels_id() -> None:
     assert enquire(said_of("TS")).provider_transaction_id == "MP1"
     assert enquire(said_of("TS", airtel_money_id={"a": 1})).provider_transaction_id is None
+
+
+@pytest.mark.parametrize("sentence", ["Paid UGX 5,000 to X", "You have deposited UGX 5,000", "You have sent UGX 5,000"])
+def test_the_amount_is_read_from_airtels_sentence(sentence: str) -> None:
+    assert enquire(said_of("TS", message=sentence), PAYOUT).amount_cents == 500_000
+
+
+def test_an_unclear_answer_keeps_what_airtel_said() -> None:
+    got = enquire(said_of("TA", "DP00800001000", message="Ambiguous, eyJ" + "x" * 60))
+    assert (got.is_unclear, got.reason) == (True, "HTTP 200 TA DP00800001000 Ambiguous ...")
+    assert not enquire(HANG_UP).is_unclear
+    assert not enquire(said("502 Bad Gateway", b"<html>", "text/html")).is_unclear
 
 
 def test_a_push_is_written_as_airtel_wants_it() -> None:
@@ -323,3 +345,63 @@ def test_no_secret_is_shown_with_the_settings() -> None:
 def test_airtel_is_not_asked_before_three_minutes_are_over() -> None:
     assert AIRTEL_SCHEDULE.delays[0] >= 180
     assert AIRTEL_SCHEDULE.not_found_means_lost_after >= 180
+
+
+def test_every_product_has_a_version_of_its_own() -> None:
+    access = replace(ACCESS, versions={Direction.DISBURSEMENT: "v2"}, signing="off")
+    paths = {
+        "POST /merchant/v1/payments/ ": [said_of("SUCCESS")],
+        "POST /standard/v2/disbursements/ ": [said_of("TS")],
+        f"GET /standard/v2/disbursements/{REFERENCE}?transactionType=B2C ": [said_of("TS")],
+    }
+    with airtel(paths, access) as (provider, server):
+        provider.ask(PAYMENT, LONG_SECONDS)
+        provider.ask(PAYOUT, LONG_SECONDS)
+        assert provider.enquire(PAYOUT, LONG_SECONDS).outcome is Outcome.SUCCEEDED
+    assert not any(b"x-signature" in request.lower() for request in server.requests)
+    assert server.to("GET /v1/rsa") == []
+
+
+def test_the_public_key_may_be_a_setting() -> None:
+    access = replace(ACCESS, version="v2", encrypted_pin=None, pin="1234", public_key=read_key(PUBLISHED))
+    answers = {"POST /standard/v2/disbursements/ ": [said_of("TS")], "GET /v1/rsa": [said("404 Not Found")]}
+    with airtel(answers, access) as (provider, server):
+        assert provider.ask(PAYOUT, LONG_SECONDS).outcome is Outcome.SUCCEEDED
+    assert server.to("GET /v1/rsa") == []
+    assert b"x-signature" in server.requests[-1].lower()
+
+
+def test_a_key_that_airtel_does_not_publish_is_said() -> None:
+    answers = {"GET /v1/rsa/encryption-keys ": [said("404 Not Found")], "POST /merchant": [said_of("SUCCESS")]}
+    with airtel(answers, replace(ACCESS, version="v2")) as (provider, server):
+        got = provider.ask(PAYMENT, LONG_SECONDS)
+    assert (got.outcome, got.reason, got.left_machine) == (Outcome.NOT_SENT, "no encryption key HTTP 404", False)
+    assert server.to("POST /merchant") == []
+
+
+def test_a_disbursement_has_two_receipts() -> None:
+    got = enquire(said_of("TS", airtel_money_id="disburs-1", reference_id="CI250506.1824.H00006"), PAYOUT)
+    assert (got.provider_transaction_id, got.receipt) == ("disburs-1", "CI250506.1824.H00006")
+    assert got.reason == "TS CI250506.1824.H00006"
+
+
+def test_a_token_refused_with_403_is_renewed() -> None:
+    refusal = said("403 Forbidden", {"error": "invalid_token", "error_description": "x"})
+    with airtel({"POST /merchant/v1/payments/ ": [refusal, said_of("SUCCESS")]}) as (provider, server):
+        assert provider.ask(PAYMENT, LONG_SECONDS).outcome is Outcome.PENDING
+    assert len(server.to("POST /auth/oauth2/token")) == 2
+
+
+@pytest.mark.parametrize(("written", "sent"), [("", "Payment"), ("Tea", "Payment Tea"), ("Rent", "Rent")])
+def test_a_short_note_is_made_longer(written: str, sent: str) -> None:
+    with airtel({"POST /merchant/v1/payments/ ": [said_of("SUCCESS")]}) as (provider, server):
+        provider.ask(replace(PAYMENT, note=written), LONG_SECONDS)
+    assert json.loads(server.requests[-1].split(b"\r\n\r\n")[1])["reference"] == sent
+
+
+def test_a_payment_sent_without_hyphens_is_the_same_payment() -> None:
+    plain = replace(PAYMENT, provider_reference=REFERENCE.replace("-", ""))
+    with airtel({f"GET /standard/v1/payments/{plain.provider_reference} ": [said_of("TS")]}) as (provider, _):
+        assert provider.enquire(plain, LONG_SECONDS).outcome is Outcome.SUCCEEDED
+        callback = json.dumps({"transaction": {"id": plain.provider_reference.upper()}}).encode()
+        assert provider.reference_in(callback) == REFERENCE

@@ -79,6 +79,8 @@ REPLIES = [
     ("accepted", said("202 Accepted"), Outcome.PENDING, None),
     ("a bad request", said("400 Bad Request"), Outcome.FAILED, FailureCode.PROVIDER_CONFIG),
     ("a forbidden address", error("403 Forbidden", "FORBIDDEN"), Outcome.FAILED, FailureCode.PROVIDER_CONFIG),
+    ("a used quota", said("403 Quota", {"statusCode": 403, "message": "Out of call volume quota. Quota will be "
+     "replenished in 00:12:00."}), Outcome.NOT_SENT, None),
     ("a permanent 500", error("500 Error", "PAYER_NOT_FOUND"), Outcome.FAILED, FailureCode.PAYER_NOT_FOUND),
     ("another permanent 500", error("500 Error", "INVALID_CURRENCY"), Outcome.FAILED, FailureCode.PROVIDER_CONFIG),
     ("a permanent 500 in lower case", error("500 Error", "not_allowed"), Outcome.FAILED, FailureCode.PROVIDER_CONFIG),
@@ -108,6 +110,11 @@ ENQUIRED = [
     ("paid in other money", status("SUCCESSFUL", currency="EUR"), Outcome.UNKNOWN, None),
     ("paid in no money", status("SUCCESSFUL", currency=None), Outcome.UNKNOWN, None),
     ("paid nobody knows how much", status("SUCCESSFUL", amount="5,000"), Outcome.UNKNOWN, None),
+    ("paid without an amount", status("SUCCESSFUL", amount=None), Outcome.UNKNOWN, None),
+    ("failed without an amount", status("FAILED", amount=None, currency=None, reason="EXPIRED"),
+     Outcome.FAILED, FailureCode.PAYER_TIMEOUT),
+    ("failed in other money", status("FAILED", currency="EUR"), Outcome.UNKNOWN, None),
+    ("failed but decided later", status("FAILED", reason="PAYER_DELAYED"), Outcome.PENDING, None),
     ("paid with a status in lower case", status("successful"), Outcome.UNKNOWN, None),
     ("waiting", status("PENDING"), Outcome.PENDING, None),
     ("failed with a word", status("FAILED", reason="EXPIRED"), Outcome.FAILED, FailureCode.PAYER_TIMEOUT),
@@ -174,6 +181,14 @@ def test_a_provider_that_cannot_be_reached_was_not_sent_anything() -> None:
 def test_a_success_carries_mtns_id_and_what_was_moved() -> None:
     got = enquire(status("SUCCESSFUL", amount="4000"))
     assert (got.provider_transaction_id, got.amount_cents) == ("23503452", 400_000)
+
+
+def test_an_unclear_answer_keeps_what_mtn_said_and_is_no_outage() -> None:
+    got = enquire(status("SUCCESSFUL", amount=None))
+    assert (got.outcome, got.is_unclear, got.reason) == (Outcome.UNKNOWN, True, "HTTP 200 SUCCESSFUL no amount")
+    assert enquire(said("404 Not Found", {"code": "LOST", "message": "No."})).reason == "HTTP 404 LOST No."
+    for silent in (HANG_UP, said("503 Away"), said("401 Unauthorized")):
+        assert not enquire(silent).is_unclear
 
 
 def test_our_float_that_is_short_is_not_the_payers_fault() -> None:

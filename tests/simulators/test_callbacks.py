@@ -121,10 +121,10 @@ def test_a_reason_is_a_text_or_an_object(mtn: MtnCaller, listener: Listener) -> 
 
 
 def test_airtel_reports_a_settled_push_with_or_without_a_hash(airtel: AirtelCaller, listener: Listener) -> None:
-    airtel.push("paid")
+    airtel.push("paid-1")
     method, body = listener.next()
     assert (method, set(body)) == ("POST", {"transaction"})
-    assert (body["transaction"]["id"], body["transaction"]["status_code"]) == ("paid", "TS")
+    assert (body["transaction"]["id"], body["transaction"]["status_code"]) == ("paid-1", "TS")
     assert body["transaction"]["message"].startswith("Paid UGX 500.")
     airtel.switch(callback_hash=True)
     airtel.push("refused", "750000008")

@@ -52,6 +52,7 @@ class FakeProvider:
     pace: PollingSchedule = PACE
     moves_whole_shillings_only: bool = False
     refunds_in_full_only: bool = False
+    plain_references: bool = False
     shows_balance: bool = True
     sends_callbacks: bool = True
     available: bool = True

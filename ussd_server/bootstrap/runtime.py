@@ -20,6 +20,7 @@ from ussd_server.limits.limiter import Limiter, Policy
 from ussd_server.limits.quota_leases import KEPT_SECONDS
 from ussd_server.limits.sliding_window import SlidingWindowStorage
 from ussd_server.outbound.addresses import AddressGuard
+from ussd_server.providers.http.shared_tokens import SharedTokens
 from ussd_server.providers.messages import Provider
 from ussd_server.providers.registry import build_providers
 from ussd_server.redis.signals import ProviderOutages, WakeUpSignal
@@ -68,7 +69,9 @@ def build_runtime(settings: Settings, clock: Clock) -> Runtime:
     except ValueError as damage:
         raise SettingsError(f"USSD_SECRETS_FILE: {settings.secrets_file}: {damage}") from None
     tokens = Tokens(keyring)
-    adapters = build_providers(settings, clock.now, tokens.callback_path)
+    vault = Vault(keyring)
+    shared_tokens = SharedTokens(settings.redis_url, vault)
+    adapters = build_providers(settings, clock.now, tokens.callback_path, shared_tokens)
     names = [adapter.name for adapter in adapters]
     limiter = _limiter(settings, adapters)
     outages = ProviderOutages(settings.redis_url, limiter.is_away, names)
@@ -80,7 +83,7 @@ def build_runtime(settings: Settings, clock: Clock) -> Runtime:
         settings=settings,
         clock=clock,
         keyring=keyring,
-        vault=Vault(keyring),
+        vault=vault,
         tokens=tokens,
         references=ProviderReferences(keyring),
         limiter=limiter,
@@ -90,6 +93,7 @@ def build_runtime(settings: Settings, clock: Clock) -> Runtime:
         wake_up=WakeUpSignal(settings.redis_url, limiter.pipeline, limiter.is_away),
         guard=AddressGuard(allow_private=settings.allow_private_addresses, plain_http=settings.is_sandbox),
         outages=outages,
+        shared_tokens=shared_tokens,
         switches=switches,
         providers=providers,
         sms_sender=build_sender(settings.sms, settings.ca_file),

@@ -58,7 +58,7 @@ def cents(text: str) -> int | None:
 
     Raises INVALID_AMOUNT for anything else, and unless it is above 0 and below UGX 1,000,000.
     """
-    if not (text := text.strip()):
+    if not (text := values.without_marks(text).strip()):
         return None
     if _AMOUNT.fullmatch(text) and (amount := values.cents_of(text.replace(",", ""))):
         return amount
@@ -67,7 +67,7 @@ def cents(text: str) -> int | None:
 
 def any_sum(text: str) -> int | None:
     """As `cents`, without the upper bound of an amount."""
-    if not (text := text.strip()):
+    if not (text := values.without_marks(text).strip()):
         return None
     if _SUM.fullmatch(text) and (amount := values.cents_of(text.replace(",", ""), below=_ANY_SUM)):
         return amount
@@ -79,7 +79,7 @@ def phone_number(text: str) -> str | None:
 
     Other texts stay as they are and match none.
     """
-    plain = re.sub(r"[\s()./-]", "", text)
+    plain = re.sub(r"[\s()./-]", "", values.without_marks(text, spaces_too=True))
     return values.phone_number(_NUMBER_START.sub("0", plain)) or text or None
 
 

@@ -16,7 +16,7 @@ from flask import Response, render_template, request
 from ussd_server.console import formats, forms
 from ussd_server.languages import ENGLISH, use_language
 from ussd_server.spreadsheets.delimited import csv_parts
-from ussd_server.values import shillings
+from ussd_server.values import shillings, without_marks
 from ussd_server.wire import Page
 
 _LONGEST_SEND_SECONDS = 30
@@ -78,7 +78,7 @@ class TableFilter:
     @property
     def chosen(self) -> str:
         """The value in the present URL. A value that is no choice counts as none."""
-        value = request.args.get(self.name, "").strip()
+        value = without_marks(request.args.get(self.name, "")).strip()
         return value if self.choices is None or value in self.choices else ""
 
     @property

@@ -47,6 +47,8 @@ def timeline_of(view: TransactionHistory) -> tuple[TimelineStep, ...]:
     provider, steps, before = provider_name(view.provider) or gettext("the provider"), [], None
     for change in view.events:
         title = gettext(_TITLES[change.status], provider=provider)
+        if change.status is TransactionStatus.SUBMITTED and change.detail.left_machine is False:
+            title = gettext("Not sent")
         if change.status is TransactionStatus.PENDING and view.type == "collection":
             title = gettext("%(provider)s accepted it and waits for the payer", provider=provider)
         steps.append(

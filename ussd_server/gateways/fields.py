@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
+from typing import Any
+from unicodedata import category
 from urllib.parse import parse_qsl, urlencode
 
 from ussd_server.gateways.messages import GatewayReply, GatewayRequest, UnreadableError
@@ -28,6 +30,12 @@ NUMBER = re.compile(r"[0-9]{1,9}")
 
 UGANDAN_NETWORKS = {"airtel": "64101", "mtn": "64110", "utl": "64111", "africell": "64114"}
 
+UNREADABLE = "\ufffd"
+"""Stands in a text for what cannot be read."""
+
+# Line ends and zero bytes around an entry; a star separates the entries of a history.
+_PADDING = re.compile(r"(?:^|(?<=\*))[\0\t\r\n]+|[\0\t\r\n]+(?=\*|$)")
+
 # Replaces the value of a name that occurs twice with different values.
 CONTRADICTION = object()
 
@@ -47,12 +55,14 @@ class RequestFields:
 
     @classmethod
     def of_form(cls, request: GatewayRequest) -> RequestFields:
-        """Parse the query of a GET or the form in a body. Raises UnreadableError if not UTF-8 or too many."""
+        """Parse the query of a GET or the form in a body. Raises UnreadableError for too many fields."""
         raw = _bounded(request.query_string if request.method == "GET" else request.body)
         if raw.count(b"%") > _MOST_ESCAPES:
             raise UnreadableError("the parameters have too many escapes")
+        options: dict[str, Any] = {"encoding": "latin-1", "max_num_fields": MAX_PARAMETERS}
         try:
-            pairs = parse_qsl(raw.decode(), keep_blank_values=True, errors="strict", max_num_fields=MAX_PARAMETERS)
+            parsed = parse_qsl(raw.decode("latin-1"), keep_blank_values=True, **options)
+            pairs = [(_decoded(name.encode("latin-1")), _decoded(value.encode("latin-1"))) for name, value in parsed]
         except ValueError:
             pairs = None
         # Raised outside the handler, because an exception raised within would keep the raw text as its context.
@@ -67,7 +77,7 @@ class RequestFields:
         if raw.count(b",") + raw.count(b"{") + raw.count(b"[") > _MOST_MARKS:
             raise UnreadableError("the body has too many values")
         try:
-            parsed = json.loads(raw.decode("utf-8-sig"), object_pairs_hook=cls)
+            parsed = json.loads(_decoded(raw).removeprefix("\ufeff"), object_pairs_hook=cls)
         except (ValueError, RecursionError):
             parsed = None
         if not isinstance(parsed, RequestFields):
@@ -96,8 +106,16 @@ class RequestFields:
         return value
 
     def text(self, name: str) -> str:
-        """Return a typed text without control characters and lone surrogates; at most 1,000 characters."""
-        return "".join(character for character in self.value(name, MAX_TEXT) if character.isprintable())
+        """Return a typed text of at most 1,000 characters, without line ends around entries and marks without a glyph.
+
+        `UNREADABLE` stands for control characters and half surrogates; menus ask again for an entry that has it.
+        """
+        value = self.value(name, MAX_TEXT)
+        if value.isprintable():
+            return value
+        unpadded = _PADDING.sub("", value)
+        readable = (UNREADABLE if category(each) in ("Cc", "Cs") else each for each in unpadded)
+        return "".join(each for each in readable if each.isprintable())
 
     def session_id(self, name: str) -> str:
         """Return the gateway's session id: 1 to 128 printable ASCII characters, not all of them spaces."""
@@ -154,6 +172,17 @@ def split_dialled(dialled: str, declared_code: str, codes: Iterable[str]) -> tup
             return code, entered[len(digits) + 1 :]
     without_stars = (code for code in known if entered == code.strip("*#").replace("*", ""))
     return next(without_stars, declared_code), ""
+
+
+def _decoded(raw: bytes) -> str:
+    """Decode UTF-8, else Windows-1252, which is Latin-1 with letters in place of control characters.
+
+    `UNREADABLE` stands for bytes that are neither. Half surrogates stay, for `RequestFields.text`.
+    """
+    try:
+        return raw.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return raw.decode("cp1252", "replace")
 
 
 def _bounded(raw: bytes) -> bytes:

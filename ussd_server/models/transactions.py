@@ -18,15 +18,17 @@ class Transaction(Table):
 
     `reference` is the client's own name for it, `idempotency_key` the one that came with it (`IdempotencyKey` has those
     of its repeats too); both are unique for the client for ever. `request_digest` distinguishes a repeat from a reuse.
-    `confirmation` is the place in a USSD conversation that created it. `provider_reference` is our name for it at the
-    provider, stored before the first byte leaves. `asked_at` is null while it is certain that nothing was sent.
-    `due_at` is when the worker must act again (null: nothing left to do) and `due_source` what brought that forward;
-    `leased_until` is set while a worker has it. A review that was opened and not closed waits for an operator;
-    `review_note` says how it ended and who decided it. `request_id` and `traceparent` are those of the call which
-    created it, for the logs and for other servers. `payout_id` is the payout that it is a row of. `key_id` is the API
-    key that paid it, or that approved its payout. `origin` is who began it: `client`, `ussd` for a menu, `payer`.
-    `same_money_as` is the other record of the same money: of a collection and a payment that the payer began.
-    `contested_id` is the payment that has the receipt of this one; operators say in the review whether both are one.
+    `confirmation` is the place in a USSD conversation that created it. `provider_reference` is our name for it at
+    the provider, stored before the first byte leaves; `sent_reference` is the form in which it was sent, null for a
+    UUID. `provider_receipt` is the receipt in the subscriber's message, where that is not
+    `provider_transaction_id`. `asked_at` is null while it is certain that nothing was sent. `due_at` is when the
+    worker must act again (null: nothing left to do) and `due_source` what brought that forward; `leased_until` is
+    set while a worker has it. A review that was opened and not closed waits for an operator; `review_note` says how
+    it ended and who decided it. `request_id` and `traceparent` are those of the call which created it, for the logs
+    and for other servers. `payout_id` is the payout that it is a row of. `key_id` is the API key that paid it, or
+    that approved its payout. `origin` is who began it: `client`, `ussd` for a menu, `payer`. `same_money_as` is the
+    other record of the same money: of a collection and a payment that the payer began. `contested_id` is the payment
+    that has the receipt of this one; operators say in the review whether both are one.
     """
 
     id = IdField(primary_key=True)
@@ -42,6 +44,8 @@ class Transaction(Table):
     provider = TextField(null=True)
     provider_reference = IdField(null=True)
     provider_transaction_id = TextField(null=True)
+    provider_receipt = TextField(null=True)
+    sent_reference = TextField(null=True)
     reference = TextField()
     idempotency_key = TextField(null=True)
     request_digest = TextField()

@@ -49,6 +49,9 @@ class ProviderAnswer:
     """One answer about a payment. `failure` is set exactly when the outcome is FAILED.
 
     `reason` is the provider's own code or message, at most 80 characters of `A-Za-z0-9_ .-`, kept in the history.
+    `is_unclear`: the outcome is UNKNOWN although the provider answered the call; this is no outage. `reason` then has
+    the HTTP status, the code and the message.
+    `receipt` is the one in the subscriber's message, where that is not `provider_transaction_id`.
     `amount_cents` is the amount that the provider reports, if any; another amount than ours goes to review.
     `is_about_another`: the provider has a payment to or from another number under our reference; it goes to review.
     `left_machine` is False when the request certainly never left this machine.
@@ -57,17 +60,20 @@ class ProviderAnswer:
     outcome: Outcome
     failure: FailureCode | None = None
     provider_transaction_id: str | None = None
+    receipt: str | None = None
     amount_cents: int | None = None
     reason: str = ""
     left_machine: bool = True
     is_about_another: bool = False
+    is_unclear: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class PaymentOrder:
     """A payment as a provider receives it; the same message serves sending and querying the status.
 
-    `provider_reference` is a version 4 UUID, stored before the first request: the idempotency key at the provider.
+    `provider_reference` is a version 4 UUID, stored before the first request: the idempotency key at the provider. A
+    provider of `plain_references` gets it as 32 hexadecimal digits, if it was first sent so.
     `phone_number` is the subscriber (+256 and nine digits), `amount_cents` is 1 to 99_999_999.
     `original_provider_reference` and `original_provider_transaction_id` name the collection that is refunded; the first
     is None for one that the payer began.
@@ -124,6 +130,7 @@ class Registration:
 class Provider(Protocol):
     """A provider. Implementations never raise for what the provider or the network does: they return UNKNOWN.
 
+    `plain_references`: it takes letters and digits only as our name for a payment, which it gets without hyphens.
     `shows_balance`: it can be asked for our float. `sends_callbacks`: it reports payments to an address of ours.
     """
 
@@ -131,6 +138,7 @@ class Provider(Protocol):
     pace: PollingSchedule
     moves_whole_shillings_only: bool
     refunds_in_full_only: bool
+    plain_references: bool
     shows_balance: bool
     sends_callbacks: bool
 

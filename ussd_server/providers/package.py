@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from ussd_server.outbound.transport import Transport
+from ussd_server.providers.http.shared_tokens import SharedTokens
 from ussd_server.providers.messages import PollingSchedule, Provider
 from ussd_server.providers.settings import SettingsReader
 from ussd_server.providers.statement_format import StatementFormat
@@ -20,12 +21,14 @@ class ProviderAccess:
     A payment outside `least_shillings` to `most_shillings` is refused before it is sent;
     the API itself takes amounts below 1,000,000.
     `callback_url` is where the provider may report a payment, None without a public address of ours.
+    `shared_tokens` are the access tokens of all processes, None for a process with tokens of its own.
     """
 
     base_url: str
     schedule: PollingSchedule = field(kw_only=True)
     currency: str = field(default="UGX", kw_only=True)
     callback_url: str | None = field(default=None, kw_only=True)
+    shared_tokens: SharedTokens | None = field(default=None, repr=False, compare=False, kw_only=True)
     least_shillings: int = field(default=500, kw_only=True)
     most_shillings: int = field(default=5_000_000, kw_only=True)
 

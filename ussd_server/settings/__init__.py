@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -35,7 +36,14 @@ class SettingsError(Exception):
     """The settings cannot be used. The message names everything that is wrong, one problem a line."""
 
 
+# After +256: Airtel 70, 74, 75; MTN 76, 77, 78, 39; others 71, 72, 73, 79 (docs/OPERATIONS.md).
+_MOBILE_BLOCKS = ("70", "74", "75", "76", "77", "78", "39", "71", "72", "73", "79")
 _LARGEST_LOG_BYTES = 50_000_000
+
+
+def _require_blocks(blocks: list[str]) -> None:
+    if not blocks or not all(re.fullmatch(r"[1-9][0-9]{1,3}", block) for block in blocks):
+        raise EnvValidationError("Must be first digits after +256, separated by commas, such as 70,77.", [])
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +69,7 @@ class Settings:
     given_to_providers: Mapping[str, str] = field(repr=False)
     provider_timeout_seconds: int
     float_alert_shillings: int
+    mobile_blocks: tuple[str, ...]
     public_url: str | None
     smtp_url: str | None = field(repr=False)
     mail_from: str | None
@@ -182,6 +191,7 @@ def _read_table(env: Env, data_dir: Path, providers: Mapping[str, ProviderAccess
         },
         # Less than half of the lease under which a worker asks.
         provider_timeout_seconds=env.int("PROVIDER_TIMEOUT_SECONDS", 20, validate=validate.Range(1, 25)),
+        mobile_blocks=tuple(env.list("MOBILE_BLOCKS", list(_MOBILE_BLOCKS), validate=_require_blocks)),
         float_alert_shillings=env.int("FLOAT_ALERT_SHILLINGS", 0, validate=validate.Range(0, 10**12)),
         public_url=(env.str("PUBLIC_URL", "") or "").rstrip("/") or None,
         smtp_url=env.str("SMTP_URL", None),

@@ -12,7 +12,7 @@ _SHOWN = (
     "mail_from", "operator_addresses", "console_idle_seconds", "console_phone_pays", "session_idle_seconds",
     "hold_money", "may_lose_commits", "session_life_seconds", "channel_limit_per_minute", "provider_timeout_seconds",
     "float_alert_shillings", "keep_sessions_days", "keep_deliveries_days", "keep_requests_days", "replica_lag_seconds",
-    "allow_private_addresses", "log_level",
+    "allow_private_addresses", "mobile_blocks", "log_level",
     "data_dir", "secrets_file", "reports_dir", "statement_headings", "ca_file",
 )  # fmt: skip
 _NAMES = {"environment": "USSD_ENV"}

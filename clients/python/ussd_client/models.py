@@ -452,6 +452,7 @@ class PayoutItem(TypedDict):
     failure: Failure | None
     registered_name: str | None
     amount_text: str | None
+    warning: str | None
 
 
 class ProviderState(TypedDict):

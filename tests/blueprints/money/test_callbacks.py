@@ -19,7 +19,7 @@ from ussd_server.app import create_app
 from ussd_server.bootstrap import Services, build_services
 from ussd_server.database.unit_of_work import close_connections, database
 from ussd_server.models.transactions import Transaction
-from ussd_server.providers.airtel.adapter import AirtelAccess
+from ussd_server.providers.airtel.access import AirtelAccess
 from ussd_server.providers.mtn.adapter import MtnAccess, MtnProduct
 from ussd_server.security.key_ring import Keyring
 from ussd_server.security.tokens import Tokens

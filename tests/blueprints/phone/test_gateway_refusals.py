@@ -9,6 +9,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from tests.blueprints.conftest import Dial
+from tests.blueprints.phone.phones import PHONES, phone_of
 from tests.support.shop import CODE, OPERATOR, PHONE, VOUCHER, Shop
 from ussd_server.app import create_app
 from ussd_server.bootstrap import Services, build_services
@@ -175,3 +176,27 @@ def test_a_channel_over_its_limit_still_answers_with_a_screen(settings: Settings
 
 def _fail(*_: Any, **__: Any) -> Any:
     raise ValueError(f"the entry was {VOUCHER}")
+
+
+@pytest.mark.parametrize("gateway", PHONES)
+@pytest.mark.parametrize("entry", ["K\x01wezi", "K\ufffdwezi"])
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_an_entry_that_cannot_be_read_is_asked_for_again(
+    gateway: str, entry: str, shop: Shop, web: FlaskClient
+) -> None:
+    phone = phone_of(gateway, shop, web)
+    phone.dial()
+    assert "voucher" in phone.type("4").screen
+    asked_again = phone.type(entry)
+    assert "Enter your voucher code" in asked_again.screen
+    assert not asked_again.ends
+    assert "Your voucher was noted." in phone.type("Kwezi").screen
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_a_step_in_latin1_is_read(shop: Shop, web: FlaskClient) -> None:
+    path = shop.channel_of("africastalking", codes=(CODE,))
+    body = f"sessionId=s-1&phoneNumber=%2B256770000101&networkCode=64110&serviceCode={CODE[:-1]}%23&text="
+    headers = {"Content-Type": "application/x-www-form-urlencoded; charset=ISO-8859-1"}
+    replies = [web.post(path, data=body + text, headers=headers).text for text in ("", "4", "4*Ren%E9e")]
+    assert "Your voucher was noted." in replies[2]

@@ -76,6 +76,14 @@ def test_the_state_comes_from_the_calls_of_all_workers_in_the_last_15_minutes(
     assert measures["recent"]["minutes"] == {"sandbox": {}}, "what is old is forgotten, so that the row stays small"
 
 
+def test_an_unclear_answer_is_no_outage_and_is_shown(services: Services) -> None:
+    unclear = ProviderAnswer(Outcome.UNKNOWN, reason="HTTP 200 SUCCESSFUL no amount", is_unclear=True)
+    calls(services.runtime.heartbeat, unclear, 40)
+    seen = state(services)
+    assert (seen.status, seen.success_rate) == ("available", 1.0)
+    assert seen.last_error == "its answer is unclear (HTTP 200 SUCCESSFUL no amount)"
+
+
 def test_the_calls_of_all_workers_are_kept_by_quarters_of_an_hour_for_eight_days(
     services: Services, clock: MovableClock
 ) -> None:

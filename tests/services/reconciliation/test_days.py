@@ -24,7 +24,7 @@ from ussd_server.bootstrap import Services, build_services
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import close_connections
 from ussd_server.models.transactions import Transaction
-from ussd_server.providers.airtel.adapter import AirtelAccess
+from ussd_server.providers.airtel.access import AirtelAccess
 from ussd_server.providers.messages import Direction
 from ussd_server.providers.mtn.adapter import MtnAccess, MtnProduct
 from ussd_server.services.reconciliation.messages import ComparedLine, Reconciliation
@@ -175,7 +175,7 @@ def test_the_sums_follow_money_that_the_provider_takes_back_in_every_form(day: D
         kind = headings.index("Type" if day.provider == "mtn" else "Service Type")
         for name, transaction_id in paid.items():
             payment = Transaction.get_by_id(transaction_id)
-            (line,) = [each for each in lines if payment.provider_reference in each]
+            (line,) = [each for each in lines if (payment.sent_reference or payment.provider_reference) in each]
             back = [*line]
             back[0], back[kind] = f"back {name}", "Reversal"
             if day.provider == "airtel":

@@ -73,6 +73,7 @@ class SimulatedProvider:
     pace = MTN_SCHEDULE
     moves_whole_shillings_only = True
     refunds_in_full_only = False
+    plain_references = False
     shows_balance = False
     sends_callbacks = True
     available = True

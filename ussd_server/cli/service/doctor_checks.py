@@ -9,10 +9,11 @@ from urllib.parse import urlsplit
 
 from ussd_server.cli.service.doctor_database import check_database
 from ussd_server.database.opening import connection_parts
+from ussd_server.providers.http.shared_tokens import SharedTokens
 from ussd_server.providers.messages import Direction
 from ussd_server.providers.registry import PACKAGES, build_providers
 from ussd_server.redis.client import REDIS_TROUBLE, accepts_writes_alone, connect, hosts_of
-from ussd_server.security.key_ring import Keyring
+from ussd_server.security.key_ring import Keyring, Vault
 from ussd_server.security.secrets_file import is_private
 from ussd_server.server.running import OF_PROCESSES_ALONE, RunningProcess
 from ussd_server.services.mail.messages import TROUBLES
@@ -54,7 +55,7 @@ def check_installation(settings: Settings, running: list[RunningProcess]) -> Ite
         yield _proxies(settings)
         yield _public_url(settings)
         yield from _links_without_tls(settings)
-    yield from _providers(settings)
+    yield from _providers(settings, keyring)
 
 
 def _running(settings: Settings, running: list[RunningProcess]) -> Iterator[DoctorFinding]:
@@ -166,9 +167,13 @@ def _mail(settings: Settings) -> DoctorFinding:
     return DoctorFinding("mail", TROUBLES[trouble], mend)
 
 
-def _providers(settings: Settings) -> Iterator[DoctorFinding]:
-    """Query every provider for our balance, which needs the network, its address and our credentials."""
-    providers = build_providers(settings, lambda: datetime.now(UTC), lambda _: "")
+def _providers(settings: Settings, keyring: Keyring | None) -> Iterator[DoctorFinding]:
+    """Query every provider for our balance, which needs the network, its address and our credentials.
+
+    Uses the access tokens of the running service, because a new one may end them.
+    """
+    tokens = SharedTokens(settings.redis_url, Vault(keyring)) if keyring else None
+    providers = build_providers(settings, lambda: datetime.now(UTC), lambda _: "", tokens)
     if not providers:
         known = " or ".join(f"USSD_{each.name.upper()}_" for each in PACKAGES if each.read_settings)
         yield DoctorFinding("providers", "none is switched on", f"Set those of {known} that apply.")

@@ -12,7 +12,7 @@ CREATE TABLE row_signatures (
 """
 
 # These rows are never removed, and these columns never change.
-_KEPT = ("audit_events", "closed_days", "row_signatures")
+_KEPT = ("audit_events", "row_signatures")
 _FIXED = {
     "api_keys": ("id", "client_id", "apikey", "created_by"),
     "audit_events": (
@@ -20,9 +20,6 @@ _FIXED = {
         "reason", "key_id", "amount_cents", "phone_number", "decided_by",
     ),
     "bank_accounts": ("client_id",),
-    "closed_days": (
-        "provider", "day", "statement_id", "ours_cents", "theirs_cents", "bridge", "closed_by", "closed_at",
-    ),
     "payment_code_prefixes": ("client_id", "prefix"),
     "payment_codes": ("id", "client_id", "code", "created_at"),
     "transactions": ("callback_url", "description", "metadata"),
@@ -51,7 +48,7 @@ _REFUSED = {
     ),
 }
 # SQLite's REPLACE removes a row without calling triggers for deletions.
-_UNREPLACED = {"audit_events": "id = NEW.id", "closed_days": "provider = NEW.provider AND day = NEW.day"}
+_UNREPLACED = {"audit_events": "id = NEW.id"}
 
 
 def up(migrator, db):

@@ -16,6 +16,8 @@ from ussd_server.values import national_number, phone_number
 
 CheckedNode = MenuNode | InputNode | ConfirmNode | ListNode | LanguageNode
 
+# What gateways put in place of a character that they could not read.
+_UNREADABLE = "\ufffd"
 _OVERLONG = Rule("length")
 _AMOUNT = re.compile(r"[0-9]{1,15}|[0-9]{1,3}(?:,[0-9]{3}){1,4}", re.ASCII)
 _INTEGER = re.compile(r"-?[0-9]{1,15}", re.ASCII)
@@ -40,7 +42,7 @@ def rules_of(node: InputNode, variable: Variable) -> tuple[Rule, ...]:
 
 def read_entry(node: InputNode, variable: Variable, entry: str, scope: Scope) -> Any:
     """Return the value to store: amounts in whole shillings, phone numbers as `+256...`. Raises `EntryError`."""
-    if not 0 < len(entry) <= MAX_ENTRY or not entry.isprintable():
+    if not 0 < len(entry) <= MAX_ENTRY or not entry.isprintable() or _UNREADABLE in entry:
         raise EntryError(_OVERLONG)
     value: Any = entry
     for rule in rules_of(node, variable):

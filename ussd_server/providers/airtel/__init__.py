@@ -1,6 +1,7 @@
 """Airtel Money."""
 
-from ussd_server.providers.airtel.adapter import AirtelProvider, read_settings
+from ussd_server.providers.airtel.access import read_settings
+from ussd_server.providers.airtel.adapter import AirtelProvider
 from ussd_server.providers.package import ProviderPackage
 from ussd_server.providers.statement_format import read_statement_format
 

@@ -1,28 +1,21 @@
-"""Airtel Money: pushes, disbursements and refunds over the Airtel Africa Open API; the settings `USSD_AIRTEL_...`."""
+"""Airtel Money: pushes, disbursements and refunds over the Airtel Africa Open API."""
 
 from __future__ import annotations
 
-import base64
-import os
 import re
 import time
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 from urllib.parse import quote
 
-from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives import padding
-from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-from cryptography.hazmat.primitives.serialization import load_der_public_key
-
 from ussd_server.outbound.transport import SendState, Transport
+from ussd_server.providers.airtel.access import AirtelAccess
+from ussd_server.providers.airtel.encryption import AirtelKey, read_key
 from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.http.connection import JSON, AuthorisedConnection, Breaker, encode
 from ussd_server.providers.http.provider import HttpProvider
 from ussd_server.providers.http.replies import (
-    NOT_SENT,
+    UNDECIDED,
     Meaning,
     ProviderReply,
     Reasons,
@@ -33,108 +26,23 @@ from ussd_server.providers.http.replies import (
     full_name,
     note,
     parse,
+    unclear,
     uuid_in,
 )
 from ussd_server.providers.messages import (
     Direction,
     Outcome,
     PaymentOrder,
-    PollingSchedule,
     ProviderAnswer,
     Registration,
 )
-from ussd_server.providers.package import ProviderAccess
-from ussd_server.providers.settings import SettingsReader
-
-_DISBURSEMENT_ENQUIRY_PATH = "/standard/v1/disbursements/{id}"
-
-# Airtel wants no enquiry sooner than three minutes after the request.
-AIRTEL_SCHEDULE = PollingSchedule(
-    delays=(180.0, 60.0, 60.0, 120.0, 300.0, 600.0, 1800.0),
-    not_found_means_lost_after=180.0,
-    late_check_after=1800.0,
-    give_up_after=21_600.0,
-    per_second=5.0,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class AirtelAccess(ProviderAccess):
-    """How Airtel is reached.
-
-    `version` v2 signs every body. The PIN of disbursements is given plain in `pin`, or as Airtel's portal encrypted it
-    in `encrypted_pin`. `disbursement_enquiry_path` takes `{id}`: two paths are in use.
-    """
-
-    client_id: str
-    client_secret: str = field(repr=False)
-    country: str = "UG"
-    version: Literal["v1", "v2"] = "v1"
-    pin: str | None = field(default=None, repr=False)
-    encrypted_pin: str | None = field(default=None, repr=False)
-    disbursement_enquiry_path: str = _DISBURSEMENT_ENQUIRY_PATH
-    schedule: PollingSchedule = field(default=AIRTEL_SCHEDULE, kw_only=True)
-
-
-def read_settings(reader: SettingsReader) -> AirtelAccess:
-    access = AirtelAccess(
-        base_url=reader.base_url(),
-        client_id=reader.required("CLIENT_ID"),
-        client_secret=reader.required("CLIENT_SECRET"),
-        country=reader.text("COUNTRY", "UG"),
-        currency=reader.text("CURRENCY", "UGX"),
-        version=reader.choice("VERSION", "v1", "v2"),  # type: ignore[arg-type]
-        pin=reader.text("PIN") or None,
-        encrypted_pin=reader.text("ENCRYPTED_PIN") or None,
-        disbursement_enquiry_path=reader.text("DISBURSEMENT_ENQUIRY_PATH", _DISBURSEMENT_ENQUIRY_PATH),
-        schedule=reader.schedule(AIRTEL_SCHEDULE),
-    )
-    if access.pin and access.encrypted_pin:
-        reader.refuse("ENCRYPTED_PIN", "give the PIN plain or encrypted, not both")
-    if "{id}" not in access.disbursement_enquiry_path or not access.disbursement_enquiry_path.startswith("/"):
-        reader.refuse("DISBURSEMENT_ENQUIRY_PATH", "must begin with / and contain {id}")
-    return access
-
-
-_KEY_BYTES = 32
-_BLOCK_BYTES = 16
-
-
-@dataclass(frozen=True, slots=True)
-class AirtelKey:
-    """Airtel's public RSA key, which encrypts and signs."""
-
-    key: RSAPublicKey
-
-    def encrypt(self, secret: bytes) -> str:
-        """A secret that only Airtel can read, in base64."""
-        return base64.b64encode(self.key.encrypt(secret, PKCS1v15())).decode()
-
-    def signature_headers(self, body: bytes) -> dict[str, str]:
-        """The headers that sign exactly these bytes: the body under a new AES key, and that key for Airtel alone."""
-        key, iv = os.urandom(_KEY_BYTES), os.urandom(_BLOCK_BYTES)
-        padder = padding.PKCS7(_BLOCK_BYTES * 8).padder()
-        encryptor = Cipher(algorithms.AES(key), modes.CBC(iv)).encryptor()
-        encrypted = encryptor.update(padder.update(body) + padder.finalize()) + encryptor.finalize()
-        return {
-            "x-signature": base64.b64encode(encrypted).decode(),
-            "x-key": self.encrypt(base64.b64encode(key) + b":" + base64.b64encode(iv)),
-        }
-
-
-def read_key(encoded: object) -> AirtelKey | None:
-    """The key in Airtel's reply (base64 of a DER public key), None when it is not an RSA key."""
-    try:
-        key = load_der_public_key(base64.b64decode(str(encoded), validate=True))
-    except (ValueError, UnsupportedAlgorithm):
-        return None
-    return AirtelKey(key) if isinstance(key, RSAPublicKey) else None
-
+from ussd_server.values import with_hyphens
 
 _REASONS = Reasons(__package__)
+_NOTE_MIN_CHARACTERS = 4
 _NOTE_MAX_CHARACTERS = 60
 _KEY_LIFE_SECONDS = 600.0
-_STATED_AMOUNT = re.compile(r"\b(?:Paid|You have deposited) UGX ([0-9][0-9,]{0,11}(?:\.[0-9]{1,2})?)")
+_STATED_AMOUNT = re.compile(r"\b(?:Paid|You have (?:deposited|sent)) UGX ([0-9][0-9,]{0,11}(?:\.[0-9]{1,2})?)")
 # What a reply to a query proves that has a code but no status letters.
 _OUTCOMES: dict[Meaning | None, Outcome] = {
     Standing.NOT_FOUND: Outcome.NOT_FOUND,
@@ -154,17 +62,20 @@ class AirtelProvider(HttpProvider[AirtelAccess]):
 
     name = "airtel"
     refunds_in_full_only = True
+    plain_references = True
 
     def __init__(self, access: AirtelAccess, transport: Transport, *, breaker: Breaker | None = None) -> None:
         super().__init__(access, transport, breaker=breaker)
         headers = {"X-Country": access.country, "X-Currency": access.currency, "Accept": "*/*"}
-        self._authorised = AuthorisedConnection(self._connection, self._fetch_token, headers)
+        credentials = (access.base_url, access.client_id, access.client_secret)
+        shared = access.shared_tokens.of(*credentials) if access.shared_tokens else None
+        self._authorised = AuthorisedConnection(self._connection, self._fetch_token, headers, shared=shared)
         self._key: tuple[float, AirtelKey] | None = None
 
     def balance_cents(self, direction: Direction, timeout_seconds: float) -> int | None:
         """Our float with Airtel in cents, None when it cannot be read now."""
         path = "/standard/v1/users/balance"
-        if self._access.version == "v2":
+        if self._access.version_of(direction) == "v2":
             path = f"/standard/v2/users/balance?type={'COLL' if direction is Direction.COLLECTION else 'DISB'}"
         reply = self._authorised.get(path, time.monotonic() + timeout_seconds)
         if reply.status != 200 or reply.get("data", "currency") not in (None, self._access.currency):
@@ -194,40 +105,38 @@ class AirtelProvider(HttpProvider[AirtelAccess]):
             return failed(FailureCode.PROVIDER_ERROR, "no airtel money id to refund", left_machine=False)
         if not self._is_set_up_for(payment.direction):
             return failed(FailureCode.PROVIDER_CONFIG, "no PIN", left_machine=False)
-        return _answer_to_request(self._post(payment, until), payment)
+        key = None
+        if self._needs_key(payment.direction):
+            key, status = self._current_key(until)
+            if key is None:
+                return ProviderAnswer(Outcome.NOT_SENT, reason=f"no encryption key HTTP {status}", left_machine=False)
+        return _answer_to_request(self._post(payment, key, until), payment)
 
     def _query_status(self, payment: PaymentOrder, until: float) -> ProviderAnswer:
         """Query the status. Airtel has no id for a refund, so that stays unknown."""
         if payment.direction is Direction.REFUND:
             return ProviderAnswer(Outcome.UNKNOWN, left_machine=False)
-        path = "/standard/v1/payments/{id}"
-        if payment.direction is Direction.DISBURSEMENT:
-            path = self._access.disbursement_enquiry_path
+        path = self._access.enquiry_path(payment.direction)
         reply = self._authorised.get(path.replace("{id}", quote(payment.provider_reference)), until)
         answer = _answer_of_letters(reply, payment)
         if answer is not None:
             return answer
-        return ProviderAnswer(
-            _OUTCOMES.get(_meaning(reply, payment), Outcome.UNKNOWN),
-            reason=_shown_code(reply),
-            left_machine=reply.reach is not SendState.NOT_SENT,
-        )
+        outcome = _OUTCOMES.get(_meaning(reply, payment))
+        return ProviderAnswer(outcome, reason=_shown_code(reply)) if outcome else _unclear(reply)
 
-    def _post(self, payment: PaymentOrder, until: float) -> ProviderReply:
-        """Send the request that a payment needs, with what the version encrypts and signs."""
-        key = None
-        if self._access.version == "v2" or (
-            payment.direction is Direction.DISBURSEMENT and not self._access.encrypted_pin
-        ):
-            key = self._current_key(until)
-            if key is None:
-                return NOT_SENT
+    def _needs_key(self, direction: Direction) -> bool:
+        """Whether a request of this direction is signed or encrypted here."""
+        encrypts = direction is Direction.DISBURSEMENT and not self._access.encrypted_pin
+        return encrypts or self._access.signs(direction)
+
+    def _post(self, payment: PaymentOrder, key: AirtelKey | None, until: float) -> ProviderReply:
+        """Send the request that a payment needs, signed where the settings say so."""
         body = encode(self._document(payment, key))
-        headers = key.signature_headers(body) if self._access.version == "v2" and key is not None else {}
+        headers = key.signature_headers(body) if key is not None and self._access.signs(payment.direction) else {}
         return self._authorised.post(self._path(payment.direction), headers, body, until)
 
     def _path(self, direction: Direction) -> str:
-        version = self._access.version
+        version = self._access.version_of(direction)
         return {
             Direction.COLLECTION: f"/merchant/{version}/payments/",
             Direction.DISBURSEMENT: f"/standard/{version}/disbursements/",
@@ -237,7 +146,7 @@ class AirtelProvider(HttpProvider[AirtelAccess]):
     def _document(self, payment: PaymentOrder, key: AirtelKey | None) -> dict[str, Any]:
         if payment.direction is Direction.REFUND:
             return {"transaction": {"airtel_money_id": payment.original_provider_transaction_id}}
-        reference = note(payment.note, _NOTE_MAX_CHARACTERS) or "Payment"
+        reference = _reference(payment)
         msisdn = _msisdn(payment.phone_number)
         transaction: dict[str, Any] = {"amount": payment.amount_cents // 100, "id": payment.provider_reference}
         place = {"country": self._access.country, "currency": self._access.currency}
@@ -248,7 +157,7 @@ class AirtelProvider(HttpProvider[AirtelAccess]):
                 "transaction": transaction | place,
             }
         payee = {"msisdn": msisdn}
-        if self._access.version == "v2":
+        if self._access.version_of(payment.direction) == "v2":
             payee["currency"] = self._access.currency
             transaction["type"] = "B2C"
         pin = self._access.encrypted_pin
@@ -264,14 +173,18 @@ class AirtelProvider(HttpProvider[AirtelAccess]):
         }
         return self._connection.call("POST", "/auth/oauth2/token", JSON | {"Accept": "*/*"}, encode(document), until)
 
-    def _current_key(self, until: float) -> AirtelKey | None:
+    def _current_key(self, until: float) -> tuple[AirtelKey | None, int]:
+        """Airtel's key, and the HTTP status with which it was refused; without a key nothing is sent."""
+        if self._access.public_key is not None:
+            return self._access.public_key, 0
         known = self._key
         if known is not None and time.monotonic() < known[0]:
-            return known[1]
-        key = read_key(self._authorised.get("/v1/rsa/encryption-keys", until).get("data", "key"))
+            return known[1], 0
+        reply = self._authorised.get("/v1/rsa/encryption-keys", until)
+        key = read_key(reply.get("data", "key"))
         if key is not None:
             self._key = (time.monotonic() + _KEY_LIFE_SECONDS, key)
-        return key
+        return key, reply.status
 
 
 def _answer_to_request(reply: ProviderReply, payment: PaymentOrder) -> ProviderAnswer:
@@ -294,7 +207,7 @@ def _answer_to_request(reply: ProviderReply, payment: PaymentOrder) -> ProviderA
         return failed(meaning, _shown_code(reply))
     if meaning in (Standing.PENDING, Standing.DUPLICATE):
         return ProviderAnswer(Outcome.PENDING, reason=_shown_code(reply))
-    return ProviderAnswer(Outcome.UNKNOWN, reason=_shown_code(reply))
+    return _unclear(reply)
 
 
 def _answer_of_letters(reply: ProviderReply, payment: PaymentOrder) -> ProviderAnswer | None:
@@ -303,25 +216,29 @@ def _answer_of_letters(reply: ProviderReply, payment: PaymentOrder) -> ProviderA
     if reply.status != 200 or not isinstance(letters, str) or letters not in _LETTERS:
         return None
     # Airtel has been seen to answer a push with `"id": false`; an id that is there must be ours.
-    if isinstance(transaction_id, str) and transaction_id != payment.provider_reference:
-        return ProviderAnswer(Outcome.UNKNOWN, reason="another payment")
+    if isinstance(transaction_id, str) and with_hyphens(transaction_id) != with_hyphens(payment.provider_reference):
+        return unclear(reply, "another payment", letters)
     outcome = _LETTERS[letters]
     if outcome is Outcome.SUCCEEDED:
         return _succeeded(reply)
     if letters == "TE":
         return failed(FailureCode.PAYER_TIMEOUT, letters)
+    if outcome is Outcome.FAILED and _meaning(reply, payment) in UNDECIDED:
+        return ProviderAnswer(Outcome.PENDING, reason=_shown_code(reply))
     if outcome is Outcome.FAILED:
         return failed(_REASONS.failure(_code(reply), payment.direction), _shown_code(reply))
-    return ProviderAnswer(outcome, reason=letters)
+    return _unclear(reply) if outcome is Outcome.UNKNOWN else ProviderAnswer(outcome, reason=letters)
 
 
 def _succeeded(reply: ProviderReply) -> ProviderAnswer:
-    receipt = code_or_message(reply.get("data", "transaction", "airtel_money_id")) or None
+    transaction_id = code_or_message(reply.get("data", "transaction", "airtel_money_id"))
+    receipt = code_or_message(reply.get("data", "transaction", "reference_id"))
     return ProviderAnswer(
         Outcome.SUCCEEDED,
-        provider_transaction_id=receipt,
+        provider_transaction_id=transaction_id or receipt or None,
+        receipt=receipt or None,
         amount_cents=_amount_cents(reply),
-        reason=code_or_message(reply.get("data", "transaction", "status")),
+        reason=code_or_message(f"{reply.get('data', 'transaction', 'status')} {receipt}"),
     )
 
 
@@ -333,8 +250,8 @@ def _amount_cents(reply: ProviderReply) -> int | None:
 
 
 def _code(reply: ProviderReply) -> Any:
-    """The more specific of the two codes in the envelope."""
-    return reply.get("status", "response_code") or reply.get("status", "result_code")
+    """The more specific of the two codes in the envelope. Airtel's router answers without an envelope."""
+    return reply.get("status", "response_code") or reply.get("status", "result_code") or reply.get("status_code")
 
 
 def _meaning(reply: ProviderReply, payment: PaymentOrder) -> Meaning | None:
@@ -343,6 +260,19 @@ def _meaning(reply: ProviderReply, payment: PaymentOrder) -> Meaning | None:
 
 def _shown_code(reply: ProviderReply) -> str:
     return code_or_message(_code(reply), reply.get("data", "transaction", "status"))
+
+
+def _unclear(reply: ProviderReply) -> ProviderAnswer:
+    letters = reply.get("data", "transaction", "status")
+    return unclear(
+        reply, letters, _code(reply), reply.get("data", "transaction", "message"), reply.get("status", "message")
+    )
+
+
+def _reference(payment: PaymentOrder) -> str:
+    """The note for the subscriber. Airtel takes 4 to 64 characters."""
+    text = note(payment.note, _NOTE_MAX_CHARACTERS)
+    return text if len(text) >= _NOTE_MIN_CHARACTERS else f"Payment {text}".strip()
 
 
 def _msisdn(phone_number: str) -> str:

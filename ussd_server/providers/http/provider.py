@@ -27,6 +27,7 @@ class HttpProvider(ABC, Generic[Access]):
     name: str
     moves_whole_shillings_only = True
     refunds_in_full_only = False
+    plain_references = False
     shows_balance = True
     sends_callbacks = True
 

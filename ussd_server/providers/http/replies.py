@@ -18,8 +18,8 @@ from typing import Any
 from ussd_server.outbound.transport import HttpExchange, SendState
 from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.messages import Direction, Outcome, ProviderAnswer
+from ussd_server.values import is_id, with_hyphens
 
-_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 _MONEY = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,6})?", re.ASCII)
 _NOT_IN_A_CODE = re.compile(r"[^A-Za-z0-9_ .-]+")
 _NOT_IN_A_NOTE = re.compile(r"[^A-Za-z0-9 .-]+")
@@ -97,8 +97,41 @@ def full_name(*parts: Any) -> str | None:
 
 
 def uuid_in(value: Any) -> str | None:
-    """A UUID in lower case, None for everything else."""
-    return value.lower() if isinstance(value, str) and _UUID.fullmatch(value.lower()) else None
+    """A UUID in lower case with hyphens, from one with or without them; None for everything else."""
+    return written if isinstance(value, str) and is_id(written := with_hyphens(value)) else None
+
+
+# A proxy answers these for a provider that is away.
+_UNAVAILABLE_STATUSES = frozenset({502, 503, 504})
+_LONG_WORD = re.compile(r"[^ ]{40,}")
+
+
+def is_unavailable(reply: ProviderReply) -> bool:
+    """Whether the call failed: no reply, a proxy's page, or a 500 without a JSON object."""
+    if reply.reach is not SendState.ANSWERED or reply.status in _UNAVAILABLE_STATUSES:
+        return True
+    return reply.status >= 500 and not reply.document
+
+
+def is_token_refused(reply: ProviderReply) -> bool:
+    """Whether the provider refused the access token, and so did not process the request: 401, or 403 `invalid_token`.
+
+    Airtel uses both.
+    """
+    return reply.status == 401 or (reply.status == 403 and reply.get("error") == "invalid_token")
+
+
+def unclear(reply: ProviderReply, *said: Any, is_about_another: bool = False) -> ProviderAnswer:
+    """An answer that proves nothing. Its reason names the HTTP status and what the reply `said`: codes and messages.
+
+    Words of 40 characters and more are left out, because they may be tokens. A call that failed has the codes alone.
+    """
+    if is_unavailable(reply):
+        has_left = reply.reach is not SendState.NOT_SENT
+        return ProviderAnswer(Outcome.UNKNOWN, reason=code_or_message(*said), left_machine=has_left)
+    words = [_LONG_WORD.sub("...", word) for each in said for word in code_or_message(each).split()]
+    reason = code_or_message(" ".join([f"HTTP {reply.status}", *words]))
+    return ProviderAnswer(Outcome.UNKNOWN, reason=reason, is_about_another=is_about_another, is_unclear=True)
 
 
 def failed(code: FailureCode, reason: str = "", *, left_machine: bool = True) -> ProviderAnswer:
@@ -118,10 +151,13 @@ class Standing(StrEnum):
 
 Meaning = FailureCode | Standing
 
+UNDECIDED = frozenset({Standing.PENDING, Standing.AMBIGUOUS, Standing.DUPLICATE})
+"""Beside these a failure that a provider reports is not final: the money may still move."""
+
 
 class Reasons:
-    """The table `failure_reasons.csv` of a provider, with the columns `reason`, `collection` and
-    `payout` (disbursements and refunds).
+    """The table `failure_reasons.csv` of a provider, with the columns `reason`, `collection`,
+    `payout` (disbursements and refunds) and `source` (where the code is documented).
 
     Every meaning is one of `FailureCode` or `Standing`; any other is a mistake in the table, found when it is read.
     """

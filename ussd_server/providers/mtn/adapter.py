@@ -14,6 +14,7 @@ from ussd_server.providers.http.connection import AuthorisedConnection, Breaker,
 from ussd_server.providers.http.provider import HttpProvider
 from ussd_server.providers.http.replies import (
     NOT_SENT,
+    UNDECIDED,
     Meaning,
     ProviderReply,
     Reasons,
@@ -24,6 +25,7 @@ from ussd_server.providers.http.replies import (
     full_name,
     note,
     parse,
+    unclear,
     uuid_in,
 )
 from ussd_server.providers.messages import (
@@ -109,7 +111,10 @@ def _product(name: str, access: MtnAccess, keys: MtnProduct, connection: Provide
         return connection.call("POST", f"/{name}/token/", headers, b"", until)
 
     headers = subscription | {"X-Target-Environment": access.target_environment}
-    return AuthorisedConnection(connection, fetch_token, headers, f"/{name}/v1_0/")
+    shared = (
+        access.shared_tokens.of(access.base_url, name, keys.api_user, keys.api_key) if access.shared_tokens else None
+    )
+    return AuthorisedConnection(connection, fetch_token, headers, f"/{name}/v1_0/", shared)
 
 
 class MtnProvider(HttpProvider[MtnAccess]):
@@ -174,8 +179,7 @@ class MtnProvider(HttpProvider[MtnAccess]):
         # A proxy that does not know the path answers 404 as well, so only MTN's own code counts.
         if reply.status == 404 and _meaning(reply, payment) is Standing.NOT_FOUND:
             return ProviderAnswer(Outcome.NOT_FOUND)
-        has_left = reply.reach is not SendState.NOT_SENT
-        return ProviderAnswer(Outcome.UNKNOWN, reason=code_or_message(reply.get("code")), left_machine=has_left)
+        return unclear(reply, reply.get("code"), reply.get("message"))
 
     def _is_set_up_for(self, direction: Direction) -> bool:
         return self._product(direction) is not None
@@ -200,31 +204,33 @@ class MtnProvider(HttpProvider[MtnAccess]):
     def _answer_to_query(self, reply: ProviderReply, payment: PaymentOrder) -> ProviderAnswer:
         """What a status body proves; one about another payment proves nothing."""
         if not self._has_reference(reply, payment):
-            return ProviderAnswer(Outcome.UNKNOWN, reason="another payment")
+            return unclear(reply, "another payment", reply.get("status"))
         party = reply.get(_party_field(payment.direction), "partyId")
         if party is not None and str(party).lstrip("+") != _party(payment.phone_number):
-            return ProviderAnswer(Outcome.UNKNOWN, reason="another number", is_about_another=True)
+            return unclear(reply, "another number", is_about_another=True)
         status, reason = reply.get("status"), reply.get("reason")
         if isinstance(reason, dict):
             reason = reason.get("code") or reason.get("message")
         amount_cents = cents(reply.get("amount"))
-        if status == "SUCCESSFUL" and amount_cents is not None:
+        if status == "SUCCESSFUL" and amount_cents is not None and reply.get("currency") is not None:
             return ProviderAnswer(
                 Outcome.SUCCEEDED,
                 provider_transaction_id=code_or_message(reply.get("financialTransactionId")) or None,
                 amount_cents=amount_cents,
                 reason=code_or_message(status),
             )
-        if status == "FAILED" and _REASONS.meaning(reason, payment.direction) is not Standing.PENDING:
+        if status == "FAILED" and _REASONS.meaning(reason, payment.direction) not in UNDECIDED:
             why = failed(_REASONS.failure(reason, payment.direction), code_or_message(reason, status))
             return replace(why, amount_cents=amount_cents)
         if status in ("PENDING", "FAILED"):
             return ProviderAnswer(Outcome.PENDING, reason=code_or_message(reason, status))
-        return ProviderAnswer(Outcome.UNKNOWN, reason=code_or_message(status))
+        lacks = "" if amount_cents is not None and reply.get("currency") is not None else "no amount"
+        return unclear(reply, status, reason, lacks)
 
     def _has_reference(self, reply: ProviderReply, payment: PaymentOrder) -> bool:
+        """Whether a status body is about this payment. What it leaves out does not speak against it."""
         is_ours = reply.get("externalId") in (None, payment.provider_reference)
-        return is_ours and reply.get("currency") == self._access.currency
+        return is_ours and reply.get("currency") in (None, self._access.currency)
 
 
 def _answer_to_request(reply: ProviderReply, payment: PaymentOrder) -> ProviderAnswer:
@@ -234,19 +240,26 @@ def _answer_to_request(reply: ProviderReply, payment: PaymentOrder) -> ProviderA
     code = code_or_message(reply.get("code"))
     if reply.status == 202:
         return ProviderAnswer(Outcome.PENDING)
+    meaning = _meaning(reply, payment)
+    if reply.status == 403 and meaning is FailureCode.PROVIDER_UNAVAILABLE:
+        # MTN's gateway refused the call before MTN saw it: our quota is used up until later.
+        return ProviderAnswer(Outcome.NOT_SENT, reason=code_or_message(reply.get("message")))
     if reply.status == 403:
         return failed(FailureCode.PROVIDER_CONFIG, code)
-    meaning = _meaning(reply, payment)
     temporary = (FailureCode.PROVIDER_ERROR, FailureCode.PROVIDER_UNAVAILABLE)
     if reply.status >= 400 and isinstance(meaning, FailureCode) and meaning not in temporary:
         return failed(meaning, code)
     if reply.status == 400:
         return failed(FailureCode.PROVIDER_CONFIG, code)
-    return ProviderAnswer(Outcome.UNKNOWN, reason=code)
+    return unclear(reply, reply.get("code"), reply.get("message"))
 
 
 def _meaning(reply: ProviderReply, payment: PaymentOrder) -> Meaning | None:
-    return _REASONS.meaning(reply.get("code"), payment.direction)
+    """What the code means; MTN's gateway sends no code, but a sentence: "Out of call volume quota. Quota will be…"."""
+    code, message = reply.get("code"), reply.get("message")
+    if code is None and isinstance(message, str):
+        code = message.partition(".")[0]
+    return _REASONS.meaning(code, payment.direction)
 
 
 def _names_original(payment: PaymentOrder) -> bool:

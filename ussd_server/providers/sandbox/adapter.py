@@ -83,6 +83,7 @@ class SandboxProvider:
     name = "sandbox"
     moves_whole_shillings_only = False
     refunds_in_full_only = False
+    plain_references = False
     shows_balance = True
     sends_callbacks = False
     available = True

@@ -41,10 +41,12 @@ from ussd_server.services.providers.providers import problems_of_amount
 from ussd_server.services.transactions.messages import TransactionType
 from ussd_server.services.transactions.transactions import refuse_operators_name
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import iso_milliseconds, new_id
+from ussd_server.values import iso_milliseconds, national_number, new_id
 
 MOST_LINES_NAMED = 5
 """How many lines a sentence names."""
+
+NO_NETWORK_PROBLEM = "phone_number: No mobile network of Uganda has numbers that begin with 0{}."
 
 # How the problems of rows begin that depend on other rows and payments.
 _REFERENCE_PROBLEMS = ("reference: Used in rows ", "reference: Was used before.")
@@ -64,6 +66,7 @@ class PayoutDrafts(Service):
     def __init__(self, runtime: Runtime, fees: FeeBook) -> None:
         super().__init__(runtime)
         self._fees = fees
+        self._mobile_blocks = runtime.settings.mobile_blocks
         self._digests = PayoutDigests(runtime.vault)
         # To read the largest file takes a second of processor time.
         self._files = Bulkhead(2, 1)
@@ -221,6 +224,9 @@ class PayoutDrafts(Service):
         terms = self._fees.find(client_id, TransactionType.DISBURSEMENT)
         for _, row in _with_pauses(rows):
             if row.problems or row.phone_number is None or row.amount_cents is None:
+                continue
+            if not national_number(row.phone_number).startswith(self._mobile_blocks):
+                row.problems.append(NO_NETWORK_PROBLEM.format(national_number(row.phone_number)[:2]))
                 continue
             row.provider = self._providers.of_number(row.phone_number)
             row.fee_cents = fee_cents(terms, row.amount_cents)

@@ -258,3 +258,4 @@ class PayoutItemView:
     registered_name: Annotated[str | None, "The name that the provider has for the number; null until it was asked."]
     provider_transaction_id: str | None
     amount_text: Annotated[str | None, "What stands where the amount should, in an invalid row; null otherwise."]
+    warning: Annotated[str | None, "What an approver should look at, in words; null for nothing. It refuses nothing."]

@@ -53,6 +53,7 @@ from ussd_server.services.payouts.records import (
     payout_view,
     payout_views,
     people_of_payout,
+    warnings_of,
 )
 from ussd_server.services.people import counted_as_one
 from ussd_server.services.transactions.create import TransactionCreator
@@ -66,7 +67,7 @@ log = Logger(__name__)
 _ITEMS_OF_STREAM = 100
 _COLUMNS = (
     "line", "phone_number", "amount", "fee", "reference", "description", "name", "name_match", "state", "problems",
-    "transaction_id", "failure", "registered_name", "receipt",
+    "transaction_id", "failure", "registered_name", "receipt", "warning",
 )  # fmt: skip
 
 
@@ -167,7 +168,7 @@ class PayoutService(Service):
         kind, after = f"payout_items/{payout.id}", 0
         if request.cursor is not None:
             after = int(self._tokens.read_cursor(kind, request.cursor))
-        found = _items(payout, request, after, request.limit + 1)
+        found = _items(payout, request, after, request.limit + 1, warnings_of(payout))
         shown = found[: request.limit]
         next_cursor = self._tokens.cursor(kind, str(shown[-1].line)) if len(found) > request.limit else None
         return Page(tuple(shown), next_cursor)
@@ -254,7 +255,9 @@ def _shortfalls(payout: Payout) -> tuple[FloatShortfall, ...]:
     return tuple(FloatShortfall(provider, int(sum_), int(kept)) for provider, sum_, kept in rows.tuples())
 
 
-def _items(payout: Payout, request: ListPayoutItems, after: int, limit: int) -> list[PayoutItemView]:
+def _items(
+    payout: Payout, request: ListPayoutItems, after: int, limit: int, warnings: Mapping[str, str]
+) -> list[PayoutItemView]:
     shown_state = item_state(payout)
     rows: Any = (
         PayoutItem.select(
@@ -275,7 +278,7 @@ def _items(payout: Payout, request: ListPayoutItems, after: int, limit: int) -> 
     if request.name_match is not None:
         is_named = PayoutItem.name.is_null(False) & PayoutItem.is_ready
         rows = rows.where(is_named, PayoutItem.name_match == request.name_match)
-    return [item_view(row, ItemState(row.state)) for row in rows]
+    return [item_view(row, ItemState(row.state), warnings) for row in rows]
 
 
 def _cells(row: PayoutItemView) -> list[object]:
@@ -295,13 +298,15 @@ def _cells(row: PayoutItemView) -> list[object]:
         failure,
         row.registered_name,
         row.provider_transaction_id,
+        row.warning,
     ]
 
 
 def _stream(payout: Payout, request: ListPayoutItems) -> Iterator[PayoutItemView]:
     after = 0
     try:
-        while found := _items(payout, request, after, _ITEMS_OF_STREAM):
+        warnings = warnings_of(payout)
+        while found := _items(payout, request, after, _ITEMS_OF_STREAM, warnings):
             yield from found
             after = found[-1].line
     finally:

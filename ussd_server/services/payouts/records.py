@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -32,6 +32,8 @@ from ussd_server.services.webhooks.events import write_event
 from ussd_server.values import grouped, iso_milliseconds, shillings
 from ussd_server.wire import view_of_row, writer
 
+# How many lines a warning names.
+_MOST_LINES_NAMED = 10
 _NEVER_SENT = Transaction.asked_at.is_null()
 
 _TRANSACTION_STATE: Any = Case(
@@ -127,8 +129,28 @@ def payout_views(rows: Sequence[Payout]) -> tuple[PayoutStates, ...]:
     )
 
 
-def item_view(row: Any, state: ItemState) -> PayoutItemView:
-    """A row as its client sees it; `row.transaction` is its transaction where it has one."""
+def warnings_of(payout: Payout) -> dict[str, str]:
+    """What approvers should look at, by phone number: the numbers that several rows without problems have."""
+    rows: Any = PayoutItem.select(PayoutItem.phone_number, PayoutItem.line).where(
+        PayoutItem.payout_id == payout.id, PayoutItem.is_ready
+    )
+    numbers = rows.select(PayoutItem.phone_number).group_by(PayoutItem.phone_number)
+    repeated = numbers.having(fn.COUNT(PayoutItem.line) > 1)
+    lines = defaultdict(list)
+    for number, line in rows.where(PayoutItem.phone_number.in_(repeated)).order_by(PayoutItem.line).tuples():
+        lines[number].append(str(line))
+    return {
+        number: f"number occurs in rows {', '.join(found[:_MOST_LINES_NAMED])}"
+        + (f" and {len(found) - _MOST_LINES_NAMED} more" if len(found) > _MOST_LINES_NAMED else "")
+        for number, found in lines.items()
+    }
+
+
+def item_view(row: Any, state: ItemState, warnings: Mapping[str, str]) -> PayoutItemView:
+    """A row as its client sees it; `row.transaction` is its transaction where it has one.
+
+    `warnings` are those of the payout (`warnings_of`).
+    """
     transaction = row.transaction if row.transaction_id is not None else None
     return view_of_row(
         PayoutItemView,
@@ -138,6 +160,7 @@ def item_view(row: Any, state: ItemState) -> PayoutItemView:
         provider_transaction_id=None if transaction is None else transaction.provider_transaction_id,
         state=state,
         problems=tuple(row.problems or ()),
+        warning=warnings.get(row.phone_number) if row.is_ready else None,
         failure=failure_of(transaction) if state is ItemState.FAILED and transaction is not None else None,
     )
 

@@ -15,7 +15,7 @@ from ussd_server.spreadsheets.headings import Headings, find_columns
 from ussd_server.spreadsheets.reader import read_rows
 from ussd_server.spreadsheets.rows import FileBounds, Row, SpreadsheetError
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import PHONE_NUMBER, cents_of, phone_number
+from ussd_server.values import PHONE_NUMBER, cents_of, mark_in, phone_number, without_marks
 
 _LONGEST = {"reference": 64, "description": 200, "name": 100}
 # How many characters of an invalid cell are kept, so that its sender recognises it.
@@ -44,7 +44,7 @@ _HEADINGS = {
 }
 _REQUIRED = (("phone_number",), ("amount",), ("reference",))
 
-_DROPPED_FROM_NUMBERS = str.maketrans("", "", " \u00a0-()")
+_DROPPED_FROM_NUMBERS = str.maketrans("", "", " -()")
 _WITHOUT_ZERO = re.compile(r"[1-9][0-9]{8}", re.ASCII)
 _ZEROS_BEFORE_COUNTRY = re.compile("00(?=256)")
 _SHORTENED = re.compile(r"[0-9]+([.,][0-9]+)?[eE]\+?[0-9]+")
@@ -96,7 +96,9 @@ def row_of(line: int, values: Mapping[str, Any]) -> PayoutRow:
     number, amount = values.get("phone_number"), values.get("amount")
     row.phone_number = _kept(number)
     if not isinstance(number, str) or not PHONE_NUMBER.fullmatch(number):
-        row.problems.append(PHONE_NUMBER_PROBLEM)
+        mark = mark_in(number[:_LONGEST_KEPT]) if isinstance(number, str) else None
+        named = f"{PHONE_NUMBER_PROBLEM[:-1]}; it has the character {mark}."
+        row.problems.append(named if mark else PHONE_NUMBER_PROBLEM)
     row.amount_cents = cents_of(amount)
     if row.amount_cents is None:
         row.problems.append(AMOUNT_PROBLEM)
@@ -175,9 +177,10 @@ def _cut_amount(row: Row, headings: Headings) -> str | None:
     large.
     """
     place = headings.columns["amount"]
-    if not _FIRST_THOUSANDS.fullmatch(row.cell(place)) or not _FURTHER_THOUSANDS.fullmatch(row.cell(place + 1)):
+    first, further = without_marks(row.cell(place)), without_marks(row.cell(place + 1))
+    if not _FIRST_THOUSANDS.fullmatch(first) or not _FURTHER_THOUSANDS.fullmatch(further):
         return None
-    whole = f"{row.cell(place)},{row.cell(place + 1)}"
+    whole = f"{first},{further}"
     joined = Row(row.line, (*row.cells[:place], whole, *row.cells[place + 2 :]))
     return whole if _read_cells(joined, headings).is_ready else None
 
@@ -204,11 +207,11 @@ def _read_cells(row: Row, headings: Headings) -> PayoutRow:
 def _number(cell: str) -> tuple[str, str | None]:
     """A phone number as +256 and nine digits where the cell means one; else the cell, and the problem if it is known.
 
-    Drops spaces, hyphens, brackets and a leading apostrophe.
+    Drops spaces, hyphens, brackets, marks without a glyph and a leading apostrophe.
     """
     if problem := _problem_of(cell):
         return cell, f"phone_number: {problem}"
-    plain = cell.removeprefix("'").translate(_DROPPED_FROM_NUMBERS)
+    plain = without_marks(cell, spaces_too=True).removeprefix("'").translate(_DROPPED_FROM_NUMBERS)
     if _WITH_DECIMALS.fullmatch(plain):
         return cell, "phone_number: Has decimals; format the column as text, enter the number again and save."
     if _SHORTENED.fullmatch(plain):
@@ -223,7 +226,10 @@ def _number(cell: str) -> tuple[str, str | None]:
 
 
 def _amount(cell: str) -> tuple[str, str | None]:
-    """An amount without thousands commas, spaces around it and a leading apostrophe, and the problem if it is known."""
+    """An amount without thousands commas, spaces around it, marks without a glyph and a leading apostrophe, and the
+    problem if it is known.
+    """
+    cell = without_marks(cell)
     if problem := _problem_of(cell):
         return cell, f"amount: {problem}"
     plain = cell.removeprefix("'").strip()

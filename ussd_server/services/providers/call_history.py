@@ -79,8 +79,8 @@ class CallCounts:
         self._lock = threading.Lock()
 
     def count(self, provider: str, answer: ProviderAnswer, took_ms: int, now: datetime) -> None:
-        """Count one call that took `took_ms` milliseconds."""
-        is_answered = answer.outcome not in (Outcome.UNKNOWN, Outcome.NOT_SENT)
+        """Count one call that took `took_ms` milliseconds. An unclear answer is one: the provider is not away."""
+        is_answered = answer.is_unclear or answer.outcome not in (Outcome.UNKNOWN, Outcome.NOT_SENT)
         has_failed = is_answered and answer.failure is not None and FAILURES[answer.failure].fault in _THEIRS
         with self._lock:
             minutes = self._minutes.setdefault(provider, {})
@@ -93,8 +93,8 @@ class CallCounts:
                 counts[2] += 1
             if has_failed:
                 counts[1] += 1
-            if has_failed or not is_answered:
-                what = "it did not answer" if not is_answered else f"{answer.failure}"
+            if has_failed or answer.is_unclear or not is_answered:
+                what = "it did not answer" if not is_answered else f"{answer.failure or 'its answer is unclear'}"
                 said = f" ({answer.reason})" if answer.reason else ""
                 self._errors[provider] = (f"{what}{said}", iso_milliseconds(now))
 

@@ -15,7 +15,7 @@ from ussd_server.providers.statement_format import LineStatus, LineType
 from ussd_server.services.reconciliation.messages import ComparedLine, Verdict
 from ussd_server.services.reconciliation.statement_lines import DateOrder, Period, ProviderLine
 from ussd_server.services.transactions.messages import SUCCESSFUL, UNFINISHED, Origin, TransactionType
-from ussd_server.values import is_id, new_id_floor
+from ussd_server.values import is_id, new_id_floor, with_hyphens
 
 AT_PROVIDERS = (TransactionType.COLLECTION, TransactionType.DISBURSEMENT, TransactionType.REFUND)
 LONGEST_PAYMENT = timedelta(hours=1)
@@ -34,11 +34,18 @@ class OurPayment(NamedTuple):
     status: str
     amount_cents: int
     provider_reference: str | None
+    sent_reference: str | None
     provider_transaction_id: str | None
+    provider_receipt: str | None
     refund_of: str | None
     completed_at: datetime | None
     created_at: datetime
     origin: str
+
+    @property
+    def name_there(self) -> str | None:
+        """Our name for it at the provider, in the form in which it was sent."""
+        return self.sent_reference or self.provider_reference
 
     @property
     def direction(self) -> int:
@@ -122,16 +129,18 @@ class Matcher:
     def _named_by(self, lines: Sequence[ProviderLine]) -> list[list[OurPayment]]:
         """Our transactions that each line names, by the provider's id and by our reference (or our id)."""
         ids = {line.provider_id for line in lines if line.provider_id}
-        references = {line.reference.lower() for line in lines if is_id(line.reference.lower())}
+        references = {each for line in lines if is_id(each := with_hyphens(line.reference))}
         by_id: dict[str, list[OurPayment]] = defaultdict(list)
         for ours in self._select(Transaction.provider_transaction_id, ids):
             by_id[ours.provider_transaction_id or ""].append(ours)
+        for ours in self._select(Transaction.provider_receipt, ids):
+            by_id[ours.provider_receipt or ""].append(ours)
         by_reference = {ours.id: ours for ours in self._select(Transaction.id, references)}
         by_reference |= {
             ours.provider_reference or "": ours for ours in self._select(Transaction.provider_reference, references)
         }
         return [
-            [*by_id.get(line.provider_id, ()), *filter(None, [by_reference.get(line.reference.lower())])]
+            [*by_id.get(line.provider_id, ()), *filter(None, [by_reference.get(with_hyphens(line.reference))])]
             for line in lines
         ]
 
@@ -300,7 +309,7 @@ def _result(
     is_difference: bool = False,
 ) -> ComparedLine:
     provider_id = line.provider_id if line else ours.provider_transaction_id if ours else None
-    reference = (line.reference if line else None) or (ours.provider_reference if ours else None)
+    reference = (line.reference if line else None) or (ours.name_there if ours else None)
     return ComparedLine(
         line=line.line if line else None,
         verdict=verdict,

@@ -17,7 +17,7 @@ from ussd_server.models.ussd import Menu, UssdSession
 from ussd_server.services.payouts.records import payout_views
 from ussd_server.services.search.messages import SearchHit
 from ussd_server.services.transactions.explanation import explain
-from ussd_server.services.transactions.history import views_of
+from ussd_server.services.transactions.history import is_unsent, views_of
 from ussd_server.values import iso_milliseconds, written_amount
 
 _ENDINGS = {
@@ -49,7 +49,8 @@ def transaction_hit(row: Transaction, client: str | None, *, for_subscriber: boo
     party = gettext(" of %(number)s", number=view.phone_number) if view.phone_number else ""
     kind, amount = gettext(view.type.value).capitalize(), written_amount(view.amount_cents)
     title = f"{kind} {view.reference}: {amount}{party}, {gettext(view.status)}"
-    return SearchHit("transaction", row.id, client, title, explain(view, is_in_review=is_in_review), row.created_at)
+    sentence = explain(view, is_in_review=is_in_review, is_unsent=is_unsent(row))
+    return SearchHit("transaction", row.id, client, title, sentence, row.created_at)
 
 
 def payout_hit(row: Payout, client: str | None) -> SearchHit:

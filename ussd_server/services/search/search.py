@@ -43,7 +43,7 @@ from ussd_server.services.search.messages import (
 from ussd_server.services.transactions.messages import TransactionType
 from ussd_server.services.transactions.transactions import claims_of
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import is_id, phone_number
+from ussd_server.values import is_id, phone_number, with_hyphens, without_marks
 
 _MOST_CHANGES = 500
 _MOST_PAYOUTS = 100
@@ -81,9 +81,12 @@ _KINDS = (
         lambda text: [
             *_by_id(text, Transaction.id, Transaction.provider_reference),
             Transaction.request_id == text,
-            Transaction.provider_transaction_id == text,
             # A receipt is read out or copied by hand, and providers write them in capitals.
-            *([Transaction.provider_transaction_id == text.upper()] if text != text.upper() else []),
+            *(
+                column == written
+                for column in (Transaction.provider_transaction_id, Transaction.provider_receipt)
+                for written in dict.fromkeys((text, text.upper()))
+            ),
             Transaction.id.in_(claims_of(text, ReceiptClaim.transaction_id)),
         ],
         "transaction.",
@@ -272,6 +275,7 @@ def _rows(table: Any, request: Search) -> Any:
 
 
 def _typed(text: str) -> str:
+    text = without_marks(text)
     return f"+{text[1:]}" if re.fullmatch(r" [0-9]+", text, re.ASCII) else text.strip()
 
 
@@ -280,7 +284,8 @@ def _newest(rows: Any) -> list[Any]:
 
 
 def _by_id(text: str, *columns: Any) -> list[Expression]:
-    return [column == text.lower() for column in columns] if is_id(text.lower()) else []
+    written = with_hyphens(text)
+    return [column == written for column in columns] if is_id(written) else []
 
 
 def _recent_payments(request: SearchRecent, client_id: str | None) -> Any:

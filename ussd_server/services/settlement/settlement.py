@@ -45,6 +45,7 @@ from ussd_server.services.transactions.messages import (
     TransactionStatus,
 )
 from ussd_server.status import Code, ServiceError
+from ussd_server.threads import CachedValue
 
 log = Logger(__name__)
 
@@ -53,6 +54,9 @@ _LEASE_SECONDS = 60
 _RATE_PAUSE_SECONDS = 0.25
 # How long a payment waits for a provider that was switched off, before an operator must review it.
 _WAIT_WITHOUT_PROVIDER_SECONDS = 7200
+# How long the versions of the workers are used before they are read again.
+_REFRESH_SECONDS = 2.0
+_ASKED = ("asked_at", "ask_attempts", "sent_reference", "status", "updated_at")
 # The columns that `conclude` leaves as they are when another worker or a callback has set them during the call.
 _SCHEDULE = ("asked_at", "due_at", "due_source", "leased_until", "lease_token")
 
@@ -65,6 +69,7 @@ class Settlement(Service):
         self._timeout_seconds = runtime.settings.provider_timeout_seconds
         self._count_call = runtime.heartbeat.count_call
         self._is_held = runtime.settings.hold_money
+        self._workers_know_forms = CachedValue(self._heartbeat.every_worker_knows_forms, _REFRESH_SECONDS, False)
         self._paused_until: dict[str, datetime] = {}
 
     def claim(self, limit: int) -> list[Transaction]:
@@ -128,12 +133,23 @@ class Settlement(Service):
         if row.asked_at is not None or row.status not in UNFINISHED or row.review_opened_at is not None:
             return False
         row.asked_at = row.updated_at = now
+        if row.ask_attempts == 0 and self._sends_plain(row):
+            row.sent_reference = row.provider_reference.replace("-", "")
         row.ask_attempts += 1
         if row.status == TransactionStatus.CREATED:
             row.status = TransactionStatus.SUBMITTED
             append_change(row, Source.SUBMIT, now, ChangeDetail(attempt=row.ask_attempts, sent="payment"))
-        row.save(only=[Transaction.asked_at, Transaction.ask_attempts, Transaction.status, Transaction.updated_at])
+        row.save(only=[getattr(Transaction, name) for name in _ASKED])
         return True
+
+    def _sends_plain(self, row: Transaction) -> bool:
+        """Whether the provider gets our name for a new payment without hyphens.
+
+        Not while a worker of an earlier version runs: it would query the payment under the other form, not find it, and
+        send it again.
+        """
+        provider = self._providers.get(row.provider or "")
+        return provider is not None and provider.plain_references and self._workers_know_forms.refresh()
 
     def _call(
         self,
@@ -151,7 +167,10 @@ class Settlement(Service):
             log.error("a provider's adapter raised an exception", provider=provider.name, error=trace_of(error))
             answer = ProviderAnswer(Outcome.UNKNOWN)
         took_ms = round((time.monotonic() - began_at) * 1000)
-        log.info("a provider was called", provider=provider.name, kind=kind, outcome=answer.outcome, took_ms=took_ms)
+        said = {"provider": provider.name, "kind": kind, "outcome": answer.outcome, "took_ms": took_ms}
+        if answer.is_unclear:
+            said["reason"] = answer.reason
+        log.info("a provider was called", **said)
         self._count_call(provider.name, kind, answer, took_ms)
         return answer, took_ms
 
@@ -187,6 +206,8 @@ class Settlement(Service):
             row.updated_at = now
             if answer.provider_transaction_id and row.status not in SUCCESSFUL:
                 row.provider_transaction_id = answer.provider_transaction_id
+            if answer.receipt:
+                row.provider_receipt = answer.receipt
             if row.status in UNFINISHED or row.status == TransactionStatus.FAILED:
                 if answer.outcome is Outcome.NOT_SENT and (source is not Source.SUBMIT or is_overtaken):
                     # An enquiry that was not sent says nothing about the payment. Nor does a request that was not sent,
@@ -311,7 +332,7 @@ def _payment(row: Transaction) -> PaymentOrder:
     requested = original if original and original.origin != Origin.PAYER else None
     return PaymentOrder(
         transaction_id=row.id,
-        provider_reference=row.provider_reference,
+        provider_reference=row.sent_reference or row.provider_reference,
         direction=Direction(row.type),
         phone_number=row.phone_number,
         amount_cents=row.amount_cents,

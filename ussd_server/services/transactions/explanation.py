@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 from ussd_server.languages import gettext, marked
@@ -24,11 +25,14 @@ _NEXT_STEPS = {
 _OPERATOR_DECIDES = marked("an operator is finding out what happened")
 
 
-def explain(view: TransactionView, *, is_in_review: bool) -> str:
+def explain(view: TransactionView, *, is_in_review: bool, is_unsent: bool = False) -> str:
     """Say where the money of a transaction is and what happens next.
 
-    `is_in_review` says whether an operator must look at it. Times are Kampala time.
+    `is_in_review` says whether an operator must look at it. `is_unsent`: the provider could not be asked yet, and
+    certainly got nothing. Times are Kampala time.
     """
+    if is_unsent and view.status is TransactionStatus.SUBMITTED:
+        view = replace(view, status=TransactionStatus.CREATED)
     where = _leaving(view) if view.type in _LEAVES else _ELSE.get(view.type, _arriving)(view)
     ending = _next_step(view, is_in_review=is_in_review)
     return f"{where[0].upper()}{where[1:]}" + (f"; {ending}." if ending else gettext(". Complete."))

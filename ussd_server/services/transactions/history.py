@@ -215,7 +215,12 @@ def view_with_history(row: Transaction) -> TransactionHistory:
     values = _beside_columns(row, _refunded_cents([row]).get(row.id, 0))
     view = view_of_row(TransactionHistory, row, **values, explanation="", events=_history_of(row))
     is_in_review = row.review_opened_at is not None and row.review_closed_at is None
-    return replace(view, explanation=explain(view, is_in_review=is_in_review))
+    return replace(view, explanation=explain(view, is_in_review=is_in_review, is_unsent=is_unsent(row)))
+
+
+def is_unsent(row: Transaction) -> bool:
+    """Whether certainly nothing was sent to the provider, although sending it was tried."""
+    return row.status == TransactionStatus.SUBMITTED and row.provider is not None and row.asked_at is None
 
 
 def view_of(row: Transaction, refunded_cents: int = 0) -> TransactionView:
@@ -269,14 +274,21 @@ def later_payload(view: TransactionView) -> dict[str, Any]:
     }
 
 
+# What may become of a payment of which nothing left this machine.
+_STAYED = (TransactionStatus.CREATED, TransactionStatus.SUBMITTED, TransactionStatus.FAILED)
+
+
 def _history_of(row: Transaction) -> tuple[TransactionChange, ...]:
-    changes = _HISTORY.rows(StatusChange, transaction_id=row.id)
+    changes = list(_HISTORY.rows(StatusChange, transaction_id=row.id))
+    stayed = all(change.status in _STAYED for change in changes) and (
+        is_unsent(row) or (changes[-1].provider_call or {}).get("left_machine") is False
+    )
     entries = entries_of(row.id)
     return tuple(
         TransactionChange(
             TransactionStatus(change.status),
             Source(change.source),
-            _detail_of(change, has_provider=row.provider is not None),
+            _detail_of(change, has_provider=row.provider is not None, stayed=stayed),
             entries.get(change.status, ()),
             change.created_at,
         )
@@ -284,8 +296,14 @@ def _history_of(row: Transaction) -> tuple[TransactionChange, ...]:
     )
 
 
-def _detail_of(change: StatusChange, *, has_provider: bool) -> ChangeDetail:
+def _detail_of(change: StatusChange, *, has_provider: bool, stayed: bool) -> ChangeDetail:
+    """What is known about a change; `stayed`: nothing of the payment left this machine."""
     facts: dict[str, Any] = dict(change.provider_call or {})
+    if stayed and change.status == TransactionStatus.SUBMITTED:
+        # Written before the call, when the request was about to be sent.
+        facts["left_machine"] = False
+    if facts.get("left_machine") is False:
+        facts.pop("sent", None)
     if change.detail:
         # Refunds reverse a payment, never a provider.
         is_note = change.source == Source.OPERATOR or change.status == TransactionStatus.REVERSED

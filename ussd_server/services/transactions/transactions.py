@@ -183,7 +183,9 @@ class TransactionService(Service):
         rows = matching(rows, request, *_FILTERS)
         if (receipt := request.provider_transaction_id) is not None:
             claimed = [claim.transaction_id for claim in claims_of(receipt, ReceiptClaim.transaction_id)]
-            rows = rows.where((Transaction.provider_transaction_id == receipt) | Transaction.id.in_(claimed))
+            with_receipt = (Transaction.provider_transaction_id == receipt) | (Transaction.provider_receipt == receipt)
+            found = Transaction.select(Transaction.id).where(with_receipt | Transaction.id.in_(claimed))
+            rows = rows.where(Transaction.id.in_(found))
         if request.reference is not None:
             named = Transaction.select(Transaction.id).where(
                 Transaction.client_id == context.client_id, Transaction.reference == request.reference

@@ -70,6 +70,7 @@ _ITEM_COLUMNS = (
     Column("result", "Result", "sentence", value=lambda item: _result(item), where="page"),
     Column("transaction_id", "Transaction", "id", where="files"),
     Column("problems", "Problems", value=lambda item: " ".join(item.problems), where="files"),
+    Column("warning", "Warning", where="files"),
     Column("receipt", "Receipt", value=lambda item: item.provider_transaction_id, where="files"),
     Column("failure", "Failure", value=lambda item: item.failure and item.failure.code, where="files"),
     Column("description", "Description", where="files"),
@@ -326,8 +327,8 @@ def _version_of(payout: PayoutView) -> str:
 
 
 def _result(item: PayoutItemView) -> str | None:
-    """Why a row is not sent or failed, in words."""
-    return item.failure.message if item.failure else " ".join(item.problems)
+    """Why a row is not sent or failed, or what to look at before it is sent, in words."""
+    return item.failure.message if item.failure else " ".join(item.problems) or item.warning
 
 
 def _corrections_page(payout_id: str, context: RequestContext, error: ServiceError | None = None) -> str:
