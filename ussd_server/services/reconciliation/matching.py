@@ -12,7 +12,7 @@ from ussd_server.models.incoming import IncomingPayment
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.statement_format import LineStatus, LineType
 from ussd_server.services.reconciliation.messages import ComparedLine, Verdict
-from ussd_server.services.reconciliation.statement_lines import DateOrder, Period, ProviderLine
+from ussd_server.services.reconciliation.statement_lines import Period, ProviderLine, StatementDates
 from ussd_server.services.transactions.messages import SUCCESSFUL, UNFINISHED, Origin, TransactionType
 from ussd_server.values import is_id, new_id_floor
 
@@ -81,10 +81,10 @@ class Matcher:
     by a success before a failure: a second success is not ours. Memory grows by some 100 bytes for each matched line.
     """
 
-    def __init__(self, provider: str, orders: tuple[DateOrder, DateOrder]) -> None:
-        """`orders` receive the dates of matched lines, with the day first and with the month first."""
+    def __init__(self, provider: str, dates: StatementDates) -> None:
+        """`dates` receive the dates of matched lines."""
         self._provider = provider
-        self._orders = orders
+        self._dates = dates
         self._matched: set[bytes] = set()
         self._failed: set[bytes] = set()
         self.ours_cents = 0
@@ -208,8 +208,7 @@ class Matcher:
         # Payers pay before we learn of it, so that the dates of their payments prove nothing.
         is_timed = agreed is Verdict.MATCHED and ours.origin != Origin.PAYER
         if ours.standing is LineStatus.SUCCEEDED and ours.completed_at is not None and is_timed:
-            for order, dated in zip(self._orders, line.moments, strict=True):
-                order.compare(dated, ours.created_at, ours.completed_at)
+            self._dates.compare(line.at, ours.created_at, ours.completed_at)
         return Match(result)
 
     def _count_theirs(self, line: ProviderLine, direction: int) -> int:

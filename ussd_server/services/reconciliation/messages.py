@@ -8,8 +8,21 @@ from datetime import date, datetime
 from enum import StrEnum
 from typing import Annotated, BinaryIO
 
+from ussd_server.providers.statement_format import DateOrder, Thousands
 from ussd_server.values import shillings
 from ussd_server.wire import Form, SignedCents
+
+
+@dataclass(frozen=True, slots=True)
+class StatementReading:
+    """What an operator says of a file that its lines do not show; None leaves it to the lines.
+
+    `columns` are headings by field, in place of all headings that are known.
+    """
+
+    dates: DateOrder | None = None
+    thousands: Thousands | None = None
+    columns: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +32,7 @@ class ReconcileStatement:
     `source` is the file, open for reading bytes and seekable; `file_name` is its name for people. `on_progress` is
     called with the number of lines read so far, then `on_line` with the result for every line, in their order, before
     anything is stored. A dry run stores nothing. `is_confirmed` stores a statement in spite of a doubt.
+    `reading` is how the file is read.
     """
 
     provider: str
@@ -28,6 +42,7 @@ class ReconcileStatement:
     on_progress: Callable[[int], object] = lambda _: None
     is_dry_run: bool = False
     is_confirmed: bool = False
+    reading: StatementReading = StatementReading()
 
 
 @dataclass(frozen=True, slots=True)

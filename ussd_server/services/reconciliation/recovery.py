@@ -49,7 +49,7 @@ class RecoveryService:
         found: list[LostPayment] = []
         for provider, source in request.statements:
             reader = self._statements.reader_of(provider)
-            matcher = Matcher(provider, reader.orders)
+            matcher = Matcher(provider, reader.dates)
             lost = []
             try:
                 for lines in chunked(reader.lines(source), _BATCH):
@@ -68,13 +68,13 @@ class RecoveryService:
                     provider,
                     line.provider_id,
                     line.reference,
-                    at,
+                    line.at,
                     TransactionType.COLLECTION if cents > 0 else TransactionType.DISBURSEMENT,
                     abs(cents),
                     phone_number_in(line.party),
                 )
                 for line, cents in lost
-                if (at := reader.moment_of(line)) >= request.since
+                if line.at >= request.since
             ]
         return tuple(found)
 

@@ -19,6 +19,7 @@ from ussd_server.providers.statement_format import LineStatus, with_additions
 from ussd_server.runtime import Runtime, Service
 from ussd_server.services.pages import page_of
 from ussd_server.services.reconciliation import imports
+from ussd_server.services.reconciliation.conventions import FileConventions
 from ussd_server.services.reconciliation.matching import Match, Matcher
 from ussd_server.services.reconciliation.messages import (
     MAY_DIFFER,
@@ -27,6 +28,7 @@ from ussd_server.services.reconciliation.messages import (
     ProviderStatementView,
     ReconcileStatement,
     Reconciliation,
+    StatementReading,
     UndoImport,
     Verdict,
 )
@@ -42,6 +44,7 @@ _IN_MEMORY_BYTES = 4 * 1024 * 1024
 # More differences, or more than half of the lines, are probably the wrong file.
 _MOST_DIFFERENCES = 1000
 _LONGEST_NAME = 200
+_AS_IT_IS = StatementReading()
 _FORMATS = {package.name: package.statement for package in PACKAGES if package.statement}
 
 
@@ -61,9 +64,9 @@ class ProviderStatementService(Service):
         statement format, and with one sentence for a file that cannot be read; nothing is stored then.
         """
         context.require_operator()
-        reader = self.reader_of(request.provider)
+        reader = self.reader_of(request.provider, request.reading)
         digest = _digest_of(request.source)
-        matcher = Matcher(request.provider, reader.orders)
+        matcher = Matcher(request.provider, reader.dates)
         found = _ResultsFile()
         counts: Counter[Verdict] = Counter()
         differing_lines = 0
@@ -141,7 +144,7 @@ class ProviderStatementService(Service):
         context.require_operator()
         return tuple(_FORMATS)
 
-    def reader_of(self, provider: str) -> StatementReader:
+    def reader_of(self, provider: str, reading: StatementReading = _AS_IT_IS) -> StatementReader:
         """A reader for a statement of a provider. INVALID_REQUEST for one whose statements have no known form."""
         known = _FORMATS.get(provider)
         if known is None:
@@ -150,7 +153,8 @@ class ProviderStatementService(Service):
             known = with_additions(known, provider, self._headings)
         except (ValueError, OSError) as error:
             raise ServiceError(Code.INVALID_REQUEST, f"USSD_STATEMENT_HEADINGS: {error}") from None
-        return StatementReader(known, self._currencies.get(provider, "UGX"))
+        said = FileConventions(reading.dates, reading.thousands)
+        return StatementReader(known, self._currencies.get(provider, "UGX"), {}, reading.columns, said)
 
 
 class _ResultsFile:
