@@ -26,7 +26,7 @@ class CellAmount:
     """Money in a cell: cents with their sign, whether the cell had a sign, and the currency it names.
 
     `shows` is what separates thousands for certain, None where the amount does not show it. `doubtful` is the one dot
-    or comma before exactly three digits: in `cents` it separates thousands, and it may be a decimal point as well.
+    or comma before exactly three digits, which may be a decimal point: in `cents` it separates thousands.
     """
 
     cents: int
@@ -35,14 +35,9 @@ class CellAmount:
     shows: Thousands | None = None
     doubtful: Thousands | None = None
 
-    def cents_with(self, thousands: Thousands) -> int | None:
-        """The cents in a file whose thousands are separated so; None for an amount that is none there."""
-        if self.shows not in (None, thousands):
-            return None
-        if self.doubtful in (None, thousands):
-            return self.cents
-        # 5.000 is five shillings. No statement that is read has a decimal comma.
-        return self.cents // 1000 if self.doubtful is Thousands.DOT and self.cents % 1000 == 0 else None
+    def agrees_with(self, thousands: Thousands | None) -> bool:
+        """Whether a file whose thousands are separated so can have this amount."""
+        return (self.shows or self.doubtful) in (None, thousands) or thousands is None
 
 
 def read_amount(text: str) -> CellAmount | None:

@@ -139,16 +139,14 @@ class _Lines:
         )
 
 
-def cents_of(
+def check_thousands(
     table: StatementTable, row: Row, field: StatementField, amount: CellAmount, conventions: FileConventions
-) -> int:
-    """The cents of an amount in a file with these conventions. Raises SpreadsheetError for one that contradicts."""
-    cents = amount.cents if conventions.thousands is None else amount.cents_with(conventions.thousands)
-    if cents is None:
-        shown = f"than in row {conventions.thousands_of}" if conventions.thousands_of else "than --thousands says"
-        sentence = f"the amount {table.text(row, field)[:40]} separates thousands otherwise {shown}."
+) -> None:
+    """Refuse an amount that a file with these conventions cannot have."""
+    if not amount.agrees_with(conventions.thousands):
+        shown = f"in row {conventions.thousands_of}" if conventions.thousands_of else "--thousands says"
+        sentence = f"the amount {table.text(row, field)[:40]} separates thousands otherwise than {shown}."
         table.refuse(row, field, sentence)
-    return cents
 
 
 def no_such_order(conventions: FileConventions) -> str:

@@ -13,7 +13,7 @@ from ussd_server.services.reconciliation.cell_values import CellAmount, phone_nu
 from ussd_server.services.reconciliation.conventions import (
     MONEY,
     FileConventions,
-    cents_of,
+    check_thousands,
     learn_conventions,
     no_such_order,
 )
@@ -37,7 +37,7 @@ _TOLERANCE = timedelta(minutes=5)
 _STEP = timedelta(minutes=30)
 _NONE = timedelta(0)
 _EARLIEST, _LATEST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
-_DIRECTIONS = {LineType.IN: 1, LineType.OUT: -1, LineType.FEE: -1}
+_DIRECTIONS: dict[LineType | None, int] = {LineType.IN: 1, LineType.OUT: -1, LineType.FEE: -1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,12 +247,18 @@ class StatementReader:
             return None
         if cents and not direction and kind is not LineType.REVERSAL:
             direction = self._direction_of_kind(row, kind)
+        if amount and amount.is_signed and direction > 0 and not self._has_signs and _DIRECTIONS.get(kind, 1) < 0:
+            self._refuse(row, StatementField.AMOUNT, "the plus says that the money came in, and the type that it left.")
         return cents, direction
+
+    @property
+    def _has_signs(self) -> bool:
+        return StatementField.AMOUNT in self._conventions.negative
 
     def _direction_of_sign(self, amount: CellAmount | None) -> int:
         if amount is None or not amount.cents:
             return 0
-        if amount.is_signed or StatementField.AMOUNT in self._conventions.negative:
+        if amount.is_signed or self._has_signs:
             return -1 if amount.cents < 0 else 1
         return 0
 
@@ -283,8 +289,8 @@ class StatementReader:
             self._refuse(row, field, f"the amount {text[:40]!r} cannot be read.")
         self._check_currency(row, field, amount.currency)
         self._check_currency(row, StatementField.CURRENCY, self._text(row, StatementField.CURRENCY) or None)
-        cents = cents_of(self.table, row, field, amount, self._conventions)
-        return CellAmount(cents, amount.is_signed, amount.currency)
+        check_thousands(self.table, row, field, amount, self._conventions)
+        return amount
 
     def _check_currency(self, row: Row, field: StatementField, currency: str | None) -> None:
         if currency is not None and currency.upper() != self._currency:

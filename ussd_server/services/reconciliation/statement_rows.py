@@ -26,6 +26,9 @@ _CUT_MATTERS = {
     StatementField.CREDIT, StatementField.DEBIT,
 }  # fmt: skip
 
+# A total or a footer fills fewer cells.
+_FEWEST_CELLS = 4
+
 
 class StatementTable:
     """The table of a statement: its headings, and the rows that are lines.
@@ -57,11 +60,12 @@ class StatementTable:
         self._check_above(above)
         first: Row | None = None
         for row in rows:
-            if not self._is_line(row):
-                on_other(row)
-                continue
+            is_line = self._is_line(row)
             if any(row.cells[self.headings.width :]):
                 self._refuse_length(row)
+            if not is_line:
+                on_other(row)
+                continue
             first = first or row
             # Empty cells beyond the headings are there in every line or in none.
             if self._is_longer(row) != self._is_longer(first):
@@ -90,7 +94,7 @@ class StatementTable:
             for index in row.broken:
                 if any(map(str.isdigit, row.cells[index])):
                     self._refuse_break(row, index)
-            if read_date(row.cell(place), self.known.zone) and len(row.cells) >= self.headings.width:
+            if self._is_date(row.cell(place)) and len(row.cells) >= self.headings.width:
                 self.refuse(row, None, "the row is above the headings.")
 
     def _is_line(self, row: Row) -> bool:
@@ -107,12 +111,17 @@ class StatementTable:
         if not self._names_payment(row) and not any(map(str.isdigit, dated)):
             if is_short and first.isdigit():
                 self._refuse_length(row)
+            if len(list(filter(None, row.cells))) >= _FEWEST_CELLS and any(map(self._is_date, row.cells)):
+                self.refuse(row, StatementField.DATE, "the row has a date in another column; its cells have moved.")
             return False
         if is_short:
             self._refuse_length(row)
         if not row.is_whole and _CUT_MATTERS.intersection(self._fields_at(len(row.cells) - 1)):
             self.refuse(row, None, "the last line does not end, so it may be cut; use the file as it was downloaded.")
         return True
+
+    def _is_date(self, text: str) -> bool:
+        return read_date(text, self.known.zone) is not None
 
     def _names_payment(self, row: Row) -> bool:
         """Whether a row has an id, which a word such as Total is not, or a status."""
