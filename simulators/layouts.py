@@ -11,8 +11,8 @@ OPENING_CENTS = 10_000_000_00
 class Movement:
     """One line: what a payment moved on the holder's account.
 
-    `kind` is `in`, `out` or `reversal`; `status` is the provider's word; `cents` are positive for money that came in;
-    `has_moved` is False where nothing moved. `party` is the phone number of the other side, without a plus.
+    `kind` is `in`, `out` or `reversal`; `status` is as the provider writes it; `cents` are positive for money that came
+    in; `has_moved` is False where nothing moved. `party` is the phone number of the other side, without a plus.
     `balance_cents` is the balance afterwards.
     """
 
@@ -29,7 +29,7 @@ class Movement:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class TableLayout:
     """One layout: its titles, its headings, and the cells of a movement, given its number and its date as written.
 
     `dates` is how it writes dates, empty where the form of the statement says so. `has_failures`: what did not move is
@@ -139,14 +139,14 @@ def _report(name: str) -> tuple[tuple[str, ...], ...]:
 
 
 MTN_LAYOUTS = {
-    "mtn": Layout(
+    "mtn": TableLayout(
         (
             "Id", "External id", "Date", "Status", "Type", "From", "From name", "To", "To name", "Amount", "Currency",
             "Fee", "Balance",
         ),
         _mtn,
     ),
-    "mtn-signed": Layout(
+    "mtn-signed": TableLayout(
         (
             "Id", "External id", "Date", "Status", "Type", "From", "From name", "To", "To name", "Initiated By",
             "Amount", "Currency", "Fee", "Balance",
@@ -155,7 +155,7 @@ MTN_LAYOUTS = {
         titles=(),
         ends_with_total=False,
     ),
-    "mtn-agent": Layout(
+    "mtn-agent": TableLayout(
         (
             "Date / Time", "Transaction ID", "Transaction Type", "Amount", "From Account", "To Account", "Fee",
             "Commision Amount", "TAX", "Commision Receiving No.", "Commision Balance", "Float Balance",
@@ -169,14 +169,14 @@ MTN_LAYOUTS = {
 """MTN's layouts by name, the one that the stand-in writes first."""
 
 AIRTEL_LAYOUTS = {
-    "airtel": Layout(
+    "airtel": TableLayout(
         (
             "Transaction ID", "Reference No", "Transaction Date", "Service Type", "Transaction Status", "Sender Msisdn",
             "Receiver Msisdn", "Credit", "Debit", "Charges", "Balance",
         ),
         _airtel,
     ),
-    "airtel-merchant": Layout(
+    "airtel-merchant": TableLayout(
         (
             "Record No", "Transaction ID", "Transaction Date and Time", "Transaction Type", "Service Name",
             "Sender Msisdn", "Receiver Msisdn", "Reference Number", "Transaction Amount", "Previous Balance",
@@ -186,7 +186,7 @@ AIRTEL_LAYOUTS = {
         titles=_report("User_Transaction_Report"),
         ends_with_total=False,
     ),
-    "airtel-customer": Layout(
+    "airtel-customer": TableLayout(
         (
             "Record No", "Transaction ID", "Reference No.", "Transaction Date & Time", "Payer MFS Provider",
             "Payer Mobile Number", "Receiver Mobile Number", "Service Type", "Transaction Status",

@@ -12,7 +12,7 @@ from flask import Response, request
 
 from simulators.book import Book, BookedPayment, BookedStep, RequestedPayment
 from simulators.callbacks import CallbackSender
-from simulators.layouts import Layout, Movement, with_balances
+from simulators.layouts import Movement, TableLayout, with_balances
 from simulators.statements import StatementForm, write_statement, written_time
 from simulators.switches import CurrentSwitches, StandInClock, Switches
 
@@ -114,7 +114,7 @@ class StandIn(ABC):
     # The statuses of success and of failure, which are the ones that callbacks report.
     final_statuses: ClassVar[tuple[str, str]]
     payout_kinds: ClassVar[tuple[str, ...]]
-    layouts: ClassVar[Mapping[str, Layout]]
+    layouts: ClassVar[Mapping[str, TableLayout]]
     access: Authorizer
 
     def __init__(self, currency: str, book_path: str, switches: Switches | None) -> None:

@@ -15,7 +15,7 @@ from random import Random
 
 import pytest
 
-from simulators.layouts import IN, LAYOUTS, OUT, REVERSAL, Layout, Movement, grouped, plain, with_balances
+from simulators.layouts import IN, LAYOUTS, OUT, REVERSAL, Movement, TableLayout, grouped, plain, with_balances
 from simulators.statements import SEPARATORS, StatementForm, write_statement
 from ussd_server.providers.registry import PACKAGES
 from ussd_server.providers.statement_format import DateOrder, LineStatus
@@ -58,16 +58,16 @@ def _indicator(movement: Movement, _: int, date: str) -> tuple[str, ...]:
 
 
 ALL_LAYOUTS = LAYOUTS | {
-    "airtel-beside": Layout(
+    "airtel-beside": TableLayout(
         ("Transaction ID", "Date", "Details", "Status", "Amount", "Credit", "Debit", "Balance"),
         _beside,
         ends_with_total=False,
     ),
-    "mtn-last": Layout(("Id", "Date", "Status", "Type", "From name", "Amount"), _last, ends_with_total=False),
-    "mtn-brackets": Layout(
+    "mtn-last": TableLayout(("Id", "Date", "Status", "Type", "From name", "Amount"), _last, ends_with_total=False),
+    "mtn-brackets": TableLayout(
         ("Id", "Date", "Currency", "Amount", "From", "Note"), _brackets, has_failures=False, ends_with_total=False
     ),
-    "airtel-indicator": Layout(
+    "airtel-indicator": TableLayout(
         ("Date", "Transaction ID", "Dr/Cr", "Amount", "Status", "Remark"), _indicator, ends_with_total=False
     ),
 }

@@ -1,4 +1,4 @@
-"""Files as companies write them: each is read with its true signs, dates and amounts, or refused by its row."""
+"""Files as providers write them: each is read with its true signs, dates and amounts, or refused by its row."""
 
 from __future__ import annotations
 

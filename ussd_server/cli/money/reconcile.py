@@ -15,6 +15,7 @@ import click
 
 from ussd_server.cli import services
 from ussd_server.cli.commands import EXAMPLE_ID, Group, progress, show, wants_json
+from ussd_server.cli.money.layouts import layout, layouts, reading_of, reading_options
 from ussd_server.cli.names import KnownName, file_argument, two_people
 from ussd_server.context import operator_context
 from ussd_server.providers.names import PROVIDER_NAMES
@@ -61,7 +62,7 @@ class _Reconcile(Group):
     cls=_Reconcile,
     example=_EXAMPLE,
     options_metavar="",
-    subcommand_metavar="PROVIDER FILE [--dry-run] [--yes] [--all] [--json] [--csv OUT] | undo ... | review ...",
+    subcommand_metavar="PROVIDER FILE [--dry-run] [--yes] [--all] [--json] [--csv OUT] | layout ... | review ...",
 )
 def reconcile() -> None:
     """Compare a provider's statement with our transactions, and review the differences.
@@ -70,13 +71,15 @@ def reconcile() -> None:
     ussd-server reconcile mtn statement.csv
     ussd-server reconcile mtn statement.xlsx --csv result.csv
     ussd-server reconcile mtn statement.csv --dry-run
+    ussd-server reconcile layout mtn statement.csv
     ussd-server reconcile review list
 
     FILE is CSV or XLSX as downloaded from the provider. Every difference waits on the review list until an operator
     ends it. Importing the same file again stores nothing; --dry-run stores nothing at all. A file with more than 1,000
     differences, or that differs in more than half of its lines, is stored with --yes only. The first 50 differences are
     shown; --all shows the others too. The exit status is 0 when the books agree, 1 with differences, and 2 for a file
-    that cannot be read or needs --yes.
+    that cannot be read or needs --yes. A file is read right or refused whole, by its row; --dates and --thousands say
+    what its lines leave open, and `reconcile layout` shows how it is read.
     """
 
 
@@ -87,6 +90,7 @@ def reconcile() -> None:
 @click.option("--dry-run", "is_dry_run", is_flag=True, help="Compare, and store nothing.")
 @click.option("--yes", "is_confirmed", is_flag=True, help="Store a statement that looks like the wrong file.")
 @click.option("--all", "shows_all", is_flag=True, help="Show every difference, not only the first 50.")
+@reading_options
 @click.pass_context
 def statement(
     ctx: click.Context,
@@ -96,6 +100,8 @@ def statement(
     is_dry_run: bool,
     is_confirmed: bool,
     shows_all: bool,
+    dates: str | None,
+    thousands: str | None,
 ) -> None:
     """Compare a statement, and exit with 1 when there are differences."""
     if csv_path is not None and csv_path.exists() and csv_path.samefile(file):
@@ -103,7 +109,14 @@ def statement(
     statements = services().provider_statements
     with file.open("rb") as source, _csv_writer(csv_path) as write, progress("lines") as show_lines:
         request = ReconcileStatement(
-            provider, file.name, source, write, show_lines, is_dry_run=is_dry_run, is_confirmed=is_confirmed
+            provider,
+            file.name,
+            source,
+            write,
+            show_lines,
+            is_dry_run=is_dry_run,
+            is_confirmed=is_confirmed,
+            reading=reading_of(dates, thousands),
         )
         try:
             result = statements.reconcile(request, operator_context())
@@ -193,6 +206,10 @@ def conclude(difference_id: str, reason: str, by: str, second: str) -> None:
         ConcludeFromStatement(difference_id, reason, by, second), operator_context()
     )
     show(_plain_difference(ended), _sentence_of_review(ended))
+
+
+reconcile.add_command(layout)
+reconcile.add_command(layouts)
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import StrEnum
 from typing import Annotated, BinaryIO
@@ -42,7 +42,7 @@ class ReconcileStatement:
     on_progress: Callable[[int], object] = lambda _: None
     is_dry_run: bool = False
     is_confirmed: bool = False
-    reading: StatementReading = StatementReading()
+    reading: StatementReading = field(default_factory=StatementReading)
 
 
 @dataclass(frozen=True, slots=True)

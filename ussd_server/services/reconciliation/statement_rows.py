@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import BinaryIO, NoReturn
 
 from ussd_server.providers.statement_format import StatementField, StatementFormat
@@ -40,11 +40,11 @@ class StatementTable:
         """`columns` are headings by field, in place of every known heading."""
         self.known = known
         self._layouts = {} if columns else layouts
-        self._names: Names = (
-            {field: (heading,) for field, heading in columns.items()}
-            if columns
-            else {field.value: names for field, names in known.headings.items()}
-        )
+        self._names: Names = {field.value: names for field, names in known.headings.items()}
+        self._required: Sequence[Sequence[str]] = _REQUIRED
+        if columns:
+            self._names = {field: (heading,) for field, heading in columns.items()}
+            self._required = [(field,) for field in columns]
         self.headings = Headings({}, 0, ())
         self._may_end_early = False
 
@@ -56,7 +56,7 @@ class StatementTable:
         self._may_end_early = is_workbook(source)
         rows = read_rows(source)
         above: list[Row] = []
-        self.headings = find_columns(_noted(rows, above), self._names, _REQUIRED, self._layouts)
+        self.headings = find_columns(_noted(rows, above), self._names, self._required, self._layouts)
         self._check_above(above)
         first: Row | None = None
         for row in rows:
@@ -141,6 +141,11 @@ class StatementTable:
     def _refuse_break(self, row: Row, place: int) -> NoReturn:
         sentence = "the cell has more than one line; perhaps a quotation mark is missing or too many."
         raise SpreadsheetError(sentence, line=row.line, column=place)
+
+
+def lacks_columns(fields: Collection[str]) -> bool:
+    """Whether a table with columns of these fields alone has too few to be read."""
+    return any(not set(fields).intersection(choice) for choice in _REQUIRED)
 
 
 def _noted(rows: Iterator[Row], above: list[Row]) -> Iterator[Row]:

@@ -13,7 +13,7 @@ import orjson
 from peewee import chunked
 
 from ussd_server.context import RequestContext
-from ussd_server.models.statements import ProviderStatement, StatementState
+from ussd_server.models.statements import ProviderStatement, StatementLayout, StatementState
 from ussd_server.providers.registry import PACKAGES
 from ussd_server.providers.statement_format import LineStatus, with_additions
 from ussd_server.runtime import Runtime, Service
@@ -33,6 +33,8 @@ from ussd_server.services.reconciliation.messages import (
     Verdict,
 )
 from ussd_server.services.reconciliation.statement_lines import StatementReader
+from ussd_server.services.reconciliation.statement_rows import Layouts
+from ussd_server.spreadsheets.headings import headings_key
 from ussd_server.spreadsheets.rows import SpreadsheetError
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import new_id
@@ -154,7 +156,8 @@ class ProviderStatementService(Service):
         except (ValueError, OSError) as error:
             raise ServiceError(Code.INVALID_REQUEST, f"USSD_STATEMENT_HEADINGS: {error}") from None
         said = FileConventions(reading.dates, reading.thousands)
-        return StatementReader(known, self._currencies.get(provider, "UGX"), {}, reading.columns, said)
+        currency = self._currencies.get(provider, "UGX")
+        return StatementReader(known, currency, _layouts_of(provider), reading.columns, said)
 
 
 class _ResultsFile:
@@ -195,6 +198,12 @@ def _digest_of(source: BinaryIO) -> str:
     while chunk := source.read(_CHUNK_BYTES):
         digest.update(chunk)
     return digest.hexdigest()
+
+
+def _layouts_of(provider: str) -> Layouts:
+    """The layouts that operators kept for a provider."""
+    rows = StatementLayout.select().where(StatementLayout.provider == provider)
+    return {headings_key(row.headings): {field: (heading,) for field, heading in row.columns.items()} for row in rows}
 
 
 def _compared(request: ReconcileStatement, reader: StatementReader, matcher: Matcher) -> Iterator[ComparedLine]:
