@@ -27,7 +27,13 @@ from ussd_server.status import Code, ServiceError
 from ussd_server.values import iso_milliseconds, shillings, written_amount
 
 _THOUSANDS = {mark.name.lower(): mark for mark in Thousands}
-_REFUSED = 2
+
+
+class RefusedFileError(click.ClickException):
+    """A statement that cannot be read, or is probably the wrong file."""
+
+    exit_code = 2
+
 
 column_option = click.option(
     "--column",
@@ -100,12 +106,10 @@ def layout(
         except ServiceError as refusal:
             if refusal.code is not Code.INVALID_REQUEST:
                 raise
-            error = click.ClickException(f"{path.name}: {refusal}")
-            error.exit_code = _REFUSED
-            raise error from None
+            raise RefusedFileError(f"{path.name}: {refusal}") from None
     show(_document(preview), "\n".join(_sentences(preview)))
     if preview.problem:
-        ctx.exit(_REFUSED)
+        ctx.exit(RefusedFileError.exit_code)
 
 
 @group()

@@ -15,7 +15,7 @@ import click
 
 from ussd_server.cli import services
 from ussd_server.cli.commands import EXAMPLE_ID, Group, progress, show, wants_json
-from ussd_server.cli.money.layouts import layout, layouts, reading_of, reading_options
+from ussd_server.cli.money.layouts import RefusedFileError, layout, layouts, reading_of, reading_options
 from ussd_server.cli.names import KnownName, file_argument, two_people
 from ussd_server.context import operator_context
 from ussd_server.providers.names import PROVIDER_NAMES
@@ -41,12 +41,6 @@ _HAS_DIFFERENCES = 1
 _PAGE = 100
 _MOST_SHOWN = 50
 _written_line = writer(ComparedLine)
-
-
-class _RefusedError(click.ClickException):
-    """A statement that cannot be read, or is probably the wrong file."""
-
-    exit_code = 2
 
 
 class _Reconcile(Group):
@@ -121,9 +115,9 @@ def statement(
         try:
             result = statements.reconcile(request, operator_context())
         except ServiceError as refusal:
-            raise _RefusedError(f"{file.name}: {refusal}") from None
+            raise RefusedFileError(f"{file.name}: {refusal}") from None
         if result.doubt and not result.is_stored and not is_dry_run:
-            raise _RefusedError(f"{result.doubt} Nothing was stored; --dry-run shows them, --yes stores them.")
+            raise RefusedFileError(f"{result.doubt} Nothing was stored; --dry-run shows them, --yes stores them.")
     if wants_json():
         _print_json(result)
     else:
