@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ussd_server.providers.statement_format import Thousands
 from ussd_server.values import phone_number
@@ -45,7 +46,13 @@ def read_amount(text: str) -> CellAmount | None:
 
     One minus, before the digits or the currency, or brackets make it negative.
     """
-    found = _AMOUNT.fullmatch(text) if len(text) <= _LONGEST else None
+    return _read_amount(text) if len(text) <= _LONGEST else None
+
+
+# Amounts come again and again.
+@lru_cache(10_000)
+def _read_amount(text: str) -> CellAmount | None:
+    found = _AMOUNT.fullmatch(text)
     if found is None or bool(found["open"]) != bool(found["close"]):
         return None
     whole, mark, part = found["whole"], found["mark"], found["part"] or ""

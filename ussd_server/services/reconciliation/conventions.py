@@ -60,6 +60,11 @@ class _Lines:
         """Learn from one line."""
         if self._found.order is None:
             self._take_date(row)
+        if self._found.thousands is not None:
+            # Only signs are left to learn.
+            for field in MONEY:
+                self._amount(row, field)
+            return
         amounts = {field: self._amount(row, field) for field in _AMOUNTS}
         money = [amount for field in MONEY if (amount := amounts[field])]
         amount, balance = money[0] if money else None, amounts[StatementField.BALANCE]

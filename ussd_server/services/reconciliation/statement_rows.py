@@ -103,7 +103,7 @@ class StatementTable:
         for index in row.broken:
             if index != place:
                 self._refuse_break(row, index)
-        if heading_key(dated) == heading_key(self.headings.cells[place]):
+        if dated[:1].isalpha() and heading_key(dated) == heading_key(self.headings.cells[place]):
             return False
         is_short = len(row.cells) < self.headings.width and not self._may_end_early
         if is_short and len(row.cells) == 1 and any(map(str.isdigit, first)):
@@ -125,9 +125,10 @@ class StatementTable:
 
     def _names_payment(self, row: Row) -> bool:
         """Whether a row has an id, which a word such as Total is not, or a status."""
-        provider_id, reference = self.text(row, StatementField.ID), self.text(row, StatementField.REFERENCE)
-        has_status = heading_key(self.text(row, StatementField.STATUS)) in self.known.statuses
-        return any(map(str.isdigit, provider_id)) or bool(reference and not provider_id) or has_status
+        provider_id = self.text(row, StatementField.ID)
+        if any(map(str.isdigit, provider_id)) or (not provider_id and self.text(row, StatementField.REFERENCE)):
+            return True
+        return heading_key(self.text(row, StatementField.STATUS)) in self.known.statuses
 
     def _fields_at(self, place: int) -> set[StatementField]:
         return {StatementField(field) for field, column in self.headings.columns.items() if column == place}
