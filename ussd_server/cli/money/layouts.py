@@ -26,6 +26,7 @@ from ussd_server.services.statement_layouts.messages import (
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import iso_milliseconds, shillings, written_amount
 
+_EXAMPLE_COLUMNS = "--column id=Id --column date=Date --column type=Type --column amount=Amount"
 _THOUSANDS = {mark.name.lower(): mark for mark in Thousands}
 
 
@@ -117,7 +118,9 @@ def layouts() -> None:
     """What operators say of the columns of statements."""
 
 
-@layouts.command(example="mtn statement.csv --column id='Receipt' --column date='When' --column amount='Sum' --by Ann")
+@layouts.command(
+    example="mtn statement.csv --column id=Id --column date=Date --column type=Type --column amount=Amount --by Ann"
+)
 @click.argument("provider", type=KnownName(PROVIDER_NAMES))
 @file_argument
 @column_option

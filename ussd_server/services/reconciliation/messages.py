@@ -256,10 +256,14 @@ class DayState:
 
 @dataclass(frozen=True, slots=True)
 class FindLost:
-    """Request for the payments since a moment that statements have and we do not: statements by their providers."""
+    """Request for the payments since a moment that statements have and we do not: statements by their providers.
+
+    `reading` is how every one of them is read.
+    """
 
     since: datetime
     statements: Sequence[tuple[str, BinaryIO]]
+    reading: StatementReading = field(default_factory=StatementReading)
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ class RecoveryService:
         context.require_operator()
         found: list[LostPayment] = []
         for provider, source in request.statements:
-            reader = self._statements.reader_of(provider)
+            reader = self._statements.reader_of(provider, request.reading)
             matcher = Matcher(provider, reader.dates)
             lost = []
             try:
