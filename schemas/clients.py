@@ -47,20 +47,23 @@ class LogInBody(Body):
     """The credentials of a user; `code`, a TOTP code or a recovery code, where a second factor is needed."""
 
     email = Text("The e-mail address of the user.", longest=254, required=True)
-    password = Text("The person's password.", longest=256, required=True)
+    password = Text("The person's password.", longest=256, required=True, is_secret=True)
     code = Text(
         "A TOTP code or a recovery code, where a second factor is needed.",
         shortest=0,
         longest=64,
         load_default=None,
         allow_none=True,
+        is_secret=True,
     )
 
 
 class RefreshLoginBody(Body):
     """The refresh token of a login."""
 
-    refresh_token = Text("Exchange it for new tokens. It works once.", shortest=0, longest=8192, required=True)
+    refresh_token = Text(
+        "Exchange it for new tokens. It works once.", shortest=0, longest=8192, required=True, is_secret=True
+    )
 
 
 class LogOutBody(Body):

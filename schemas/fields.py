@@ -11,6 +11,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from difflib import get_close_matches
 from functools import cached_property
+from itertools import islice
 from typing import Any, ClassVar, TypeVar
 
 from marshmallow import RAISE, Schema, ValidationError, fields, missing, validate
@@ -26,6 +27,7 @@ _LARGEST_WHOLE = 2**53
 # Comparing words costs time, and a caller chooses them.
 _MISTYPED, _MOST_MISTYPED = re.compile(r"[\w.-]{1,40}", re.ASCII), 5
 _LIKENESS = 0.6
+_MOST_UNKNOWN = 20
 
 _Value = TypeVar("_Value")
 
@@ -38,6 +40,8 @@ class Body(Schema):
     """Whether the body may also be YAML; the service then reads it from its text."""
     takes_files: ClassVar[tuple[str, ...]] = ()
     """Media types of files that are taken whole instead of JSON."""
+    most_values: ClassVar[int] = 700
+    """The most values in the lists and objects of the body: what it may cost to read it."""
     error_messages = {"unknown": "Unknown field."}
 
     class Meta:
@@ -49,11 +53,20 @@ class Body(Schema):
         try:
             return self._load_valid(data)
         except ValidationError:
+            few = self._with_few_unknown(data)
             try:
-                return super().load(data, **options)
+                return super().load(few, **options)
             except ValidationError as refusal:
-                self._add_hints(refusal, data)
+                self._add_hints(refusal, few)
                 raise
+
+    def _with_few_unknown(self, data: Any) -> Any:
+        """Return data without most of its unknown fields: only one is named, and each costs as much as a known one."""
+        if not isinstance(data, Mapping):
+            return data
+        known = [key for key, _, _ in self._readers]
+        unknown = islice((key for key in data if key not in known), _MOST_UNKNOWN)
+        return {key: data[key] for key in (*known, *unknown) if key in data}
 
     def _load_valid(self, document: Mapping[str, Any]) -> dict[str, Any]:
         loaded = {}
@@ -96,12 +109,13 @@ class Query(Body):
 
 
 class Field(fields.Field[_Value]):
-    """A field with its own JSON Schema. `meaning` is what the API document says of it."""
+    """A field with its own JSON Schema. `meaning` is what the API document says of it; no log keeps a secret one."""
 
     json_schema: dict[str, Any]
 
-    def __init__(self, meaning: str = "", **options: Any) -> None:
+    def __init__(self, meaning: str = "", *, is_secret: bool = False, **options: Any) -> None:
         super().__init__(metadata={"description": meaning} if meaning else {}, **options)
+        self.is_secret = is_secret
 
 
 def _money(pattern: str, example: int, **bounds: int) -> dict[str, Any]:
@@ -171,7 +185,14 @@ class Text(Field[str]):
     refused_characters: ClassVar[str] = "control characters"
 
     def __init__(
-        self, meaning: str = "", *, longest: int, shortest: int = 1, pattern: str | None = None, **options: Any
+        self,
+        meaning: str = "",
+        *,
+        longest: int,
+        shortest: int = 1,
+        pattern: str | None = None,
+        example: str | None = None,
+        **options: Any,
     ) -> None:
         super().__init__(meaning, **options)
         self.shortest, self.longest = shortest, longest
@@ -179,6 +200,8 @@ class Text(Field[str]):
         self._refused = re.compile(f"[{self.control_characters}]")
         written = f"^({pattern})$" if pattern else f"^[^{self.control_characters}]*$"
         self.json_schema = {"type": "string", "minLength": shortest, "maxLength": longest, "pattern": written}
+        if example is not None:
+            self.json_schema["examples"] = [example]
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> str:
         if not isinstance(value, str):

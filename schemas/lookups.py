@@ -26,4 +26,5 @@ class SearchQuery(Query):
         shortest=3,
         longest=64,
         required=True,
+        example="order-77",
     )

@@ -16,6 +16,8 @@ class SaveDraftBody(Body):
     """The whole body is a menu document (`/menu.schema.json`), as JSON or YAML 1.2. The menu check validates it."""
 
     takes_yaml = True
+    # The largest document without spaces has some six bytes for each.
+    most_values = 12_000
     document = JsonObject("A menu document.", longest=_LONGEST_DOCUMENT)
 
     class Meta:

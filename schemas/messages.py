@@ -14,6 +14,7 @@ from schemas.fields import (
     PERIOD_END,
     Body,
     ChoiceOf,
+    FeeSum,
     Field,
     PhoneNumber,
     Query,
@@ -26,6 +27,7 @@ _STATUSES = ("queued", "sent", "delivered", "failed", "unknown")
 _TYPES = ("collection", "disbursement", "refund", "transfer")
 _LANGUAGE = re.compile("[a-z]{2,3}")
 _MOST_LANGUAGES = 10
+_MOST_RULES = 10
 
 
 class MessageText(Text):
@@ -35,7 +37,7 @@ class MessageText(Text):
     refused_characters = "control characters other than line feeds"
 
     def __init__(self, meaning: str = "", **options: Any) -> None:
-        super().__init__(meaning, longest=_LONGEST_TEXT, **options)
+        super().__init__(meaning, longest=_LONGEST_TEXT, is_secret=True, **options)
 
 
 class CreateMessageBody(Body):
@@ -80,13 +82,54 @@ class Receipts(Field[dict[str, dict[str, str]]]):
         return value
 
 
+class ApprovalRuleList(Field[tuple[tuple[int, int], ...]]):
+    """Rules of approval: objects with `above`, in shillings, and `approvals`; in Python pairs with cents."""
+
+    # The service checks their number, their order and their values.
+    json_schema = {
+        "type": "array",
+        "minItems": 1,
+        "maxItems": _MOST_RULES,
+        "items": {
+            "type": "object",
+            "properties": {
+                "above": FeeSum("The sum of the ready rows, in shillings; 0 in the first rule.").json_schema,
+                "approvals": {"type": "integer", "minimum": 1, "maximum": 5},
+            },
+            "required": ["above", "approvals"],
+            "additionalProperties": False,
+        },
+    }
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> tuple[tuple[int, int], ...]:
+        if not isinstance(value, list) or not 0 < len(value) <= _MOST_RULES:
+            raise ValidationError(f"Must be a list of 1 to {_MOST_RULES} rules.")
+        return tuple(map(_rule_of, value))
+
+
+_ABOVE = FeeSum()
+
+
+def _rule_of(value: Any) -> tuple[int, int]:
+    if not isinstance(value, dict) or value.keys() != {"above", "approvals"}:
+        raise ValidationError("Each rule is an object with above and approvals.")
+    if type(value["approvals"]) is not int:
+        raise ValidationError("approvals: Must be a whole number.")
+    above = _ABOVE.deserialize(value["above"])
+    assert above is not None, "a null is refused"
+    return above, value["approvals"]
+
+
 class UpdateClientSettingsBody(Body):
     """The settings that change; what is left out stays."""
 
     receipts = Receipts(
         "Messages to subscribers about payments that succeeded: texts by type of payment and "
         "language, with `{{amount|ugx}}`, `{{balance|ugx}}` (the subscriber's own account) and `{{reference}}`.",
-        required=True,
+    )
+    approval_rules = ApprovalRuleList(
+        "How many different people approve a payout, by the sum of its ready rows. Rules that ask for less take effect "
+        "when another owner or admin, or the operator, has confirmed them; to send them again confirms them.",
     )
 
 

@@ -22,6 +22,7 @@ from schemas.fields import (
 )
 
 _MOST_ITEMS = 5000
+_LONGEST_NAME_SHOWN = 40
 _FIELDS = {
     "phone_number": {"type": "string", "description": "`+256` and nine digits."},
     "amount": {"type": ["number", "string"], "description": "Shillings, with at most two decimals."},
@@ -31,11 +32,14 @@ _FIELDS = {
 }
 _STATUSES = ("draft", "approved", "running", "completed", "cancelled")
 _STATES = ("ready", "invalid", "queued", "sent", "succeeded", "failed", "cancelled")
-_LONGEST_NAME_SHOWN = 64
 
 
 def _send_at(**kwargs: Any) -> Timestamp:
     return Timestamp("Nothing is sent before this time, at most a year ahead. Default: once it is approved.", **kwargs)
+
+
+def _note() -> Text:
+    return Text("A note, kept with the payout and in the audit trail, and mailed.", longest=200, allow_none=True)
 
 
 class PayoutItems(Field[tuple[dict[str, Any], ...]]):
@@ -60,14 +64,16 @@ class PayoutItems(Field[tuple[dict[str, Any], ...]]):
             if not isinstance(item, dict):
                 raise ValidationError(f"Row {place}: Must be an object.")
             if unknown := next((name for name in item if name not in _FIELDS), None):
-                shown = "".join(letter for letter in unknown if letter.isprintable())[:_LONGEST_NAME_SHOWN]
-                raise ValidationError(f"Row {place}, {shown}: Unknown field.")
+                name = unknown if len(unknown) <= _LONGEST_NAME_SHOWN and unknown.isprintable() else "********"
+                raise ValidationError(f"Row {place}, {name}: Unknown field.")
         return tuple(value)
 
 
 class CreatePayoutBody(Body):
     """Many disbursements under one reference."""
 
+    # Each row with its five fields, and what is beside the rows.
+    most_values = 32_000
     takes_files = ("text/csv", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet")
 
     reference = Text(
@@ -87,9 +93,19 @@ class CreatePayoutQuery(Query):
 
 
 class ApprovePayoutBody(Body):
-    """The fees that the approver saw. The approval is refused if they have changed."""
+    """The fees that the approver saw, and a note. The approval is refused if they have changed."""
 
-    total_fee_cents = FeeSum("The fees of the ready rows, in shillings.", data_key="total_fee")
+    total_fee_cents = FeeSum(
+        "The fees of the ready rows, in shillings. They hold until the payout is sent: others make it a draft again.",
+        data_key="total_fee",
+    )
+    note = _note()
+
+
+class CancelPayoutBody(Body):
+    """A note about the cancellation."""
+
+    note = _note()
 
 
 class ListPayoutsQuery(Query):

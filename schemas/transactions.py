@@ -33,6 +33,9 @@ _TYPES = ("collection", "disbursement", "transfer", "refund", "deposit", "settle
 class CreateTransactionBody(Body):
     """A request to move money. The error names the first invalid field: the phone number, then the amount."""
 
+    # As many as metadata of 4,096 characters can have, and some more.
+    most_values = 1500
+
     phone_number = PhoneNumber(
         "The subscriber. For a transfer: the subscriber whose account is debited.", required=True
     )

@@ -32,13 +32,13 @@ class BeginSessionBody(Body):
     network = Text(
         "The mobile network code, such as `64110` for MTN.", longest=10, shortest=0, pattern=r"[0-9A-Za-z_. -]*"
     )
-    text = Text("Entries that follow the code, joined by `*`.", longest=_LONGEST_TEXT, shortest=0)
+    text = Text("Entries that follow the code, joined by `*`.", longest=_LONGEST_TEXT, shortest=0, is_secret=True)
 
 
 class EnterTextBody(Body):
     """What the subscriber typed."""
 
-    text = Text("What was typed.", required=True, longest=_LONGEST_TEXT, shortest=0)
+    text = Text("What was typed.", required=True, longest=_LONGEST_TEXT, shortest=0, is_secret=True)
     turn = Whole(
         "The number of this entry. The last number again returns the last reply and changes nothing.",
         lowest=0,

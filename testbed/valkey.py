@@ -37,6 +37,11 @@ class Server:
         self.client = redis.Redis.from_url(self.url, retry=patient, retry_on_error=[redis.ConnectionError])
         self.client.ping()
 
+    @property
+    def pid(self) -> int:
+        """The id of the process."""
+        return self._process.pid
+
     def freeze(self) -> None:
         """Stop the process (SIGSTOP); its connections stay open."""
         self._process.send_signal(signal.SIGSTOP)

@@ -8,6 +8,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from importlib.util import find_spec
 from pathlib import Path
 from typing import ClassVar
 
@@ -29,6 +30,7 @@ from ussd_server.database.schema import migrate
 from ussd_server.database.unit_of_work import close_connections
 from ussd_server.redis import client as redis_client
 from ussd_server.redis.client import connect
+from ussd_server.security import key_ring
 from ussd_server.settings import Settings
 
 # What the modules of tests make stays to the end: nothing looks through it for garbage while they are imported.
@@ -43,6 +45,8 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("ours")
 # On a busy machine Redis replies late. If it counted as away, a limit would start again in the middle of a test.
 redis_client.TIMEOUT_SECONDS = 5.0
+# A test that renews keys need not wait until the file is checked.
+key_ring.CHECK_SECONDS = 0.0
 
 compile_each_route_once()
 compile_each_template_once()
@@ -83,6 +87,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if os.environ.get("CI") == "true":
         return
     missing = [marker for marker, programs in _NEEDS.items() if not all(map(_is_installed, programs))]
+    if find_spec("gunicorn_h1c") is None:
+        missing.append("needs_fast_parser")
     without = [item for item in items if any(map(item.get_closest_marker, missing))]
     config.hook.pytest_deselected(items=without)
     items[:] = [item for item in items if item not in without]

@@ -49,6 +49,17 @@ def document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., s
 
 
 @pytest.mark.slow
+def test_the_processor_time_of_a_call_is_measured_in_each_process(tmp_path: Path) -> None:
+    printed, rows = run_briefly(tmp_path / "figures.json", "costs")
+    found = {row["call"]: row for row in rows["costs"]}
+    assert found["disbursement"]["postgres_us"] > 0
+    for row in found.values():
+        assert row["all_us"] > 0
+        assert row["bare_to_all"] > 0
+    assert "processor time, bare answer / disbursement" in printed
+
+
+@pytest.mark.slow
 def test_calls_postings_pages_and_payouts_are_measured_beside_their_peers(tmp_path: Path) -> None:
     printed, rows = run_briefly(tmp_path / "figures.json", "calls", "postings", "pages", "payouts")
     found = {row["call"]: row for row in rows["calls"]}

@@ -102,6 +102,15 @@ def test_systemd_takes_both_units_and_finds_little_that_they_may_do(tmp_path: Pa
     others = [DEPLOY / "ussd-server-web.socket", *(DEPLOY / "cluster").glob("ussd-backup.*")]
     for unit in others:
         (tmp_path / unit.name).write_text(unit.read_text())
+    command = [
+        "systemd-analyze",
+        "security",
+        "--offline=true",
+        "--threshold=20",
+        "--no-pager",
+        DEPLOY / "cluster/ussd-backup.service",
+    ]
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 0
     verify = ["systemd-analyze", "verify", *(tmp_path / unit.name for unit in others)]
     assert subprocess.run(verify, capture_output=True, text=True, check=False).stderr == ""
 

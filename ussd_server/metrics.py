@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import Counter as Numbers
+from collections import defaultdict, deque
+from collections.abc import Sequence
 from functools import cache
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from ussd_server.logs import Logger, log_call
+from ussd_server.logs import Logger, log_call, trace_of
+from ussd_server.threads import RepeatedWork
+
+_COUNT_SECONDS = 1.0
 
 _log = Logger(__name__)
+
+
+class _Durations(Histogram):
+    """A histogram that takes many values at once; `_sum`, `_buckets` and `_upper_bounds` are the library's own."""
+
+    def observe_all(self, values: Sequence[float]) -> None:
+        """Observe all values."""
+        self._sum.inc(sum(values))
+        for bucket, number in Numbers(bisect_left(self._upper_bounds, value) for value in values).items():
+            self._buckets[bucket].inc(number)
+
+
 _calls = Counter("ussd_calls", "Calls that were answered.", ["endpoint", "status", "code"])
-_seconds = Histogram("ussd_call_seconds", "How long the answers took.", ["endpoint"])
+_seconds = _Durations("ussd_call_seconds", "How long the answers took.", ["endpoint"])
 # Labelled counters are cached, because the library looks them up under a lock and converts every label to text.
 _counter, _histogram = cache(_calls.labels), cache(_seconds.labels)
 _unshared_limits = Counter("ussd_limits_unshared", "Decisions on limits that a process took without Redis.")
@@ -19,6 +38,8 @@ _drop_offs = Counter(
 )
 _dropped_requests = Counter("ussd_request_log_dropped", "Requests that are missing in the request log.")
 _replica_away = Gauge("ussd_replica_away", "Processes that read lists from the primary.", multiprocess_mode="livesum")
+# Endpoint, status and code of each request that is not counted yet, and the seconds that it took.
+_ended: deque[tuple[tuple[str, int, str], float]] = deque()
 _redis_away = Gauge("ussd_redis_away", "Processes that limit by themselves.", multiprocess_mode="livesum")
 
 
@@ -33,8 +54,8 @@ def end_request(
     took_ms: float,
 ) -> None:
     """Log and count a request. `endpoint` is the route's name, never the path, which may hold a credential."""
-    _counter(endpoint, status, code).inc()
-    _histogram(endpoint).observe(took_ms / 1000)
+    _ended.append(((endpoint, status, code), took_ms / 1000))
+    _counting.start()
     log_call(
         endpoint=endpoint,
         status=status,
@@ -44,6 +65,29 @@ def end_request(
         request_id=request_id,
         took_ms=round(took_ms, 1),
     )
+
+
+def count_requests() -> None:
+    """Count the requests that have ended since the last time.
+
+    Once a second, and before the metrics are read: the library writes each change into a file, which takes 7 us.
+    """
+    numbers, durations = Numbers[tuple[str, int, str]](), defaultdict[str, list[float]](list)
+    for _ in range(len(_ended)):
+        labels, seconds = _ended.popleft()
+        numbers[labels] += 1
+        durations[labels[0]].append(seconds)
+    for labels, number in numbers.items():
+        _counter(*labels).inc(number)
+    for endpoint, values in durations.items():
+        _histogram(endpoint).observe_all(values)
+
+
+def _log_lost_counts(error: Exception) -> None:
+    _log.error("requests were not counted by a mistake of ours", error=trace_of(error))
+
+
+_counting = RepeatedWork("request-metrics", _COUNT_SECONDS, count_requests, _log_lost_counts)
 
 
 def count_unshared_limit() -> None:

@@ -101,9 +101,11 @@ class Worker:
         return (
             ("ask for floats", 5.0, services.floats.ask),
             ("write digests of past days", 600.0, services.history_digests.write),
+            ("sign what earlier versions wrote", 600.0, services.signatures.begin),
             ("write counts of calls", 60.0, services.call_history.write),
             ("look at outages", 15.0, services.outage_watch.look),
             ("write notices of expiry", 60.0, services.key_notices.write_expiring),
+            ("withdraw what expired keys approved", 20.0, services.payout_withdrawals.withdraw_expired),
             ("write notices of refused addresses", 10.0, services.key_notices.write_refused),
             ("write reminders", 60.0, services.mail_reminders.write),
             ("write report files", 60.0, services.report_files.write),

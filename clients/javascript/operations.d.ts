@@ -3,9 +3,19 @@
 /** Shillings as decimal text, such as "5000.5". */
 export type Amount = string;
 
+export interface Approval {
+  /** As created_by, of who gave it. */
+  by: string;
+  /** When it was given. */
+  at: string;
+  /** What the approver wrote. */
+  note: string | null;
+}
 export interface ApprovePayoutBody {
-  /** The fees of the ready rows, in shillings. */
+  /** The fees of the ready rows, in shillings. They hold until the payout is sent: others make it a draft again. */
   total_fee?: Amount | number | bigint;
+  /** A note, kept with the payout and in the audit trail, and mailed. */
+  note?: string | null;
 }
 export interface AuditEvent {
   /** The identifier, a UUID. */
@@ -72,6 +82,10 @@ export interface Bounds {
   min_amount: Amount;
   /** The largest amount, in shillings. */
   max_amount: Amount;
+}
+export interface CancelPayoutBody {
+  /** A note, kept with the payout and in the audit trail, and mailed. */
+  note?: string | null;
 }
 export interface ChangeDetail {
   /** How often the payment had been sent by then, counted from 1. */
@@ -446,7 +460,7 @@ export interface Payout {
   total_fee: Amount;
   /** The id of the API key or person that made it; of operators, one made of their names. */
   created_by: string;
-  /** As created_by, of who approved it; null before. */
+  /** As created_by, of who approved it last; null before. */
   approved_by: string | null;
   /** When it was created. */
   created_at: string;
@@ -460,6 +474,14 @@ export interface Payout {
   reserved_at: string | null;
   /** When it was due and its money was missing; null otherwise. It is cancelled a day later, unless money comes. */
   needs_money_at: string | null;
+  /** Its approvals, oldest first. It is a `draft` until there are as many as it needs. */
+  approvals: Array<Approval>;
+  /** When an approval was withdrawn last; null for none. */
+  withdrawn_at: string | null;
+  /** Why an approval was withdrawn, or the draft of a revoked key cancelled. */
+  withdrawal_reason: string | null;
+  /** What the canceller wrote. */
+  cancel_note: string | null;
   /** Counts and sums of the rows by their state; a state without rows is left out. */
   states?: { [name: string]: StateSum };
 }
@@ -1032,7 +1054,7 @@ export class Operations {
    *
    * Permission: `payouts:write`.
    */
-  cancelPayout(payoutId: string): Promise<Payout>;
+  cancelPayout(payoutId: string, body?: CancelPayoutBody): Promise<Payout>;
   /**
    * What moved in an account within a period, oldest first, with the balances before and after it.
    *

@@ -97,8 +97,8 @@ export class Operations extends Transport {
     return this._call("POST", "/api/payouts/{}/approve", [payoutId], { body });
   }
 
-  cancelPayout(payoutId) {
-    return this._call("POST", "/api/payouts/{}/cancel", [payoutId]);
+  cancelPayout(payoutId, body) {
+    return this._call("POST", "/api/payouts/{}/cancel", [payoutId], { body });
   }
 
   getStatement(query) {

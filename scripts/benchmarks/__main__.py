@@ -12,6 +12,7 @@ import click
 import orjson
 
 from benchmarks.calls import measure_calls
+from benchmarks.costs import measure_costs
 from benchmarks.exports import measure_exports
 from benchmarks.pages import measure_pages
 from benchmarks.payouts import measure_payouts
@@ -21,6 +22,7 @@ from benchmarks.statements import measure_statements
 
 _PARTS = {
     "calls": measure_calls,
+    "costs": measure_costs,
     "postings": measure_postings,
     "pages": measure_pages,
     "payouts": measure_payouts,
@@ -50,6 +52,7 @@ def run(parts: tuple[str, ...], rounds: int, seconds: float, clients: int, rows:
 
     \b
     calls     requests per second and latencies of the API, beside the bare and the peer application
+    costs     processor time of a call in web process, PostgreSQL, Valkey and generator, beside a bare answer
     postings  transfers per second, beside pgbench calling the same database function
     pages     the time of a page of transactions in a small and in a large table
     payouts   rows of a payout recorded per second, beside single disbursements by the API

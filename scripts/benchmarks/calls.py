@@ -60,7 +60,7 @@ def measure_calls(size: Size) -> dict[str, Any]:
     with start_stage(size.clients) as stage:
         agree(stage)
         for target in TARGETS:
-            _warm_up(stage, target, size)
+            warm_up(stage, target, size)
         seen: dict[str, list[Outcome]] = {target.name: [] for target in TARGETS}
         for _ in range(size.rounds):
             for target in TARGETS:
@@ -72,7 +72,8 @@ def measure_calls(size: Size) -> dict[str, Any]:
     return {"calls": calls, "latencies": steady}
 
 
-def _warm_up(stage: Stage, target: Target, size: Size) -> None:
+def warm_up(stage: Stage, target: Target, size: Size) -> None:
+    """Call a target until both processes know every key."""
     wanted = _WARM_UP_CALLS * size.clients if target.application == "service" and target.warms_up else 1
     for _ in range(_WARM_UP_RUNS):
         if wanted <= 0:
@@ -146,6 +147,8 @@ def _ours(stage: Stage) -> list[Key]:
 
 
 TARGETS = (
+    Target("bare GET, stock gunicorn", "stock", _get("authenticated", "/", _DONE)),
+    Target("bare POST, stock gunicorn", "stock", _payments(_ours, _DONE, b"/"), bare="bare POST"),
     Target("bare GET", "bare", _get("authenticated", "/", _DONE), has_latencies=True),
     Target("bare POST", "bare", _payments(_ours, _DONE, b"/"), bare="bare POST"),
     Target("peer: authenticated call", "peer", lambda stage, _: [calls_with(stage.peer_keys, "/bench/answer", _DONE)]),

@@ -13,7 +13,7 @@ from rich.table import Table
 
 _DOCS = Path(__file__).resolve().parents[2] / "docs"
 FIGURES, DOCUMENT = _DOCS / "performance.json", _DOCS / "PERFORMANCE.md"
-TABLES = ("calls", "latencies", "postings", "pages", "payouts", "statements", "exports", "openings")
+TABLES = ("calls", "latencies", "costs", "postings", "pages", "payouts", "statements", "exports", "openings")
 _PLACE = re.compile(r"(<!-- (?P<name>[a-z]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _WIDTH_OF_FILES = 160
 
@@ -29,6 +29,15 @@ _RATIOS = (
     ("USSD step", "bare", 0.24),
     ("USSD step", "peer", 4),
 )
+# Processor time of a bare answer under stock gunicorn, divided by that of the call: the least ratio.
+_COSTS = {
+    "authenticated call": 0.80,
+    "refused 401": 0.75,
+    "refused 429": 0.75,
+    "balance": 0.60,
+    "disbursement": 0.25,
+    "USSD step": 0.40,
+}
 _POSTINGS = {"many": 0.85, "one": 1.5}
 _MOST_P99_TO_P50 = 5
 _MOST_GROWTH, _MOST_MEMORY_GROWTH = 1.3, 1.2
@@ -77,6 +86,10 @@ def _floors(result: Mapping[str, Any]) -> Iterator[Floor]:
     for call, beside, least in _RATIOS:
         if call in calls and calls[call][f"to_{beside}"]:
             yield Floor(f"{call} / {beside}", ">=", least, calls[call][f"to_{beside}"])
+    for row in result.get("costs", ()):
+        if row["call"] in _COSTS:
+            name = f"processor time, bare answer / {row['call']}"
+            yield Floor(name, ">=", _COSTS[row["call"]], spread([row["bare_to_all"]]))
     for row in result.get("latencies", ()):
         if not row["call"].startswith("bare"):
             yield Floor(f"{row['call']}: p99 / p50 at 70 % load", "<=", _MOST_P99_TO_P50, row["p99_to_p50"])

@@ -39,13 +39,18 @@ _LOG_LINES_SHOWN = 30
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """The applications by name ("bare", "peer", "service") and what they are called with."""
+    """The applications by name ("stock", "bare", "peer", "service") and what they are called with."""
 
     webs: dict[str, Web]
     generator: Generator
     keys: dict[str, list[Key]]  # the service's, by purpose
     peer_keys: list[Key]
     gateway_paths: dict[str, list[str]]  # by application
+    servers: dict[str, int]  # the process of each other server
+
+    def processes(self, application: str) -> dict[str, int]:
+        """Return the processes that work for a call of an application, by kind."""
+        return {"web": self.webs[application].pid, **self.servers, "generator": self.generator.pid}
 
     def run(self, application: str, load: Load) -> Outcome:
         """Send a load. Raises RuntimeError, with the end of the application's log, on the first wrong reply."""
@@ -64,7 +69,7 @@ def start_stage(clients: int) -> Iterator[Stage]:
     """Start all servers, with so many clients in each database; everything ends with the block."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True)))
-        homes = {name: folder / name for name in ("valkey", "bare", "peer", "service")}
+        homes = {name: folder / name for name in ("valkey", "stock", "bare", "peer", "service")}
         for home in homes.values():
             home.mkdir()
         # Before any other thread or server of this process.
@@ -83,6 +88,9 @@ def start_stage(clients: int) -> Iterator[Stage]:
             paths = _add_menu(services)
         made = _prepare_peer(homes["peer"], peer_settings, clients)
         webs = {
+            "stock": stack.enter_context(
+                serve("benchmarks.applications.bare:app", homes["stock"], settings, is_stock=True)
+            ),
             # The settings decide which worker gunicorn uses: the bare application gets the same ones.
             "bare": stack.enter_context(serve("benchmarks.applications.bare:app", homes["bare"], settings)),
             # An application that blocks in its database driver needs threads.
@@ -94,7 +102,9 @@ def start_stage(clients: int) -> Iterator[Stage]:
             ),
         }
         peer_keys = [Key(*pair) for pair in made["keys"]]
-        yield Stage(webs, generator, keys, peer_keys, {"service": paths, "peer": made["gateway_paths"]})
+        gateway_paths = {"service": paths, "peer": made["gateway_paths"]}
+        servers = {"postgres": postgres.process.pid, "valkey": valkey.pid}
+        yield Stage(webs, generator, keys, peer_keys, gateway_paths, servers)
 
 
 def _fill(services: Services, clients: int) -> dict[str, list[Key]]:

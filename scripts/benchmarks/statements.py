@@ -94,8 +94,10 @@ def _fill(count: int) -> None:
 
 def _lines(count: int) -> Iterator[tuple[str, ...]]:
     yield _HEADINGS
+    balance = 0
     for number in range(count):
         amount = "4,000" if number % _DIFFERENCE == 0 else "5,000"
+        balance += int(amount.replace(",", ""))
         yield (
             str(23_503_452 + number),
             _id(number, 2),
@@ -107,7 +109,7 @@ def _lines(count: int) -> Iterator[tuple[str, ...]]:
             amount,
             "UGX",
             "0",
-            "1,000,000",
+            f"{balance:,}",
         )
 
 

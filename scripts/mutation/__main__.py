@@ -35,6 +35,7 @@ TARGETS = {
             "tests/services/transactions/test_explanation.py",
         ],
     ),
+    "bank": ([f"{_SERVICES}/bank"], ["tests/services/bank"]),
     "payouts": ([f"{_SERVICES}/payouts"], ["tests/services/payouts", "tests/services/mail/test_notices.py"]),
     "limits": (["ussd_server/limits"], ["tests/limits"]),
     "key_cache": (

@@ -47,16 +47,26 @@ def test_what_the_bank_has_paid_is_recorded_once(client_id: str, tmp_path: Path)
         services.bank_accounts.state(StateBankAccount("Stanbic", "9030", "ACME Ltd"), context)
     assert "NOT CONFIRMED" in run("settlements", "accounts").output
     assert output_of("settlements", "propose") == {"items": []}
-    output_of("settlements", "confirm", "ACME", "--by", "Mary Akello")
+    output_of("settlements", "confirm", "ACME", "9030", "--by", "Mary Akello")
     terms = output_of("settlements", "set", "ACME", "--keep", "1000")
     assert (terms["keep"], terms["minimum"], terms["confirmed_by"]) == (1000, None, "Mary Akello")
     file = tmp_path / "due.csv"
-    assert [each["amount"] for each in output_of("settlements", "propose", "--csv", file)["items"]] == [4000]
+    assert [each["amount"] for each in output_of("settlements", "propose")["items"]] == [4000]
+    proposing = ("settlements", "propose", "--csv", file)
+    assert "--csv needs --by" in run(*proposing).output
+    (proposed,) = output_of(*proposing, "--by", "Mary Akello")["items"]
+    assert proposed["settlement_id"] in file.read_text()
+    assert "exists" in run(*proposing, "--by", "Mary Akello").output
+    output_of("settlements", "waiting", tmp_path / "again.csv")
+    assert (tmp_path / "again.csv").read_text() == file.read_text()
     file.write_text(file.read_text().replace("UGX,", "UGX,FT9"))
     recording = ("settlements", "record", file, "--by", "Mary Akello", "--and", "John Okot")
     assert "1 recorded, UGX 4,000; 0 had been recorded before." in run(*recording).output
     assert [each["replayed"] for each in output_of(*recording)["items"]] == [True]
     assert [each["bank_reference"] for each in output_of("settlements", "list", "ACME")["items"]] == ["FT9"]
+    ending = (proposed["settlement_id"], "--by", "Mary Akello", "--and", "John Okot")
+    assert "has paid the settlement" in run("settlements", "cancel", *ending).output
+    assert output_of("settlements", "returned", *ending)["status"] == "reversed"
 
 
 def test_a_lost_payment_is_listed_and_booked_once(client_id: str, tmp_path: Path) -> None:
@@ -73,6 +83,8 @@ def test_a_lost_payment_is_listed_and_booked_once(client_id: str, tmp_path: Path
     assert "1 booked, UGX 5,000; 0 had been booked before." in run(*booking).output
     assert "No payment was lost." in run(*command).output
     assert run(*command, "--book", lost).exit_code == 2
+    refused = run(*command, "--by", "Mary Akello", "--and", "John Okot")
+    assert (refused.exit_code, "nothing was booked" in refused.output) == (2, True)
 
 
 def test_a_deposit_is_credited_once(client_id: str) -> None:

@@ -6,17 +6,19 @@ import csv
 import json
 import os
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from tests.conftest import MovableClock
-from tests.services.reconciliation.statement_files import MTN, csv_file, mtn_row
+from tests.services.reconciliation.statement_files import MTN, csv_file, kampala, mtn_row, with_balances
 from tests.support.money import a_client, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.cli import main
 from ussd_server.models.transactions import Transaction
+from ussd_server.values import KAMPALA
 
 Run = Callable[..., Result]
 
@@ -59,7 +61,7 @@ def test_the_day_is_closed_at_the_command_line(
     result = run("reconcile", "sandbox", file, "--json", "--csv", out, "--yes")
     assert result.exit_code == 1, result.output
     document = json.loads(result.output)
-    assert list(document) == ["statement_id", "lines", "differences", "sums"]
+    assert list(document) == ["statement_id", "lines", "differences", "sums", "balance"]
     assert document["lines"] == {"matched": 1, "amount_differs": 1, "not_ours": 1, "not_theirs": 1}
     assert document["sums"] == {"ours": 15000, "theirs": 14000.5, "difference": 999.5}
     names = {"provider_id": second.provider_transaction_id, "reference": second.provider_reference}
@@ -219,3 +221,60 @@ def test_money_that_came_in_beside_a_minus_can_be_held(run: Run) -> None:
     listed = json.loads(run("reconcile", "review", "list", "--json").output)["items"]
     held = {each["line"]: run("reconcile", "review", "hold", each["difference_id"]).exit_code for each in listed}
     assert held == {2: 0, 3: 0, 4: 0, 5: 1}
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_a_statement_whose_balance_breaks_needs_a_yes(
+    run: Run, services: Services, clock: MovableClock, tmp_path: Path
+) -> None:
+    rows = with_balances([mtn_row(each) for each in three_payments(services, clock)])
+    file = tmp_path / "day.csv"
+    file.write_bytes(csv_file(rows))
+    assert json.loads(run("reconcile", "sandbox", file, "--dry-run", "--json").output)["balance"] is None
+    file.write_bytes(csv_file([rows[0], rows[2]]))
+    dry = run("reconcile", "sandbox", file, "--dry-run", "--json")
+    assert json.loads(dry.output)["balance"] == {"line": 5, "expected": 1_010_000, "found": 1_015_000}
+    assert dry.exit_code == 1, "the payment that the file lacks is a difference"
+    refused = run("reconcile", "sandbox", file)
+    assert refused.exit_code == 2
+    assert "running balance of line 5 is UGX 1,015,000, and UGX 1,010,000 would follow" in refused.output
+    assert "line 5  balance UGX 1,015,000" in run("reconcile", "sandbox", file, "--yes").output
+    file.write_bytes(csv_file([[*rows[0][:-1], "many"]]))
+    assert run("reconcile", "sandbox", file, "--dry-run").exit_code == 2
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_a_day_is_closed_with_what_two_state_and_with_a_second_name_where_it_takes_one(
+    run: Run, services: Services, clock: MovableClock, tmp_path: Path
+) -> None:
+    # The command's clock is the machine's.
+    clock.advance(-2 * 86_400)
+    first, second, third = three_payments(services, clock)
+    file = tmp_path / "day.csv"
+    file.write_bytes(csv_file([mtn_row(first), mtn_row(second, Date=kampala(clock.now() - timedelta(days=1)))]))
+    day = first.completed_at.astimezone(KAMPALA).date()
+    assert run("reconcile", "sandbox", file).exit_code == 0
+    close = ("day", "close", day, "sandbox", "--by", "Ann")
+    refused = run(*close)
+    assert (refused.exit_code, "No statement covers this day" in refused.output) == (1, True)
+    covers = ("reconcile", "sandbox", file, "--covers", f"{day}..{day}")
+    assert (run(*covers).exit_code, run(*covers, "--by", "Ann").exit_code) == (2, 2)
+    assert run("reconcile", "sandbox", file, "--by", "Ann", "--and", "Ben").exit_code == 2
+    assert run("reconcile", "sandbox", file, "--covers", f"{day}", "--by", "Ann", "--and", "Ben").exit_code == 2
+    alone = run(*covers, "--by", "Ann", "--and", "ann")
+    assert (alone.exit_code, "Two different people" in alone.output) == (2, True)
+    assert run(*covers, "--by", "Ann", "--and", "Ben").exit_code == 1
+    (lacking,) = json.loads(run("reconcile", "review", "list", "--json").output)["items"]
+    assert (lacking["verdict"], lacking["transaction_id"]) == ("not_theirs", third.id)
+    assert "1 of its differences is open" in run(*close).output
+    run("reconcile", "review", "end", lacking["difference_id"], "--reason", "asked them", "--by", "Ann")
+    refused = run(*close)
+    assert (refused.exit_code, refused.output) == (1, "Error: This bridge takes two operators: other_day UGX 5,000\n")
+    closed = json.loads(run(*close, "--and", "Ben", "--json").output)
+    assert (closed["closed_by"], closed["confirmed_by"]) == ("Ann", "Ben")
+    assert closed["bridge"] == [
+        {"verdict": "matched", "count": 1, "amount": 0, "late_for": None},
+        {"verdict": "not_theirs", "count": 1, "amount": 5000, "late_for": None},
+        {"verdict": "other_day", "count": 1, "amount": 5000, "late_for": None},
+    ]
+    assert run("check").exit_code == 0

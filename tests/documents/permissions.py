@@ -19,9 +19,9 @@ _HEAD = """# Permissions
 
 What each kind of caller may do. `scripts/document` writes this page from the program's declarations. Tests call every
 path with every role and with a key of every scope, and compare. Others walk through thousands of actions from each role
-(making, listing, changing and rotating keys; inviting people, opening their links, changing roles) and find no chain
-that gives more than the role, and no person who makes and approves a payout alone, while readers of secrets count as
-people behind a key (`ussd-server clients readers`).
+(making, listing, changing and rotating keys; inviting and confirming people, opening their links, changing roles) and
+find no chain that gives more than the role, and no person who makes and approves a payout alone, unless the operator
+ends that readers of secrets count as people behind a key (`ussd-server clients readers CLIENT --ignore`).
 
 ## Roles
 

@@ -206,7 +206,10 @@ def play_payouts(player: Player) -> None:
     player.manage("GET", "/payouts?limit=1")
     player.manage("GET", f"/payouts/{other['payout_id']}")
     player.manage("GET", f"/payouts/{other['payout_id']}/items")
-    player.manage("POST", f"/payouts/{other['payout_id']}/approve", {"total_fee": 0})
+    # The person of the example has read the secret of the key, and is no second person.
+    player.token = player.send("POST", "/api/clients/login", login)["data"]["access_token"]
+    player.manage("POST", f"/payouts/{other['payout_id']}/approve", {"total_fee": 0, "note": "Checked"})
+    player.token = own_token
     waiting = player.data("POST", "/api/payouts", {"reference": "wages-50", "items": rows[:1]})
     player.manage("POST", f"/payouts/{waiting['payout_id']}/cancel", {})
 
@@ -270,6 +273,8 @@ def play_messages(player: Player) -> None:
     player.data("POST", "/api/messages", body | {"text": "Your order 1001 is late."})
     text = "ACME received UGX {{amount|ugx}} for {{reference}}. Thank you."
     player.manage("PATCH", "/settings", {"receipts": {"collection": {"en": text}}})
+    rules = [{"above": 0, "approvals": 1}, {"above": 5_000_000, "approvals": 2}]
+    player.manage("PATCH", "/settings", {"approval_rules": rules})
     player.manage("GET", "/settings")
     player.manage("PATCH", "/settings", {"receipts": {"collection": {"en": "Paid by {{name}}"}}})
 

@@ -78,6 +78,12 @@ def _one_of_each(services: Services, clock: MovableClock) -> Iterator[Event]:
     clock.advance(2 * 86_400)
     for payout_id in services.payout_sender.claim(1):
         services.payout_sender.advance(payout_id)
+    revoked = services.api_keys.create(CreateApiKey(("payouts:approve",), name="Approvals"), call)
+    due = CreatePayout("wages-49", items=rows, send_at=clock.now() + timedelta(days=2))
+    dated = services.payouts.create(due, maker).payout
+    approver = replace(approver, caller=replace(approver.caller, key_id=revoked.id))
+    services.payouts.approve(ApprovePayout(dated.payout_id), approver)
+    services.api_keys.delete(revoked.id, call)
     session = services.api_sessions.begin(BeginSession(PHONE, shop.code), call)
     services.api_sessions.end(session.session_id, call)
     expiring = CreateApiKey(expires_at=clock.now() + timedelta(days=10), name="Till 4")

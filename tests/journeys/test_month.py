@@ -130,13 +130,24 @@ def close_day(m: School, day: int) -> None:
         closing["is_empty"] = "yes"
     else:
         file = {"provider": "mtn", "file": (statement, f"{day}.csv"), "is_confirmed": "yes"}
-        for each in m.ann.rows(m.ann.send("/operator/reconciliation/new", **file)):
+        imported = m.ann.send("/operator/reconciliation/new", **file)
+        stated = {
+            "covers_from": closing["date"],
+            "covers_to": closing["date"],
+            "reason": "The portal's file of the day",
+        }
+        m.ann.send(f"{imported}/cover", **stated)
+        m.bob.confirm()
+        for each in m.ann.rows(imported):
             page = f"/operator/differences/{each['difference_id']}"
             if each["verdict"] == "Not ours":
                 m.ann.send(f"{page}/hold")
             else:
                 m.ann.send(f"{page}/end", reason="Given back in the portal of MTN")
-    m.ann.send("/operator/days", **closing)
+    m.ann.open("/operator/days")
+    if m.ann.post("/operator/days", **closing).status_code == 400:
+        m.ann.send("/operator/days/propose", reason="It came later", **closing)
+        assert "late_change" in m.bob.confirm()
 
 
 def receipts_in_two_languages(m: School) -> None:
@@ -202,7 +213,7 @@ def a_payment_at_midnight(m: School) -> None:
 
 
 def a_settlement(m: School) -> None:
-    due = m.ann.file("/operator/settlements/due.csv")
+    due = m.ann.sent_file("/operator/settlements/reserve")
     m.ann.send("/operator/settlements/file", file=(m.pay_out(due), "due.csv"))
     assert m.client.name in m.bob.confirm()
 

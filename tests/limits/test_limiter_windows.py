@@ -150,3 +150,27 @@ def test_the_strategy_serves_one_limit_like_any_other_of_its_family(
 def test_a_bare_counter_is_refused(storage: SlidingWindowStorage) -> None:
     with pytest.raises(NotImplementedError):
         storage.incr("someone", 60)
+
+
+@pytest.mark.parametrize(("remaining", "processes", "left"), [(20, 2, 10), (7, 2, 3), (1, 2, 0), (0, 1, 0), (5, 1, 5)])
+def test_windows_begin_with_what_redis_said(remaining: int, processes: int, left: int) -> None:
+    now = 0
+    log = LocalWindows(clock=lambda: now, processes=processes)
+    windows = [(20 // processes, 60_000_000)]
+    # The oldest call leaves the window in 40 seconds.
+    log.note("known", [1, 0, 0, remaining, 40_000_000])
+    assert sum(log.acquire("known", windows)[0] for _ in range(20)) == left
+    assert sum(log.acquire("unknown", windows)[0] for _ in range(20)) == 20 // processes
+    now = 61 * 10**9
+    assert sum(log.acquire("known", windows)[0] for _ in range(20)) == 20 // processes
+
+
+def test_windows_begin_with_the_last_thing_that_redis_said() -> None:
+    log, windows = LocalWindows(clock=lambda: 0), [(2, 60_000_000), (3, 3_600_000_000)]
+    log.note("known", [1, 0, 0, 2, 0, 1, 3_000_000_000])
+    assert [log.acquire("known", windows)[0] for _ in range(3)] == [1, 0, 0]
+    log.note("known", [1, 0, 0, 2, 0, 3, 0])
+    assert [log.acquire("known", windows)[0] for _ in range(3)] == [1, 1, 0]
+    log.note("known", [0, 1, 0, 0, 60_000_000, 0, 60_000_000])
+    log.clear("known")
+    assert [log.acquire("known", windows)[0] for _ in range(3)] == [1, 1, 0]

@@ -10,6 +10,7 @@ from unittest import mock
 
 import pytest
 
+from ussd_server.security import key_ring
 from ussd_server.security.key_ring import Keyring
 from ussd_server.security.secrets_file import Ring, add_reference_key
 
@@ -61,6 +62,18 @@ def test_a_renewal_elsewhere_is_followed_without_a_restart(path: Path) -> None:
     assert here.all_materials(Ring.SEALING) == [here.newest(Ring.SEALING).material]
     assert here.find(Ring.SEALING, old.id) is None
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_key_of_a_renewal_elsewhere_is_found_by_its_id_also_between_two_checks_of_the_file(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(key_ring, "CHECK_SECONDS", 3600.0)
+    here, there = Keyring.create(path), Keyring(path)
+    old = here.newest(Ring.SEALING)
+    there.add_keys()
+    assert here.newest(Ring.SEALING) == old
+    renewed = there.newest(Ring.SEALING)
+    assert here.find(Ring.SEALING, renewed.id) == renewed
 
 
 def test_renewals_at_once_lose_no_key(path: Path) -> None:

@@ -262,7 +262,7 @@ def test_columns_are_named_as_spreadsheet_programs_name_them() -> None:
         ("+cmd|' /C calc'!A0", "'+cmd|' /C calc'!A0"),
         ("-2+3", "'-2+3"),
         ("@SUM(A1)", "'@SUM(A1)"),
-        ("\t=1", "'\t=1"),
+        ("\t=1", "'\t'=1"),
         ("＝1+1", "'＝1+1"),
         (" =1+1", "' =1+1"),
         ("\xa0@SUM(A1)", "'\xa0@SUM(A1)"),
@@ -271,6 +271,14 @@ def test_columns_are_named_as_spreadsheet_programs_name_them() -> None:
         (-500, "-500"),
         (None, ""),
         ("plain", "plain"),
+        ("a;=1+1", "a;'=1+1"),
+        ("a, @SUM(A1)", "a, '@SUM(A1)"),
+        ("a\t+cmd", "a\t'+cmd"),
+        ("a\n=1", "a\n'=1"),
+        ('a;"=1+1', "a;\"'=1+1"),
+        ("a;-2+3;=1", "a;'-2+3;'=1"),
+        ("a, +256772123456;-5", "a, +256772123456;-5"),
+        ("a=b; c - d", "a=b; c - d"),
     ],
 )
 def test_what_looks_like_a_formula_becomes_text(value: object, cell: str) -> None:

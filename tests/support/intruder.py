@@ -14,6 +14,7 @@ from ussd_server.models.clients import User
 from ussd_server.models.keys import ApiKey
 from ussd_server.services.clients.keys.messages import HIDDEN_SECRET, SCOPES, CreateApiKey, RotateApiKey, UpdateApiKey
 from ussd_server.services.clients.messages import ChangeRole, InvitePerson, LogIn, PasswordLink
+from ussd_server.services.clients.password_links import digest_of
 from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout
 from ussd_server.status import Code, ServiceError
 
@@ -52,7 +53,7 @@ class Intruder:
         self._clock.advance(3)
         action: Callable[[RequestContext], None] = self._random.choice((
             self._create_key, self._list_keys, self._reveal, self._rotate, self._change, self._delete, self._invite,
-            self._link, self._change_role, self._set_active,
+            self._link, self._change_role, self._set_active, self._confirm,
         ))  # fmt: skip
         if self._logins:
             with suppress(ServiceError):
@@ -153,6 +154,9 @@ class Intruder:
         if len(self._emails) < 5:
             self._open(self._services.team.invite(InvitePerson(email, self._random.choice(ROLES)), context))
 
+    def _confirm(self, context: RequestContext) -> None:
+        self._services.team.confirm(self._random.choice(sorted(self._emails)), context)
+
     def _link(self, context: RequestContext) -> None:
         self._open(self._services.team.new_link(self._some_person(), context))
 
@@ -163,10 +167,14 @@ class Intruder:
         self._services.team.set_active(self._some_person(), self._random.random() < 0.7, context)
 
     def _open(self, link: PasswordLink) -> None:
-        if link.token:
-            self._emails[link.person.user_id] = self._services.password_links.choose_password(
-                link.token, PASSWORD, _NOBODY
-            )
+        """Open a link that was shown, or that was mailed to an address of its own."""
+        person, token = link.person.user_id, link.token
+        is_own = person in self._emails or person not in self._ids.values()
+        if is_own and self._random.random() < 0.5:
+            User.update(link_seen_by=None).where(User.id == person).execute()
+            token = self._services.password_links.link_to_mail(person, digest_of(User.get_by_id(person), None), 2**40)
+        if token:
+            self._emails[person] = self._services.password_links.choose_password(token, PASSWORD, _NOBODY)
 
     def _note(self, key: object) -> None:
         apikey, secret = key.apikey, key.apisecret  # type: ignore[attr-defined]

@@ -69,26 +69,27 @@ _TAGS = {
 }
 """The groups of operations in the order of their use: blueprint, title, description."""
 
+_ID, _SECRET = "0192f3a0-7c1e-7a44-9b1d-3f5e8c2a6b70", "wQ3xk0cN5rT8yB1mP6sV9zF2hJ4dL7aG"
 _VARIABLES = {
-    "adapter": "The gateway's format.",
-    "api_key_id": "The `id` of an API key.",
-    "callback_secret": "The secret part of the path; it is the credential.",
-    "channel_secret": "The secret part of the path; it is the credential.",
-    "code": "The payment code, without regard to case, spaces and hyphens.",
-    "event_id": "The `id` of an event.",
-    "menu_id": "The menu, by the `id` in its document.",
-    "message_id": "The message.",
-    "payout_id": "The payout that it belongs to; null for none.",
-    "phone_number": "The subscriber: `+256` and nine digits.",
-    "provider": "The name of the provider.",
-    "request_id": "The `X-Request-Id` of a call.",
-    "secret": "The secret part of the path; it is the credential.",
-    "service_code": "What the phone dials, such as `*165#`.",
-    "session_id": "The USSD session.",
-    "transaction_id": "The transaction.",
-    "webhook_id": "The `id` of a webhook.",
+    "adapter": ("The gateway's format.", "africastalking"),
+    "api_key_id": ("The `id` of an API key.", _ID),
+    "callback_secret": ("The secret part of the path; it is the credential.", _SECRET),
+    "channel_secret": ("The secret part of the path; it is the credential.", _SECRET),
+    "code": ("The payment code, without regard to case, spaces and hyphens.", "SCH-1042"),
+    "event_id": ("The `id` of an event.", _ID),
+    "menu_id": ("The menu, by the `id` in its document.", "school-fees"),
+    "message_id": ("The message.", _ID),
+    "payout_id": ("The payout that it belongs to; null for none.", _ID),
+    "phone_number": ("The subscriber: `+256` and nine digits.", "+256772123456"),
+    "provider": ("The name of the provider.", "mtn"),
+    "request_id": ("The `X-Request-Id` of a call.", "order-77-attempt-2"),
+    "secret": ("The secret part of the path; it is the credential.", _SECRET),
+    "service_code": ("What the phone dials, such as `*165#`.", "*165#"),
+    "session_id": ("The USSD session.", _ID),
+    "transaction_id": ("The transaction.", _ID),
+    "webhook_id": ("The `id` of a webhook.", _ID),
 }
-"""The variables of paths, and what each names."""
+"""The variables of paths: what each names, and an example."""
 
 _HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
     "X-Request-Id": ("The caller's own request id, or a new one", {"type": "string"}),
@@ -258,7 +259,14 @@ def _parameters(rule: Rule, route: EndpointSpec) -> list[dict[str, Any]]:
 
 def _path_parameters(rule: Rule) -> list[dict[str, Any]]:
     return [
-        {"name": name, "in": "path", "required": True, "description": _VARIABLES[name], "schema": {"type": "string"}}
+        {
+            "name": name,
+            "in": "path",
+            "required": True,
+            "description": _VARIABLES[name][0],
+            "schema": {"type": "string"},
+            "example": _VARIABLES[name][1],
+        }
         for name in re.findall("{([^}]+)}", template_of(rule.rule))
     ]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, is_dataclass
 from functools import cache
 from http import HTTPStatus
@@ -304,13 +305,22 @@ def _body_parts(schema: Body, request: Request) -> dict[str, Any]:
     if not body and request.method == "PUT":
         raise ServiceError(Code.INVALID_REQUEST, "The request body is empty")
     if not schema.takes_yaml:
-        return load(schema, parse_object(request, body))
+        with _place_for(body):
+            return load(schema, parse_object(request, body, schema.most_values))
     text = read_yaml_text(request, body)
     if text is not None:
         return {"source": SourceText(text, is_yaml=True)}
-    parts = load(schema, parse_object(request, body))
+    parts = load(schema, parse_object(request, body, schema.most_values))
     has_document = any(value is not None for value in parts.values())
     return {**parts, "source": SourceText(body.decode("utf-8"))} if has_document else parts
+
+
+def _place_for(body: bytes) -> AbstractContextManager[None]:
+    """Hold one of the few places of large bodies for the block. SERVICE_UNAVAILABLE when the client can have none."""
+    if len(body) <= MAX_BODY_BYTES:
+        return nullcontext()
+    current = current_request()
+    return current.services.large_bodies.reading(current.client_id or "")
 
 
 def _obey(current: CurrentRequest, decision: RateLimitDecision, sentence: str) -> None:

@@ -8,20 +8,31 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from itertools import count
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from flask import Request, current_app, g, request
 from marshmallow import Schema, ValidationError
 from werkzeug.wsgi import get_content_length, get_input_stream
 
+from schemas.fields import Body
 from ussd_server import spans
+from ussd_server.api.bounded_request import require_readable_query
 from ussd_server.context import request_id_from
-from ussd_server.json_text import bracket_depth, duplicate_name
 from ussd_server.logs import now_about
+from ussd_server.parsing.json_text import (
+    DuplicateNameError,
+    duplicate_name,
+    has_more_values,
+    is_deeper,
+    no_pause,
+    unstorable_escape,
+)
+from ussd_server.parsing.secrets_in_text import shown_name
 from ussd_server.status import Code, ServiceError
 
 if TYPE_CHECKING:
@@ -37,7 +48,11 @@ _MAX_DEPTH = 32
 _IDEMPOTENCY_KEY = re.compile(r"[ -~]{1,255}")
 # Every field takes less, and Python itself refuses to read integers of more than 4,300 digits.
 _MOST_DIGITS = 30
-_ESCAPED_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+_MOST_DECIMALS = 1000
+_CALLS_BEFORE_A_PAUSE = 250
+
+_Given = TypeVar("_Given")
+_Made = TypeVar("_Made")
 
 
 @dataclass(slots=True)
@@ -142,53 +157,96 @@ def check_length(request: Request, largest: int) -> None:
 
 
 def _read_at_most(most: int, environ: dict[str, Any]) -> bytes:
-    stream, body = get_input_stream(environ), b""
-    while len(body) < most and (part := stream.read(min(most - len(body), MAX_BODY_BYTES + 1))):
-        body += part
+    stream, parts, size = get_input_stream(environ), [], 0
+    while size < most and (part := stream.read(min(most - size, MAX_BODY_BYTES + 1))):
+        parts.append(part)
+        size += len(part)
         # A connection accepts 64 KiB by itself (`server/connection.py`); this raises its limit.
         if allow := getattr(environ.get("gunicorn.socket"), "allow_body", None):
-            allow(len(body) + MAX_BODY_BYTES)
-    return body
+            allow(size + MAX_BODY_BYTES)
+    return b"".join(parts)
 
 
-def parse_object(request: Request, body: bytes) -> dict[str, Any]:
+def parse_object(request: Request, body: bytes, most_values: int = Body.most_values) -> dict[str, Any]:
     """The JSON object in a body; an empty body is an empty object.
 
     UNSUPPORTED_MEDIA_TYPE (415) for a content type other than JSON in UTF-8; INVALID_REQUEST for malformed
-    JSON, duplicate names, more than 32 levels, lone surrogates, NUL, and anything but an object.
-    Numbers with a point or an exponent become Decimal. NaN, Infinity and endless integers become a Decimal that no
-    field accepts, so that the refusal names the field.
+    JSON, more than `most_values` values, duplicate names, more than 32 levels, lone surrogates, NUL, and anything but
+    an object. Numbers with a point or an exponent become Decimal. NaN, Infinity and endless numbers become a Decimal
+    that no field accepts, so that the refusal names the field. A body larger than 64 KiB is read with pauses.
     """
     if not body:
         return {}
     if request.mimetype != JSON or not _is_utf8(request):
         raise ServiceError(Code.UNSUPPORTED_MEDIA_TYPE, "The request body must be application/json in UTF-8")
-    if body.count(b"[") + body.count(b"{") > _MAX_DEPTH and bracket_depth(body.decode("latin-1")) > _MAX_DEPTH:
-        raise ServiceError(Code.INVALID_REQUEST, f"The request body is nested deeper than {_MAX_DEPTH} levels")
+    pause = _let_others_run if len(body) > MAX_BODY_BYTES else no_pause
+    marks = body.count(b",") + body.count(b"{") + body.count(b"[")
+    if marks > most_values and has_more_values(body, most_values, pause):
+        raise ServiceError(Code.INVALID_REQUEST, f"The request body has more than {most_values:,} values")
+    document = _parse_json(body, pause)
+    if not isinstance(document, dict):
+        raise ServiceError(Code.INVALID_REQUEST, "The request body must be a JSON object")
+    if marks > _MAX_DEPTH and is_deeper(document, _MAX_DEPTH, pause):
+        raise _too_deep()
+    if b"\\u" in body and (escape := unstorable_escape(body, pause)):
+        # Text that cannot be written as UTF-8 (half a surrogate pair) cannot be stored either.
+        what = "contains a NUL character" if escape == b"\\u0000" else "is not valid JSON"
+        raise ServiceError(Code.INVALID_REQUEST, f"The request body {what}")
+    return document
+
+
+def _parse_json(body: bytes, pause: Callable[[], object]) -> Any:
+    if pause is not no_pause:
+        pause()
     try:
         document = json.loads(
             body.decode("utf-8"),
-            object_pairs_hook=_object_without_duplicates,
+            object_pairs_hook=_with_pauses(_object, pause),
             parse_constant=_fitting_nowhere,
-            parse_float=_decimal,
-            parse_int=_whole,
+            parse_float=_with_pauses(_decimal, pause),
+            parse_int=_with_pauses(_whole, pause),
         )
-        if has_escapes := b"\\u" in body:
-            # Text that cannot be written as UTF-8 (half a surrogate pair) cannot be stored either.
-            written = json.dumps(document, ensure_ascii=False, default=str)
-            written.encode("utf-8")
     except json.JSONDecodeError as error:
         sentence = f"The request body is not valid JSON: {error.msg} (line {error.lineno}, column {error.colno})"
         raise ServiceError(Code.INVALID_REQUEST, sentence) from None
-    except _GivenTwiceError:
-        raise ServiceError(Code.INVALID_REQUEST, _sentence_about_duplicate(body.decode("utf-8"))) from None
-    except (ValueError, RecursionError):
+    except DuplicateNameError:
+        raise ServiceError(Code.INVALID_REQUEST, _sentence_about_duplicate(body.decode("utf-8"), pause)) from None
+    except RecursionError:
+        raise _too_deep() from None
+    except ValueError:
         raise ServiceError(Code.INVALID_REQUEST, "The request body is not valid JSON") from None
-    if not isinstance(document, dict):
-        raise ServiceError(Code.INVALID_REQUEST, "The request body must be a JSON object")
-    if has_escapes and _ESCAPED_NUL.search(written):
-        raise ServiceError(Code.INVALID_REQUEST, "The request body contains a NUL character")
+    if pause is not no_pause:
+        pause()
     return document
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    document = dict(pairs)
+    if len(document) != len(pairs):
+        raise DuplicateNameError
+    return document
+
+
+def _with_pauses(make: Callable[[_Given], _Made], pause: Callable[[], object]) -> Callable[[_Given], _Made]:
+    """Return `make` with a pause before every 250th call: the JSON scanner itself never pauses."""
+    if pause is no_pause:
+        return make
+    calls = count(1)
+
+    def made(given: _Given) -> _Made:
+        if next(calls) % _CALLS_BEFORE_A_PAUSE == 0:
+            pause()
+        return make(given)
+
+    return made
+
+
+def _let_others_run() -> None:
+    time.sleep(0)
+
+
+def _too_deep() -> ServiceError:
+    return ServiceError(Code.INVALID_REQUEST, f"The request body is nested deeper than {_MAX_DEPTH} levels")
 
 
 def read_yaml_text(request: Request, body: bytes) -> str | None:
@@ -215,10 +273,11 @@ def load_query(schema: Schema, request: Request) -> dict[str, Any]:
     if not request.query_string:
         return dict(_loaded_from_nothing(schema))
     # A plus in a query means a space, but people type phone numbers with a plus.
-    request.query_string = request.query_string.replace(b"phone_number=+", b"phone_number=%2B")
+    request.query_string = request.query_string.replace(b"=+256", b"=%2B256")
+    require_readable_query(request)
     twice = [name for name, values in request.args.lists() if len(values) > 1]
     if twice:
-        raise ServiceError(Code.INVALID_REQUEST, f"{_shown(twice[0])}: Is given twice.")
+        raise ServiceError(Code.INVALID_REQUEST, f"{shown_name(twice[0])}: Is given twice.")
     return load(schema, request.args.to_dict())
 
 
@@ -244,29 +303,18 @@ def read_idempotency_key(request: Request) -> str | None:
     return given
 
 
-class _GivenTwiceError(ValueError):
-    """A name is given twice in one JSON object."""
-
-
-def _sentence_about_duplicate(text: str) -> str:
-    twice = duplicate_name(text)
+def _sentence_about_duplicate(text: str, pause: Callable[[], object]) -> str:
+    twice = duplicate_name(text, pause)
     if twice is None:
         return "The request body is not valid JSON: a name is given twice"
-    name, place = _shown(twice.path[-1]), f"(line {twice.line}, column {twice.column})"
+    name, place = shown_name(twice.name), f"(line {twice.line}, column {twice.column})"
     return f"The request body is not valid JSON: the name `{name}` is given twice in one object {place}"
 
 
-def _object_without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    document = dict(pairs)
-    if len(document) != len(pairs):
-        raise _GivenTwiceError
-    return document
-
-
 def _decimal(text: str) -> Decimal:
-    """A number with every digit; infinite, so that it fits nowhere, when a Decimal cannot hold its exponent."""
+    """A number with every digit; infinite, so that it fits nowhere, when it is endless or a Decimal cannot hold it."""
     try:
-        return Decimal(text)
+        return Decimal(text) if len(text) <= _MOST_DECIMALS else _fitting_nowhere(text)
     except InvalidOperation:
         return _fitting_nowhere(text)
 
@@ -285,15 +333,10 @@ def _refusal(schema: Schema, problems: Mapping[str, Any], document: Mapping[str,
     name = next((name for name in declared if name in problems), next(iter(problems)))
     # A missing field is an incomplete request, also where its own code is another one.
     code = getattr(declared.get(name), "refusal", "INVALID_REQUEST") if name in document else "INVALID_REQUEST"
-    return FieldError(Code[code], f"{_shown(name)}: {_first_sentence(problems[name])}")
+    return FieldError(Code[code], f"{shown_name(name)}: {_first_sentence(problems[name])}")
 
 
 def _first_sentence(problem: Any) -> str:
     while isinstance(problem, dict | list):
         problem = next(iter(problem.values() if isinstance(problem, dict) else problem))
     return str(problem)
-
-
-def _shown(name: str) -> str:
-    """Return a caller's field name, safe to repeat: printable and short."""
-    return "".join(letter for letter in name if letter.isprintable())[:64]

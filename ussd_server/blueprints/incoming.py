@@ -73,7 +73,7 @@ def notify_payment(provider: str, secret: str) -> Response:
 
 
 def _parts(schema: Body) -> dict[str, Any]:
-    parts: dict[str, Any] = load(schema, parse_object(request, request.get_data()))
+    parts: dict[str, Any] = load(schema, parse_object(request, request.get_data(), schema.most_values))
     return parts
 
 

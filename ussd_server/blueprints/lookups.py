@@ -9,7 +9,8 @@ from ussd_server.context import RequestContext
 from ussd_server.services.providers.messages import ProviderList, Subscriber
 from ussd_server.services.search.messages import Search, SearchReply
 from ussd_server.services.subscribers.messages import GetHistory, History
-from ussd_server.status import Code
+from ussd_server.status import Code, ServiceError
+from ussd_server.values import PHONE_NUMBER
 
 providers = ApiBlueprint("providers", authenticate_api_key)
 search = ApiBlueprint("search", authenticate_api_key)
@@ -40,6 +41,8 @@ def get_subscriber_history(request: GetHistory, context: RequestContext) -> Hist
 
     Sessions need the scope `ussd:read` as well.
     """
+    if not PHONE_NUMBER.fullmatch(request.phone_number):
+        raise ServiceError(Code.INVALID_PHONE_NUMBER, "phone_number: Must be +256 followed by nine digits.")
     return services().subscriber_history.get(request, context)
 
 

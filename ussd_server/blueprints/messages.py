@@ -1,4 +1,4 @@
-"""Endpoints for messages (SMS), and for the texts of receipts."""
+"""Endpoints for messages (SMS), and for the settings of clients."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from ussd_server.api.endpoints import (
 )
 from ussd_server.api.requests import services
 from ussd_server.context import RequestContext
-from ussd_server.services.sms.messages import ClientSettings, CreateSms, ListSms, SmsView, UpdateClientSettings
+from ussd_server.services.clients.messages import ClientSettings, UpdateClientSettings
+from ussd_server.services.sms.messages import CreateSms, ListSms, SmsView
 from ussd_server.status import Code
 from ussd_server.wire import Page
 
@@ -51,7 +52,7 @@ def get_message(message_id: str, context: RequestContext) -> SmsView:
 @client_settings.call("GET", "/api/clients/settings", needs="settings:read", message="Settings")
 def get_client_settings(context: RequestContext) -> ClientSettings:
     """What the client has set for itself."""
-    return services().receipts.get(context)
+    return services().client_settings.get(context)
 
 
 @client_settings.call(
@@ -63,5 +64,5 @@ def get_client_settings(context: RequestContext) -> ClientSettings:
     message="Settings updated successfully",
 )
 def update_client_settings(request: UpdateClientSettings, context: RequestContext) -> ClientSettings:
-    """Change the texts of receipts."""
-    return services().receipts.update(request, context)
+    """Change the texts of receipts and the approval rules; what is left out stays."""
+    return services().client_settings.update(request, context)

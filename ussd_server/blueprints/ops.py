@@ -13,6 +13,7 @@ from prometheus_client.registry import Collector
 from ussd_server.api.endpoints import ApiBlueprint, allow_anyone, speaks
 from ussd_server.api.requests import services
 from ussd_server.context import RequestContext
+from ussd_server.metrics import count_requests
 from ussd_server.services.operations.messages import Health, Readiness
 from ussd_server.status import Code
 
@@ -37,6 +38,7 @@ def show_readiness(_: RequestContext) -> Readiness:
 @speaks("text/plain")
 def show_metrics() -> Response:
     """What all web processes counted, and what waits and works now, in the text format of Prometheus."""
+    count_requests()
     now = CollectorRegistry()
     now.register(_Now())
     return Response(generate_latest(_registry()) + generate_latest(now), content_type=CONTENT_TYPE_LATEST)

@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 import flask
 
-from schemas.fields import Body
 from schemas.payouts import (
     ApprovePayoutBody,
+    CancelPayoutBody,
     CopyPayoutBody,
     CreatePayoutBody,
     CreatePayoutQuery,
@@ -29,6 +29,7 @@ from ussd_server.context import RequestContext
 from ussd_server.services.payouts.messages import (
     LARGEST_FILE_BYTES,
     ApprovePayout,
+    CancelPayout,
     CopyPayout,
     CreatedPayout,
     CreatePayout,
@@ -36,6 +37,7 @@ from ussd_server.services.payouts.messages import (
     ListPayouts,
     PayoutItemView,
     PayoutStates,
+    PayoutStatus,
     PayoutView,
 )
 from ussd_server.status import Code
@@ -132,12 +134,14 @@ def list_payout_items(request: ListPayoutItems, context: RequestContext) -> Page
     refuses=(Code.NOT_FOUND, Code.INSUFFICIENT_BALANCE, Code.DAILY_LIMIT_REACHED),
     message="Payout approved",
 )
-def approve_payout(request: ApprovePayout, context: RequestContext) -> PayoutView:
+def approve_payout(request: ApprovePayout, context: RequestContext) -> EndpointReply[PayoutView]:
     """Reserve the sum and the fees of all ready rows and send them; by another key or person than the maker."""
-    return services().payouts.approve(request, context)
+    approved = services().payouts.approve(request, context)
+    needs_more = approved.status is PayoutStatus.DRAFT
+    return EndpointReply(approved, message="Approval kept; the payout needs another one" if needs_more else None)
 
 
-@_endpoint("POST", "/<payout_id>/cancel", needs="payouts:write", takes=Body, message="Payout cancelled")
-def cancel_payout(payout_id: str, context: RequestContext) -> PayoutView:
+@_endpoint("POST", "/<payout_id>/cancel", needs="payouts:write", takes=CancelPayoutBody, message="Payout cancelled")
+def cancel_payout(request: CancelPayout, context: RequestContext) -> PayoutView:
     """Cancel what was not sent and release its reservation."""
-    return services().payouts.cancel(payout_id, context)
+    return services().payouts.cancel(request, context)

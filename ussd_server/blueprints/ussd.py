@@ -7,6 +7,7 @@ from flask import Blueprint, Response, request
 from schemas.ussd import BeginSessionBody, EnterTextBody, ListSessionsQuery
 from ussd_server.api.endpoints import ApiBlueprint, EndpointReply, authenticate_api_key, created, speaks
 from ussd_server.api.requests import current_request, services
+from ussd_server.api.trusted_proxies import UNREADABLE
 from ussd_server.context import RequestContext
 from ussd_server.gateways.messages import GatewayRequest
 from ussd_server.services.ussd.messages import BeginSession, EnterText, ListSessions, SessionTranscript, SessionView
@@ -15,6 +16,8 @@ from ussd_server.wire import Page
 
 ussd = ApiBlueprint("ussd", authenticate_api_key)
 gateways = Blueprint("gateways", __name__)
+TAKE_STEP = "gateways.take_step"
+"""The endpoint that answers steps of gateways."""
 
 
 @ussd.call(
@@ -69,7 +72,10 @@ def end_session(session_id: str, context: RequestContext) -> SessionView:
 @speaks("text/plain", "application/json")
 def take_step(adapter: str, channel_secret: str) -> Response:
     """Answer a step: 404 for an unknown path, else 200 with a screen."""
-    reply = services().gateways.answer(adapter, channel_secret, _gateway_request(), current_request().request_id)
+    if UNREADABLE in request.environ:
+        reply = services().gateways.refuse(adapter, channel_secret)
+    else:
+        reply = services().gateways.answer(adapter, channel_secret, _gateway_request(), current_request().request_id)
     return Response(reply.body, headers=reply.headers, content_type=reply.content_type)
 
 

@@ -14,6 +14,7 @@ from ussd_server.services.accounts.statements import StatementService
 from ussd_server.services.audit.trail import AuditService
 from ussd_server.services.bank.bank_accounts import BankAccountService
 from ussd_server.services.bank.settlements import BankSettlementService
+from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.clients.api_keys import ApiKeyService
 from ussd_server.services.clients.auth import AuthService
 from ussd_server.services.clients.clients import ClientService
@@ -21,9 +22,9 @@ from ussd_server.services.clients.keys.explanations import KeyExplanationService
 from ussd_server.services.clients.keys.notices import KeyNotices
 from ussd_server.services.clients.keys.reader import ApiKeyReader
 from ussd_server.services.clients.logins import LoginService
-from ussd_server.services.clients.moves import ClientMoves
 from ussd_server.services.clients.password_links import PasswordLinkService
 from ussd_server.services.clients.second_factors import SecondFactorService
+from ussd_server.services.clients.settings import ClientSettingsService
 from ussd_server.services.clients.team import TeamService
 from ussd_server.services.incoming.booking import IncomingBook
 from ussd_server.services.incoming.codes import PaymentCodeService
@@ -43,8 +44,10 @@ from ussd_server.services.operations.timekeeper import Timekeeper
 from ussd_server.services.operators.accounts import OperatorLoginService, OperatorService
 from ussd_server.services.operators.actions import TwoPersonActions
 from ussd_server.services.operators.proposals import ProposalService
+from ussd_server.services.payouts.approval_rules import ApprovalRuleService
 from ussd_server.services.payouts.payouts import PayoutService
 from ussd_server.services.payouts.sending import PayoutSender
+from ussd_server.services.payouts.withdrawals import PayoutWithdrawals
 from ussd_server.services.providers.call_history import CallHistory
 from ussd_server.services.providers.floats import FloatService
 from ussd_server.services.providers.states import OutageWatch, ProviderStateService
@@ -59,6 +62,7 @@ from ussd_server.services.request_log.requests import RequestLogService
 from ussd_server.services.search.search import SearchService
 from ussd_server.services.settlement.review import ReviewService
 from ussd_server.services.settlement.settlement import CallbackService, Settlement
+from ussd_server.services.signatures import SignatureService
 from ussd_server.services.sms.outbox import SmsService, use_sms
 from ussd_server.services.sms.receipts import ReceiptService
 from ussd_server.services.sms.sending import SmsReportService, SmsSending
@@ -90,6 +94,8 @@ class Services:
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
         self.settings, self.clock, self.limiter = runtime.settings, runtime.clock, runtime.limiter
+        # A large body is read in slices beside other calls: few at a time, so that those notice nothing.
+        self.large_bodies = Bulkhead(2, 1)
         self.audit = AuditService(runtime)
         self.search = SearchService()
 
@@ -125,11 +131,12 @@ class Services:
         self.refunds = RefundService(runtime, creator)
         self.bank_accounts = BankAccountService(runtime)
         self.bank_settlements = BankSettlementService(runtime, creator, self.balances, self.statements)
-        self.client_moves = ClientMoves(runtime)
         self.payment_codes = PaymentCodeService(runtime)
         incoming = IncomingBook(runtime, creator)
         self.notices = NoticeService(runtime, incoming)
         self.payouts = PayoutService(runtime, creator)
+        self.payout_withdrawals = PayoutWithdrawals(runtime)
+        self.approval_rules = ApprovalRuleService(runtime)
         self.payout_sender = PayoutSender(runtime, self.subscriber_names, creator)
         self.settlement = Settlement(runtime)
         self.callbacks = CallbackService(runtime, self.settlement)
@@ -166,6 +173,7 @@ class Services:
         self.mail_reminders = MailReminders(runtime)
         self.sms = SmsService(runtime)
         self.receipts = ReceiptService(runtime)
+        self.client_settings = ClientSettingsService(runtime)
         self.sms_sending = SmsSending(runtime)
         self.sms_reports = SmsReportService(runtime)
 
@@ -178,12 +186,13 @@ class Services:
             self.differences,
             self.provider_statements,
             self.bank_settlements,
-            self.balances,
             self.held_payments,
+            self.days,
         )
         self.proposals = ProposalService(runtime, actions_of_two.by_name())
         self.history_digests = HistoryDigests(runtime)
-        self.master_keys = MasterKeyService(runtime, self.history_digests)
+        self.signatures = SignatureService(runtime)
+        self.master_keys = MasterKeyService(runtime, self.history_digests, self.signatures)
         self.health = HealthService(runtime)
         self.timekeeper = Timekeeper(runtime.clock)
         self.gauges = Gauges(runtime, self.floats)

@@ -43,6 +43,8 @@ _WINDOWS: dict[str, tuple[RateLimitItem, ...]] = {
     # Short: a client with a corrected secret is accepted within a minute. Secrets of 256 bits need no more.
     "wrong-secret": (RateLimitItemPerMinute(100),),
     "wrong-path": (RateLimitItemPerMinute(100),),
+    # Of one number on one channel; each is a row, and a step of the client's menu.
+    "conversations": (RateLimitItemPerMinute(30),),
     # A console page sends several requests at once.
     "access-token": (RateLimitItemPerMinute(600), RateLimitItemPerHour(10_000)),
     # Prevents a client from trying lists of numbers to learn names.

@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from difflib import get_close_matches
 from http import HTTPStatus
@@ -81,6 +81,25 @@ class Moment(click.DateTime):
             time = " or a time such as 2026-11-30T14:00:00Z" if self._takes_time else ""
             raise click.BadParameter(f"{value!r} must be a day such as 2026-11-30{time}.", ctx, param) from None
         return moment.replace(tzinfo=UTC)
+
+
+class Days(click.ParamType[tuple[date, date]]):
+    """The first and the last of some days of this century: `2026-11-20..2026-11-22`."""
+
+    name = "days"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[date, date]:
+        """Return both days. Raises BadParameter with an example."""
+        if isinstance(value, tuple):
+            return value
+        first, _, last = str(value).partition("..")
+        try:
+            days = date.fromisoformat(first), date.fromisoformat(last)
+        except ValueError:
+            days = None
+        if days is None or not all(day.year in _CENTURY for day in days):
+            self.fail(f"{value!r} must be two days such as 2026-11-20..2026-11-20.", param, ctx)
+        return days
 
 
 class Shillings(click.ParamType[int]):

@@ -9,10 +9,11 @@ from typing import Any, Literal, TypeVar
 
 from flask import Blueprint, Response, g, redirect, render_template, request, send_from_directory, session, url_for
 
+from ussd_server.api.bounded_request import require_readable_query
 from ussd_server.api.requests import check_length, current_request, services
 from ussd_server.console import charts, formats, links, navigation, tables
 from ussd_server.console.forms import refused
-from ussd_server.console.session import csrf_token, has_csrf_token, is_idle, keep_form
+from ussd_server.console.session import csrf_token, has_csrf_token, is_idle, is_upload_of_stranger, keep_form
 from ussd_server.context import Caller, CallerKind, RequestContext, SignedInPerson
 from ussd_server.languages import ENGLISH, current_language, languages, marked, use_language
 from ussd_server.status import Code, ServiceError
@@ -89,6 +90,7 @@ class ConsolePages(Blueprint):
             def serve(**variables: str) -> Any:
                 if who == "operator" and not services().operator_logins.is_admitted(request.remote_addr or ""):
                     raise ServiceError(Code.NOT_FOUND, NO_PAGE)
+                require_readable_query(request)
                 if streams_body:
                     check_length(request, max_body_bytes)
                 try:
@@ -269,7 +271,8 @@ def asset(name: str) -> str:
 def _admit(*, is_public: bool) -> SignedInPerson | None:
     """Check a request as far as all pages do; return the person who signed in, if there is one."""
     person = _signed_in_person()
-    if request.method != "GET" and request.method != "HEAD" and not has_csrf_token(request):
+    is_form = request.method != "GET" and request.method != "HEAD"
+    if is_form and (is_upload_of_stranger(request) or not has_csrf_token(request)):
         if person is None and not is_public:
             # Also a form whose cookie is missing. A form of another site is refused here.
             session.clear()

@@ -70,11 +70,18 @@ def has_csrf_token(given: Request) -> bool:
     return False
 
 
+def is_upload_of_stranger(given: Request) -> bool:
+    """Whether a form with a file came without a session of this console: it is refused before it is read."""
+    return given.mimetype == "multipart/form-data" and not session
+
+
 def keep_form(given: Request) -> str:
     """Sign the form of a request, to be offered again after its sender has signed in. Without passwords and files.
 
     A form whose cookie is gone is kept for the browser that sent it. Empty for a form that another site may have sent.
     """
+    if is_upload_of_stranger(given):
+        return ""
     if "user" not in session:
         if not _is_from_own_page(given):
             return ""

@@ -69,10 +69,6 @@ class Dialect(ABC):
         """Let this thread's commits on SQLite not wait for the disk. A power cut may lose them, but damages nothing."""
 
     @abstractmethod
-    def without_triggers(self, tables: Sequence[str]) -> AbstractContextManager[None]:
-        """A part of a unit of work in which no trigger of these tables runs; other units of work cannot write them."""
-
-    @abstractmethod
     def snapshot(self) -> AbstractContextManager[None]:
         """Begin a read-only transaction for queries by ranges of ids; all of them see the same snapshot."""
 

@@ -241,16 +241,6 @@ class Postgres(Dialect):
         return nullcontext()
 
     @contextmanager
-    def without_triggers(self, tables: Sequence[str]) -> Iterator[None]:
-        for table in tables:
-            self.pool.execute_sql(f"ALTER TABLE {table} DISABLE TRIGGER USER")
-        yield
-        # Foreign keys that are checked at the end of the transaction would keep the tables from being altered.
-        self.pool.execute_sql("SET CONSTRAINTS ALL IMMEDIATE")
-        for table in tables:
-            self.pool.execute_sql(f"ALTER TABLE {table} ENABLE TRIGGER USER")
-
-    @contextmanager
     def snapshot(self) -> Iterator[None]:
         with self.without_timeouts(), self._all_prepared(), self.pool.atomic():
             self.pool.execute_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")

@@ -212,21 +212,6 @@ class Sqlite(Dialect):
             self.pool.execute_sql("PRAGMA synchronous = FULL")
 
     @contextmanager
-    def without_triggers(self, tables: Sequence[str]) -> Iterator[None]:
-        found = self.pool.execute_sql("SELECT name, tbl_name, sql FROM sqlite_schema WHERE type = 'trigger'").fetchall()
-        triggers = [(name, statement) for name, table, statement in found if table in tables]
-        for name, _ in triggers:
-            self.pool.execute_sql(f"DROP TRIGGER {name}")
-        yield
-        # Accounts that were inserted with a balance are changed by later transfers only, too.
-        self.pool.execute_sql(
-            "UPDATE ledger_accounts SET last_transfer = (SELECT coalesce(max(position), 0) FROM ledger_transfers) "
-            "WHERE last_transfer = 0"
-        )
-        for _, statement in triggers:
-            self.pool.execute_sql(statement)
-
-    @contextmanager
     def snapshot(self) -> Iterator[None]:
         # Begin as a reader. Every unit of work begins as a writer.
         with self.pool.atomic("DEFERRED"):

@@ -12,6 +12,10 @@ from ussd_server.values import phone_number
 
 MAX_REQUEST_BYTES = 16_384
 MAX_PARAMETERS = 64
+# A text of 1,000 characters, some of which take three bytes.
+_MOST_ESCAPES = 1500
+# Commas and brackets, in texts too.
+_MOST_MARKS = 1500
 MAX_SESSION_ID = 128
 MAX_TEXT = 1000
 MAX_VALUE = 40
@@ -45,6 +49,8 @@ class RequestFields:
     def of_form(cls, request: GatewayRequest) -> RequestFields:
         """Parse the query of a GET or the form in a body. Raises UnreadableError if not UTF-8 or too many."""
         raw = _bounded(request.query_string if request.method == "GET" else request.body)
+        if raw.count(b"%") > _MOST_ESCAPES:
+            raise UnreadableError("the parameters have too many escapes")
         try:
             pairs = parse_qsl(raw.decode(), keep_blank_values=True, errors="strict", max_num_fields=MAX_PARAMETERS)
         except ValueError:
@@ -58,6 +64,8 @@ class RequestFields:
     def of_json(cls, request: GatewayRequest) -> RequestFields:
         """Parse a JSON object in a body. Raises UnreadableError for anything else."""
         raw = _bounded(request.body)
+        if raw.count(b",") + raw.count(b"{") + raw.count(b"[") > _MOST_MARKS:
+            raise UnreadableError("the body has too many values")
         try:
             parsed = json.loads(raw.decode("utf-8-sig"), object_pairs_hook=cls)
         except (ValueError, RecursionError):

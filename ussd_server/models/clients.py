@@ -11,17 +11,14 @@ class Client(Table):
     """A company that calls the API. Every call of an inactive client is refused.
 
     `requires_second_factor`: its people do nothing before they have one. Null means no. `counts_readers`: people who
-    read the secret of a key count as people behind it. `moved_at` is when it was exported to another installation;
-    it ends here. `imported_at` is when it came from another one.
+    read the secret of a key count as people behind it.
     """
 
     id = IdField(primary_key=True)
     name = TextField()
     is_active = BooleanField()
     requires_second_factor = BooleanField(null=True)
-    counts_readers = BooleanField(default=False)
-    moved_at = MomentField(null=True)
-    imported_at = MomentField(null=True)
+    counts_readers = BooleanField(default=True)
     created_at = MomentField()
     updated_at = MomentField()
 
@@ -30,8 +27,9 @@ class User(Table):
     """A person of a client. `role` is owner, admin, developer or viewer; `password_hash` is argon2id.
 
     `link_seen_by` and `password_seen_by` are ids of the people who could have opened the present password link, and the
-    link that set the present password; null for a link by mail and for a password that an operator set. The
-    person chose `language` for pages and mails.
+    link that set the present password; null where there was none, and for a password that an operator set. `invited_by`
+    are the people who gave this person their role, as whom the person counts until another one has confirmed them; null
+    once confirmed, and for a person whom an operator made. The person chose `language` for pages and mails.
     """
 
     id = IdField(primary_key=True)
@@ -44,6 +42,7 @@ class User(Table):
     updated_at = MomentField()
     link_seen_by = PeopleField(null=True)
     password_seen_by = PeopleField(null=True)
+    invited_by = PeopleField(null=True)
     language = TextField(null=True)
 
 

@@ -76,6 +76,13 @@ class HistoryDigest(Table):
     digest = TextField()
 
 
+class RowSignature(Table):
+    """The signature of a row that only the service changes. `id` is the table and the row, or what else is signed."""
+
+    id = TextField(primary_key=True)
+    digest = TextField()
+
+
 class ServiceClock(Table):
     """One row. At the database's time `decided_at` the service was `ahead_ms` ahead of it (behind, when negative).
 

@@ -18,6 +18,10 @@ class Payout(Table):
     draft of the same reference that took the place of this one; a reference belongs to one payout that was not
     replaced. `send_at` is the time before which nothing is sent; null for at once. `reserved_at` is when its money was
     reserved, `needs_money_at` when it was due and its money was missing, `key_id` the API key that approved it.
+    `approved_fee_cents` are the fees that an approver named; other fees make it a draft again. `withdrawn_at` is when
+    its approval was withdrawn last, `withdrawal_reason` why, in words. `revoked_at` is when the key that made the draft
+    was revoked: it is cancelled, and its reference is free. `reservation_number` counts the reservations: after a
+    withdrawn one, rows become transactions with other references. `cancel_note` is what the canceller wrote.
     """
 
     id = IdField(primary_key=True)
@@ -52,9 +56,57 @@ class Payout(Table):
     needs_money_at = MomentField(null=True)
     key_id = IdField(null=True)
     traceparent = TextField(null=True)
+    reservation_number = IntegerField(default=1)
+    approved_fee_cents = CentsField(null=True)
+    withdrawn_at = MomentField(null=True)
+    withdrawal_reason = TextField(null=True)
+    revoked_at = MomentField(null=True)
+    cancel_note = TextField(null=True)
 
     class Meta:
         only_save_dirty = True
+
+
+class Approval(Table):
+    """One approval of a payout. A payout may need several, of different people.
+
+    `made_by` is the id of a key or a person, or made of the names of operators, which are in `operators`. `people` are
+    those behind the caller. `total_fee_cents` are the fees that the approver named. `withdrawn_at` is when it stopped
+    counting. `digest` binds it to the judged payout, under a master key.
+    """
+
+    id = IdField(primary_key=True)
+    payout_id = IdField()
+    made_by = IdField()
+    people = PeopleField()
+    key_id = IdField(null=True)
+    operators = JsonField(null=True)
+    note = TextField(null=True)
+    total_fee_cents = CentsField(null=True)
+    created_at = MomentField()
+    withdrawn_at = MomentField(null=True)
+    digest = TextField()
+
+    class Meta:
+        table_name = "payout_approvals"
+
+
+class ApprovalRules(Table):
+    """How many approvals the payouts of a client need, by their sum; a client without a row needs one.
+
+    A rule is a pair: a sum in cents, and the approvals above it. `proposed` are rules that ask for less, until another
+    person than `proposed_by` has confirmed them. `digest` binds all of it to the client, under a master key.
+    """
+
+    id = IdField(primary_key=True, column_name="client_id")
+    rules = JsonField()
+    proposed = JsonField(null=True)
+    proposed_by = IdField(null=True)
+    updated_at = MomentField()
+    digest = TextField()
+
+    class Meta:
+        table_name = "approval_rules"
 
 
 class PayoutItem(Table):

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 import orjson
-from peewee import SQL, CompositeKey, IntegerField, TextField, fn
+from peewee import SQL, BlobField, CompositeKey, IntegerField, TextField, fn
 
 from ussd_server.database.tables import CentsField, IdField, JsonField, MomentField, Table
 from ussd_server.database.unit_of_work import dialect, run_query
@@ -70,21 +70,64 @@ class StatementDifference(Table):
 
 
 class DifferenceInStatement(Table):
-    """Names a difference of a statement; the ids are in the order of the statement's differences."""
+    """Names a difference of a statement; the ids are in the order of the statement's differences.
+
+    `at` is the date of the line, or when a transaction without a line became final; None where an earlier version
+    imported the statement.
+    """
 
     id = IdField(primary_key=True)
     statement_id = IdField()
     line = IntegerField(null=True)
     difference_id = IdField()
+    at = MomentField(null=True)
 
     class Meta:
         table_name = "differences_in_statements"
 
 
+class CoverageKind(StrEnum):
+    """What shows that a statement has every line between two moments."""
+
+    BALANCE = "balance"
+    LINES = "lines"
+    STATED = "stated"
+
+
+class StatementCoverage(Table):
+    """What a statement covers: a run of lines whose balances follow, its lines without balances, or what was stated.
+
+    `first_at` and `last_at` are the dates of the first and the last line of the run or the statement, which titles may
+    extend, or the ends of the days that operators stated. A run has the balances before and after it; `stated_by` are
+    the two operators.
+    """
+
+    id = IdField(primary_key=True)
+    statement_id = IdField()
+    provider = TextField()
+    kind = TextField()
+    first_at = MomentField()
+    last_at = MomentField()
+    opening_cents = CentsField(null=True)
+    closing_cents = CentsField(null=True)
+    stated_by = TextField(null=True)
+
+
+class StatementDay(Table):
+    """Lines of a statement on a day in Kampala, packed; a day of many lines has several rows, in order of their ids."""
+
+    id = IdField(primary_key=True)
+    statement_id = IdField()
+    day = TextField()
+    line_count = IntegerField()
+    lines = BlobField()
+
+
 class ClosedDay(Table):
     """A day in Kampala that an operator has closed for a provider. `bridge` has the steps from ours to theirs.
 
-    `statement_id` is null for a day whose statement was empty.
+    `statement_id` is the newest statement that covers the day, null for a day whose statement was empty.
+    `confirmed_by` is the second operator, where the bridge took two.
     """
 
     provider = TextField()
@@ -95,9 +138,28 @@ class ClosedDay(Table):
     bridge = JsonField()
     closed_by = TextField()
     closed_at = MomentField()
+    confirmed_by = TextField(null=True)
 
     class Meta:
         primary_key = CompositeKey("provider", "day")
+
+
+class DayProof(Table):
+    """What a closed day was computed from, and the digest of this and of the closed day under a master key.
+
+    `statements` are the ids of those that cover the day. `first_at` and `last_at` are the ends of what they cover, None
+    for a day whose statement was empty. `content` is the digest of the day's payments, lines and differences. A day
+    that an earlier version closed has no proof.
+    """
+
+    id = IdField(primary_key=True)
+    provider = TextField()
+    day = TextField()
+    statements = JsonField()
+    first_at = MomentField(null=True)
+    last_at = MomentField(null=True)
+    content = TextField()
+    digest = TextField()
 
 
 class StatementLayout(Table):
@@ -140,7 +202,7 @@ def insert_differences(rows: Sequence[dict[str, Any]]) -> None:
     table = StatementDifference._meta.table_name
     insert = f"INSERT INTO {table} ({', '.join(_COLUMNS)}) {dialect().rows_of(table, _COLUMNS)} WHERE true"
     run_query(f"{insert} ON CONFLICT (key) DO NOTHING", rows=document)
-    found = dialect().json_rows({"place_id": "uuid", "statement_id": "uuid", "line": "integer", "key": "text"})
+    found = dialect().json_rows(_PLACES)
     for statement in (_TAKE_OVER, _NAME):
         run_query(statement.format(found=found), rows=document)
 
@@ -152,6 +214,7 @@ _COLUMNS = (
 _TAKE_OVER = """UPDATE statement_differences AS known SET statement_id = found.statement_id, line = found.line
     FROM {found} WHERE known.key = found.key AND known.statement_id <> found.statement_id
     AND known.statement_id IN (SELECT id FROM provider_statements WHERE state <> 'stored')"""
-_NAME = """INSERT INTO differences_in_statements (id, statement_id, line, difference_id)
-    SELECT found.place_id, found.statement_id, found.line, known.id
+_PLACES = {"place_id": "uuid", "statement_id": "uuid", "line": "integer", "key": "text", "at": "timestamptz"}
+_NAME = """INSERT INTO differences_in_statements (id, statement_id, line, difference_id, at)
+    SELECT found.place_id, found.statement_id, found.line, known.id, found.at
     FROM {found} JOIN statement_differences AS known ON known.key = found.key"""

@@ -18,7 +18,7 @@ from ussd_server.values import KAMPALA
 class StatementField(StrEnum):
     """What a column of a statement holds. `CREDIT` and `DEBIT` stand in place of a signed `AMOUNT`, or beside it.
 
-    `BALANCE` is the balance after the line.
+    `BALANCE` is that of the account after the line; `FEE` and `TAX` are what the provider took for the line.
     """
 
     ID = "id"

@@ -22,9 +22,9 @@ _GIVEN_KEY = re.compile(r"[A-Za-z0-9]{8,64}")
 _GIVEN_SECRET = re.compile(r"[!-~]{16,128}")
 
 
-def new_apikey(cell: str = "") -> str:
-    """A fresh `apikey`: `uk`, the letter of the cell, 16 random letters and digits, and a checksum of 4."""
-    body = _KEY_PREFIX + cell + _random_text(_KEY_RANDOM)
+def new_apikey() -> str:
+    """A fresh `apikey`: `uk`, 16 random letters and digits, and a checksum of 4."""
+    body = _KEY_PREFIX + _random_text(_KEY_RANDOM)
     return body + _checksum(body, _KEY_CHECKSUM)
 
 

@@ -9,6 +9,7 @@ from socket import SHUT_WR
 
 import gevent
 from gevent.socket import socket
+from gunicorn.http.errors import InvalidRequestLine
 
 # A client has this long to send a request, and as long again to read the response, or each part of a long one.
 _REQUEST_SECONDS = 30.0
@@ -22,11 +23,14 @@ _MOST_KEPT_BYTES = 64 * 1024
 _LINGER_SECONDS, _LINGER_READS, _LINGER_BYTES = 2.0, 16, 8192
 
 
+_END_OF_HEAD = b"\r\n\r\n"
+
+
 class ClientConnection(socket):  # type: ignore[misc]
     """A socket that waits for its turn before each request, and limits the total time of requests and responses.
 
-    gunicorn's parser calls `recv`, and its worker the rest (`gevent_worker.py`). `is_idle` is True between requests; a
-    stop ends idle connections.
+    gunicorn's parser calls `recv`, and its worker the rest (`gevent_worker.py`). `is_idle` is True between requests,
+    and `idle_since` is the monotonic time of the last one's end: the worker closes connections that are idle for long.
     """
 
     def __init__(self, accepted: socket) -> None:
@@ -37,9 +41,11 @@ class ClientConnection(socket):  # type: ignore[misc]
         self._request_ends_at = 0.0
         self._is_broken_off = False
         self._wire_bytes, self._most_wire_bytes = 0, _MOST_WIRE_BYTES
+        # The last bytes of the head that is being read; None while none is.
+        self._head_end: bytes | None = None
         self._response: list[bytes] = []
         self._kept_bytes = 0
-        self.is_idle = True
+        self.is_idle, self.idle_since = True, time.monotonic()
 
     def begin_request(self, announced_bytes: int) -> None:
         """Begin to serve a request whose head was read; `announced_bytes` is the length of its body, 0 for no length.
@@ -51,6 +57,7 @@ class ClientConnection(socket):  # type: ignore[misc]
             gevent.sleep(0)
             self._begin()
         # Only the bytes of the body count from here on.
+        self._head_end = None
         self._wire_bytes, self._most_wire_bytes = 0, max(announced_bytes, _MOST_WIRE_BYTES)
 
     def allow_body(self, most_bytes: int) -> None:
@@ -58,19 +65,26 @@ class ClientConnection(socket):  # type: ignore[misc]
         self._most_wire_bytes = max(self._most_wire_bytes, most_bytes * 3 // 2)
 
     def recv(self, size: int, flags: int = 0) -> bytes:
-        """Receive. Raises ConnectionResetError when the request takes too long, or too many bytes."""
+        """Receive. Raises ConnectionResetError when the request takes too long, or too many bytes.
+
+        Raises InvalidRequestLine when the head is complete: gunicorn's parser in C takes some for unfinished.
+        """
         if self.is_idle:
             # Always yield to the hub: otherwise a client that sends fast would starve the other connections.
             self._hub.wait(self._readable)
             self._begin()
         elif self._wire_bytes > self._most_wire_bytes:
             raise self._break_off("the body takes too many bytes on the wire")
+        elif self._head_end is not None and self._head_end.endswith(_END_OF_HEAD):
+            raise InvalidRequestLine("the head is complete, and no request")
         else:
             gevent.sleep(0)
         self.settimeout(max(0.001, self._request_ends_at - time.monotonic()))
         try:
             received: bytes = super().recv(size, flags)
             self._wire_bytes += len(received)
+            if self._head_end is not None:
+                self._head_end = _up_to_end_of_head(self._head_end + received)
         except TimeoutError:
             raise self._break_off("the client took too long") from None
         return received
@@ -91,7 +105,7 @@ class ClientConnection(socket):  # type: ignore[misc]
 
     def end_request(self) -> None:
         """Wait for another request from now on; the body of this one was read to its end."""
-        self.is_idle = not self._is_broken_off
+        self.is_idle, self.idle_since = not self._is_broken_off, time.monotonic()
 
     def _send_kept(self) -> None:
         kept, self._response, self._kept_bytes = b"".join(self._response), [], 0
@@ -102,7 +116,7 @@ class ClientConnection(socket):  # type: ignore[misc]
             raise ConnectionResetError(errno.ECONNRESET, "the client took too long") from None
 
     def _begin(self) -> None:
-        self.is_idle = False
+        self.is_idle, self._head_end = False, b""
         self._wire_bytes, self._most_wire_bytes = 0, _MOST_WIRE_BYTES
         self._request_ends_at = time.monotonic() + _REQUEST_SECONDS
 
@@ -122,3 +136,8 @@ class ClientConnection(socket):  # type: ignore[misc]
                     break
         self._readable.close()
         super().close()
+
+
+def _up_to_end_of_head(received: bytes) -> bytes:
+    """Return the end of a head if it is in `received`, otherwise the last bytes, which may be its beginning."""
+    return _END_OF_HEAD if _END_OF_HEAD in received else received[-3:]

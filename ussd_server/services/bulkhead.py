@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
 
+from ussd_server.status import Code, ServiceError
+
 
 class Place:
     """The place of a request. It is true while the request holds it; another client may take it away."""
@@ -50,6 +52,18 @@ class Bulkhead:
                 if place.is_held:
                     self._held[client_id].remove(place)
                     self._give_up(client_id, place)
+
+    @contextmanager
+    def reading(self, client_id: str) -> Iterator[None]:
+        """Hold a place while a file is read. SERVICE_UNAVAILABLE when the client can have none."""
+        with self.place(client_id) as has_place:
+            if not has_place:
+                raise ServiceError(
+                    Code.SERVICE_UNAVAILABLE,
+                    "Other files are being read at this moment; nothing was recorded, send it again",
+                    retry_after_seconds=1,
+                )
+            yield
 
     def _may_take(self, client_id: str) -> bool:
         if self._places_of_client is None:

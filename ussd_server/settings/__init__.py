@@ -77,7 +77,6 @@ class Settings:
     statement_headings: Path | None
     log_file: Path | None
     machines: int
-    cell: str
     console_idle_seconds: int
     console_phone_pays: bool
     hold_money: bool
@@ -166,7 +165,6 @@ def _read_table(env: Env, data_dir: Path, providers: Mapping[str, ProviderAccess
         environment=env.str("ENV", "sandbox", validate=validate.OneOf(_ENVIRONMENTS)),
         workers=env.int("WORKERS", 2, validate=validate.Range(1, 256)),
         machines=env.int("MACHINES", 1, validate=validate.Range(1, 64)),
-        cell=env.str("CELL", "", validate=validate.Regexp(r"[A-Z]?\Z", error="Must be one capital letter.")),
         threads=env.int("THREADS", 16, validate=validate.Range(2, 256)),
         worker_threads=env.int("WORKER_THREADS", 8, validate=validate.Range(1, 64)),
         secrets_file=env.path("SECRETS_FILE", data_dir / "secrets.json"),

@@ -8,7 +8,7 @@ from ussd_server.settings import Settings
 
 # A setting that is not named here is not shown.
 _SHOWN = (
-    "environment", "cell", "machines", "workers", "threads", "worker_threads", "bind", "public_url", "trusted_proxies",
+    "environment", "machines", "workers", "threads", "worker_threads", "bind", "public_url", "trusted_proxies",
     "mail_from", "operator_addresses", "console_idle_seconds", "console_phone_pays", "session_idle_seconds",
     "hold_money", "may_lose_commits", "session_life_seconds", "channel_limit_per_minute", "provider_timeout_seconds",
     "float_alert_shillings", "keep_sessions_days", "keep_deliveries_days", "keep_requests_days", "replica_lag_seconds",

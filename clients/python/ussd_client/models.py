@@ -97,8 +97,15 @@ TransactionType = Literal["collection", "disbursement", "transfer", "refund", "d
 MenuDocument = dict[str, Any]
 
 
+class Approval(TypedDict):
+    by: str
+    at: str
+    note: str | None
+
+
 class ApprovePayoutBody(TypedDict):
     total_fee: NotRequired[Amount | str]
+    note: NotRequired[str | None]
 
 
 class AuditEvent(TypedDict):
@@ -142,6 +149,10 @@ class Bounds(TypedDict):
     enabled: bool
     min_amount: Amount
     max_amount: Amount
+
+
+class CancelPayoutBody(TypedDict):
+    note: NotRequired[str | None]
 
 
 class ChangeDetail(TypedDict):
@@ -419,6 +430,10 @@ class Payout(TypedDict):
     send_at: str | None
     reserved_at: str | None
     needs_money_at: str | None
+    approvals: list[Approval]
+    withdrawn_at: str | None
+    withdrawal_reason: str | None
+    cancel_note: str | None
     states: NotRequired[dict[str, StateSum]]
 
 

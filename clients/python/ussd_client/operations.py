@@ -10,6 +10,7 @@ from ussd_client.models import (
     Balance,
     BeginSessionBody,
     BindCodeBody,
+    CancelPayoutBody,
     CheckReport,
     Code,
     CopyPayoutBody,
@@ -374,12 +375,12 @@ class Operations(Transport):
         """
         return cast("Payout", self._call("POST", "/api/payouts/{}/approve", payout_id, body=body))
 
-    def cancel_payout(self, payout_id: str) -> Payout:
+    def cancel_payout(self, payout_id: str, body: CancelPayoutBody | None = None) -> Payout:
         """Cancel what was not sent and release its reservation.
 
         Permission: `payouts:write`.
         """
-        return cast("Payout", self._call("POST", "/api/payouts/{}/cancel", payout_id))
+        return cast("Payout", self._call("POST", "/api/payouts/{}/cancel", payout_id, body=body))
 
     def get_statement(
         self,

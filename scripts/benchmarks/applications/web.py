@@ -20,10 +20,11 @@ _TIMEOUT_SECONDS = 30.0
 
 
 class Web(NamedTuple):
-    """A gunicorn that serves: its port and its log."""
+    """A gunicorn that serves: its port, its log and its main process."""
 
     port: int
     log: Path
+    pid: int
 
 
 def environment(folder: Path, settings: Mapping[str, str]) -> dict[str, str]:
@@ -35,26 +36,30 @@ def environment(folder: Path, settings: Mapping[str, str]) -> dict[str, str]:
 
 @contextmanager
 def serve(
-    application: str, folder: Path, settings: Mapping[str, str], worker_class: str | None = None
+    application: str,
+    folder: Path,
+    settings: Mapping[str, str],
+    worker_class: str | None = None,
+    *,
+    is_stock: bool = False,
 ) -> Iterator[Web]:
-    """Serve an application with two web processes until the block ends; `worker_class` replaces the service's own."""
+    """Serve an application with two web processes until the block ends; `worker_class` replaces the service's own.
+
+    A stock gunicorn has no other settings than its gevent worker and its parser in Python.
+    """
     port = free_port()
     if worker_class is None:
         # Even a bare answer is served as the service with PostgreSQL is.
         settings = {"USSD_DATABASE_URL": "postgresql://unused"} | dict(settings)
-    options = [] if worker_class is None else ["-k", worker_class]
+    options = ["-c", "python:ussd_server.server.gunicorn_settings"]
+    if worker_class is not None:
+        options += ["-k", worker_class]
+    if is_stock:
+        options = ["-c", "/dev/null", "-k", "gevent", "-w", "2", "-b", f"127.0.0.1:{port}", "--http-parser", "python"]
     path = folder / "web.log"
     with path.open("wb") as log:
         server = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "gunicorn",
-                "-c",
-                "python:ussd_server.server.gunicorn_settings",
-                *options,
-                application,
-            ],
+            [sys.executable, "-m", "gunicorn", *options, application],
             env=environment(folder, settings) | {"USSD_BIND": f"127.0.0.1:{port}", "USSD_WORKERS": "2"},
             cwd=_REPOSITORY,
             stdout=log,
@@ -62,7 +67,7 @@ def serve(
         )
         try:
             _wait_for(port, server)
-            yield Web(port, path)
+            yield Web(port, path, server.pid)
         finally:
             server.send_signal(signal.SIGTERM)
             server.wait(_TIMEOUT_SECONDS)

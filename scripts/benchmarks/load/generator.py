@@ -63,8 +63,9 @@ class Outcome(NamedTuple):
 class Generator:
     """The process that sends loads."""
 
-    def __init__(self, pipe: Pipe) -> None:
+    def __init__(self, pipe: Pipe, pid: int) -> None:
         self._pipe = pipe
+        self.pid = pid
 
     def run(self, load: Load) -> Outcome:
         """Send the load and wait for its end. Raises RuntimeError on the first reply that is not as it must be."""
@@ -83,7 +84,8 @@ def start_generator() -> Iterator[Generator]:
     child = fresh.Process(target=_serve, args=(theirs,), daemon=True)
     child.start()
     try:
-        yield Generator(ours)
+        assert child.pid is not None
+        yield Generator(ours, child.pid)
     finally:
         ours.send(None)
         child.join()

@@ -28,6 +28,7 @@ RECORD = [
     "payout_id", "reference", "description", "status", "item_count", "ready_count", "invalid_count",
     "succeeded_count", "failed_count", "queued_count", "total_amount", "total_fee", "created_by", "approved_by",
     "created_at", "approved_at", "completed_at", "send_at", "reserved_at", "needs_money_at",
+    "approvals", "withdrawn_at", "withdrawal_reason", "cancel_note",
 ]  # fmt: skip
 ITEM = [
     "line", "phone_number", "amount", "fee", "reference", "description", "name", "name_match", "state", "problems",

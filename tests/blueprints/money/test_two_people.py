@@ -168,8 +168,7 @@ def test_the_old_secret_of_a_rotated_key_is_still_its_makers(desk: Desk) -> None
     assert desk.approve(rotated, payout)
 
 
-def test_where_readers_count_a_person_who_read_the_secret_of_a_key_is_behind_it(desk: Desk) -> None:
-    desk.services.clients.count_readers(desk.client.id, True, operator_context())
+def test_a_person_who_read_the_secret_of_a_key_is_behind_it(desk: Desk) -> None:
     maker, approver = desk.operators_key("payouts:*"), desk.operators_key(APPROVE)
     made_before = desk.draft(maker, "P1")
     desk.web.get(KEYS, headers=desk.headers("bob"))
@@ -183,7 +182,6 @@ def test_where_readers_count_a_person_who_read_the_secret_of_a_key_is_behind_it(
 
 
 def test_a_revealed_secret_counts_its_reader_until_the_key_is_rotated(desk: Desk) -> None:
-    desk.services.clients.count_readers(desk.client.id, True, operator_context())
     key = desk.operators_key("payouts:*")
     visitor = desk.visit("bob")
     visitor.get(f"/api-keys/{key['id']}")
@@ -193,13 +191,13 @@ def test_a_revealed_secret_counts_its_reader_until_the_key_is_rotated(desk: Desk
 
 
 def test_where_readers_do_not_count_only_who_made_or_rotated_a_key_is_behind_it(desk: Desk) -> None:
+    desk.services.clients.count_readers(desk.client.id, False, operator_context())
     maker = desk.operators_key("payouts:*")
     desk.web.get(KEYS, headers=desk.headers("bob"))
     assert desk.approve("bob", desk.draft(maker))
 
 
 def test_a_secret_that_a_list_hides_counts_no_reader(desk: Desk) -> None:
-    desk.services.clients.count_readers(desk.client.id, True, operator_context())
     desk.add("dev", "developer")
     approver = desk.key_of("bob")
     desk.web.get(KEYS, headers=desk.headers("dev"))
@@ -223,10 +221,18 @@ def test_a_person_who_saw_the_link_of_a_password_counts_as_its_owner(desk: Desk)
     assert not desk.approve("bob", desk.draft("ann", "P8"))
 
 
-def test_a_password_that_the_operator_sets_makes_a_second_person_but_not_of_older_keys_and_payouts(desk: Desk) -> None:
+def test_a_confirmation_makes_a_second_person_but_not_of_older_keys_and_payouts(desk: Desk) -> None:
     desk.invite("ann", "second")
     payout, key = desk.draft("second", "P1"), desk.key_of("second")
     desk.services.clients.change_password("second@two.example", PASSWORD, operator_context())
+    assert not desk.approve("second", desk.draft("ann", "P0")), "a password says nothing about who invited them"
+    page = f"/people/{desk.id_of('second')}"
+    inviter, another = desk.visit("ann"), desk.visit("bob")
+    assert "Confirm the person" not in inviter.get(page).text
+    assert inviter.post(f"{page}/confirm").status_code == 403
+    assert "to be confirmed by another person" in another.get("").text
+    assert "Confirm the person" in another.get(page).text
+    assert another.post(f"{page}/confirm").status_code == 303
     assert desk.approve("second", desk.draft("ann", "P2"))
     assert not desk.approve("ann", payout)
     assert not desk.approve(key, desk.draft("ann", "P3"))

@@ -15,7 +15,7 @@ from ussd_server.models.sending import Event
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.menus.messages import AssignCode, SaveDraft
-from ussd_server.services.ussd.messages import CreateChannel
+from ussd_server.services.ussd.messages import BeginSession, CreateChannel
 
 
 def test_a_bill_is_paid_from_the_first_screen_to_the_last(at: Dial, shop: Shop) -> None:
@@ -235,3 +235,15 @@ def test_madapi_and_plain_json_walk_the_same_menu(shop: Shop, web: FlaskClient) 
     assert UssdSession.get().status == "timed_out"
     step = {"session_id": "p1", "phone_number": PHONE, "service_code": CODE, "text": "1*5000", "kind": "begin"}
     assert web.post(plain, json=step).json["message"].startswith("Pay UGX 5,000?")
+
+
+def test_a_number_begins_at_most_thirty_sessions_a_minute_on_a_channel(
+    shop: Shop, at: Dial, services: Services
+) -> None:
+    for number in range(30):
+        assert at("", session=f"S{number}").startswith("CON ")
+        assert at("", session=f"S{number}").startswith("CON "), "a repeated first step is no other one"
+    assert at("", session="S30").startswith("END ")
+    assert at("", session="S31", phone="0772999999").startswith("CON "), "another number has its own thirty"
+    for _ in range(31):
+        services.api_sessions.begin(BeginSession(PHONE, CODE), shop.call)

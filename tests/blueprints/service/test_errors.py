@@ -77,3 +77,10 @@ def test_no_answer_is_cached_or_taken_for_another_type(services: Services, web: 
     for answer in answers:
         assert answer.headers.getlist("Cache-Control") == ["no-store"]
         assert answer.headers.getlist("X-Content-Type-Options") == ["nosniff"]
+
+
+def test_the_methods_of_a_path_are_those_of_its_most_exact_route(web: FlaskClient) -> None:
+    for path, allowed in (("/api/events/redeliver", "POST"), ("/api/events/x", "GET, HEAD")):
+        for method in ("OPTIONS", "DELETE"):
+            reply = web.open(path, method=method)
+            assert (reply.status_code, reply.headers["Allow"]) == (405, allowed)

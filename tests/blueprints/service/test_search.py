@@ -244,3 +244,11 @@ def test_payments_that_a_key_may_not_read_hide_none_that_it_may(
         assert rich.disburse(f"d{number}", number=NUMBER, amount=500).status_code == 201
     narrow = Program(services, web, "collection:read", client_id=program.client_id)
     assert found(narrow, NUMBER) == [("transaction", paid)]
+
+
+def test_a_phone_number_in_a_path_is_as_strict_as_one_in_a_body(program: Program) -> None:
+    for number in ("0772123456", "256772123456", "+25677212345", " +256772123456", "%20256772123456", "+256 772123456"):
+        reply = program.get(f"/api/subscribers/{number}/history")
+        assert (reply.status_code, reply.json["error"]) == (400, "INVALID_PHONE_NUMBER"), number
+    for number in ("+256772123456", "%2B256772123456"):
+        assert program.get(f"/api/subscribers/{number}/history").status_code == 200

@@ -135,12 +135,12 @@ def test_too_many_requests_from_one_network_are_refused(stranger: ConsoleVisitor
 def test_a_person_chooses_what_to_receive(visit: Visit, operator: Operators) -> None:
     owner = visit()
     page = owner.get("/notifications").text
-    assert page.count(" checked") == 6
+    assert page.count(" checked") == 8
     assert "The float at a provider is low" not in page
     kept = [MailKind.NEEDS_APPROVAL.value, MailKind.PAYOUT_COMPLETED.value]
     assert owner.post("/notifications", wanted=[*kept, "person.invited", "nonsense"]).status_code == 303
     assert owner.get("/notifications").text.count(" checked") == 2
-    assert visit("admin").get("/notifications").text.count(" checked") == 6
+    assert visit("admin").get("/notifications").text.count(" checked") == 8
     assert {row.kind for row in UnwantedMail.select()} <= {kind.value for kind in MailKind}
     assert "no mails that can be switched off" in visit("viewer").get("/notifications").text
     ops = operator("ben")

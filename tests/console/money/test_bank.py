@@ -38,16 +38,22 @@ def test_an_account_is_stated_by_an_owner_confirmed_and_settled_by_two_operators
     ann.get("/operator/settlements")
     assert ann.post(confirm, digest=digest).status_code == 303
     assert "70,000" in ann.get("/operator/settlements").text
-    file = ann.get("/operator/settlements/due.csv").text
+    file = ann.post("/operator/settlements/reserve").text
+    assert "wait for the bank" in ann.get("/operator/settlements").text
+    assert ann.get("/operator/settlements/waiting.csv").text == file
+    ann.get("/operator/settlements")
+    assert ann.post("/operator/settlements/reserve").headers["Location"] == "/console/operator/settlements"
     assert "'<b>" not in file
     completed = file.rstrip().removesuffix(",") + ",FT77"
     ann.get("/operator/settlements")
     sent = ann.post("/operator/settlements/file", file=(io.BytesIO(completed.encode()), "due.csv"))
     assert sent.status_code == 303, sent.text
-    path, digest = confirmation(bob.get("/operator/proposals").text)
+    page = bob.get("/operator/proposals").text
+    assert "FT77" in page
+    path, digest = confirmation(page)
+    deposit(services, operator_context(example_client.id), 500, "while it is confirmed")
     assert bob.post(path, digest=digest).status_code == 303
     assert "FT77" in ann.get("/operator/settlements").text
-    assert "No client is due anything" in ann.get("/operator/settlements").text
     (settled,) = services.bank_settlements.list(operator_context())
     assert settled.amount_cents == 70_000_00
 

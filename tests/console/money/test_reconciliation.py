@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from werkzeug.test import TestResponse
 
 from tests.conftest import MovableClock
 from tests.console.conftest import ConsoleVisitor, Operators, Visit, confirmation
-from tests.services.reconciliation.statement_files import csv_file, mtn_row
+from tests.services.reconciliation.statement_files import csv_file, kampala, mtn_row, with_balances
 from tests.support.money import a_client, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
@@ -186,10 +187,15 @@ def test_a_day_is_closed_on_its_page_once_its_differences_are_ended(
     assert visit("owner").get("/operator/days").status_code == 404
     assert f"Close {day} of sandbox" in ann.get("/operator/days").text
     refused = ann.post("/operator/days", date="2020-01-01", provider="sandbox")
-    assert (refused.status_code, "No statement of this day alone" in refused.text) == (400, True)
+    assert (refused.status_code, "No statement covers this day" in refused.text) == (400, True)
     assert "Close 2020-01-01 of Sandbox" in refused.text
     assert ann.post("/operator/days", date="2020-01-01", provider="sandbox", is_empty="yes").status_code == 303
     assert ann.post("/operator/days", date="soon", provider="sandbox").status_code == 400
+    assert ann.post("/operator/days", date=day, provider="sandbox").status_code == 400
+    assert upload(ann, csv_file([mtn_row(paid)]), covers_from=day).status_code == 400
+    proposed = upload(ann, csv_file([mtn_row(paid)]), covers_from=day, covers_to=day)
+    assert proposed.location == "/console/operator/proposals"
+    confirm_by(operator("cleo"), "State what a statement covers")
     assert ann.post("/operator/days", date=day, provider="sandbox").status_code == 303
     page = ann.get("/operator/days").text
     assert "closed by bob@" in page
@@ -252,3 +258,57 @@ def test_the_exports_that_people_download_are_read_by_page(
     assert tried.status_code == 200
     for each in shown:
         assert each in tried.text, each
+
+
+def test_what_a_statement_covers_and_steps_that_nothing_explains_take_a_second_operator(
+    operator: Operators, services: Services, clock: MovableClock
+) -> None:
+    paid = pay(services)
+    work(services, clock, 2.5)
+    paid = Transaction.get_by_id(paid.id)
+    day = paid.completed_at.astimezone(KAMPALA).date()
+    ann = operator("ann")
+    # Dates that are off by whole or half hours would be those of another zone.
+    dated = kampala(paid.completed_at - timedelta(days=1, minutes=15))
+    made = upload(ann, csv_file([mtn_row(paid, Date=dated)]), is_confirmed="yes")
+    clock.advance(86_400)
+    ann, bob, page = operator("cleo"), operator("bob"), made.location.removeprefix("/console")
+    for days in ({}, {"covers_from": f"{day}"}, {"covers_from": f"{day}", "covers_to": "2020-01-01"}):
+        assert ann.post(f"{page}/cover", reason="seen there", **days).status_code == 400
+    stated = {"covers_from": f"{day - timedelta(days=1)}", "covers_to": f"{day}", "reason": "seen there"}
+    assert ann.post(f"{page}/cover", **stated).status_code == 303
+    assert "What this statement covers is proposed" in ann.get(page).text
+    confirm_by(bob, "State what a statement covers")
+    alone = ann.post("/operator/days", date=f"{day}", provider="sandbox")
+    assert (alone.status_code, "takes two operators: other_day UGX 5,000" in alone.text) == (400, True)
+    assert f"Propose to close {day} of Sandbox" in alone.text
+    assert ann.post("/operator/days/propose", date="", provider="sandbox", reason="x").status_code == 400
+    proposed = ann.post("/operator/days/propose", date=f"{day}", provider="sandbox", reason="dated by their clock")
+    assert proposed.status_code == 303
+    assert "closed: ours UGX 5,000, theirs UGX 0; other_day UGX 5,000" in bob.get("/operator/proposals").text
+    confirm_by(bob, "Close a day")
+    assert "with bob@" in ann.get("/operator/days").text
+
+
+def test_a_statement_whose_balance_breaks_is_stored_after_a_confirmation(
+    operator: Operators, services: Services, clock: MovableClock
+) -> None:
+    rows = []
+    for number in ("+256770000000", "+256770000001", "+256770000002"):
+        paid = pay(services, number)
+        work(services, clock, 2.5)
+        rows.append(mtn_row(Transaction.get_by_id(paid.id)))
+    whole, ann = with_balances(rows), operator("ann")
+    cut = csv_file([whole[0], whole[2]])
+    refused = upload(ann, cut)
+    assert (refused.status_code, "running balance of line 5 is" in refused.text) == (400, True)
+    assert 'name="is_confirmed"' in refused.text
+    assert upload(ann, cut, is_confirmed="yes").status_code == 303
+
+
+def confirm_by(visitor: ConsoleVisitor, title: str) -> None:
+    """Confirm the open proposal that another operator made."""
+    page = visitor.get("/operator/proposals").text
+    assert title in page
+    path, digest = confirmation(page)
+    assert visitor.post(path, digest=digest).status_code == 303

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from ussd_server.json_text import duplicate_name
 from ussd_server.menus.checks.check import check
 from ussd_server.menus.source.texts import MOST_BYTES, read_json, read_text
 from ussd_server.menus.source.yaml_text import SourceError, json_places, read_yaml
+from ussd_server.parsing.json_text import duplicate_name
 
 MENU = """\
 id: shop

@@ -18,17 +18,20 @@ from ussd_server.models.sending import Event
 from ussd_server.services.audit.messages import ListAuditEvents
 from ussd_server.services.bank.messages import (
     ConfirmBankAccount,
+    EndSettlement,
+    ProposeSettlements,
     RecordSettlements,
     SetSettlementTerms,
     SettlementView,
     StateBankAccount,
 )
-from ussd_server.services.transactions.messages import ListTransactions, TransactionType
+from ussd_server.services.transactions.messages import GetTransaction, ListTransactions, TransactionType
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import KAMPALA
 
 STANBIC = StateBankAccount("Stanbic Bank", "9030001234567", "ACME Ltd")
 BY, SECOND = "Mary Akello", "John Okot"
+UNKNOWN = "00000000-0000-4000-8000-000000000000"
 
 
 @pytest.fixture
@@ -37,18 +40,26 @@ def client(services: Services) -> ExampleClient:
     client = ExampleClient(services)
     deposit(services, client.at_console(), 100_000)
     services.bank_accounts.state(STANBIC, client.at_console())
-    services.bank_accounts.confirm(ConfirmBankAccount(client.id, BY), operator())
+    services.bank_accounts.confirm(ConfirmBankAccount(client.id, BY, number=STANBIC.number), operator())
     return client
 
 
 def due(services: Services, day: date | None = None) -> list[tuple[str, int]]:
-    proposed = services.bank_settlements.propose(day, operator())
+    proposed = services.bank_settlements.due(day, operator())
     return [(each.client, each.amount_cents // 100) for each in proposed]
 
 
+def propose(services: Services) -> list[str]:
+    """Reserve what is due; the ids of the settlements."""
+    made = services.bank_settlements.propose(ProposeSettlements(BY), operator())
+    return [each.settlement_id or "" for each in made]
+
+
 def completed(services: Services, *bank_references: str, **cells: str) -> bytes:
-    """The file of what is due, with the bank's references in its first lines and other cells in each."""
-    text = b"".join(services.bank_settlements.file(None, operator())).decode()
+    """The file of what waits, with the bank's references in its first lines and other cells in each."""
+    propose(services)
+    waiting = services.bank_settlements.waiting(operator())
+    text = b"".join(services.bank_settlements.file(waiting)).decode()
     rows = list(csv.DictReader(StringIO(text)))
     written = StringIO()
     lines = csv.DictWriter(written, rows[0].keys())
@@ -139,7 +150,8 @@ def test_a_recorded_settlement_moves_the_money_once_and_is_a_transaction(
     (view,) = services.transactions.list(
         ListTransactions(type=TransactionType.SETTLEMENT), operator_context(client.id)
     ).items
-    assert (view.reference, view.provider_transaction_id) == ("bank/FT26110001", "FT26110001")
+    assert view.reference.startswith("bank/")
+    assert (view.provider_transaction_id, view.description) == ("FT26110001", "Stanbic Bank, 9030001234567, ACME Ltd")
     assert (view.status, view.provider, view.phone_number, view.fee_cents) == ("succeeded", None, None, 0)
     types = [event.type for event in Event.select().where(Event.object_id == view.transaction_id).order_by(Event.id)]
     assert types == ["transaction.created", "transaction.succeeded"]
@@ -152,19 +164,24 @@ def test_a_recorded_settlement_moves_the_money_once_and_is_a_transaction(
 
 def test_lines_without_a_bank_reference_are_not_recorded(services: Services, client: ExampleClient) -> None:
     assert record(services, completed(services)) == ()
-    assert available(services, operator_context(client.id)) == 100_000
+    assert [each.status for each in services.bank_settlements.list(operator())] == ["created"]
 
 
 @pytest.mark.parametrize(
     ("cells", "problem"),
     [
-        ({"amount": "100000.01"}, "amount: The client has less available."),
+        ({"amount": "99999.99"}, "amount: The settlement is of UGX "),
+        ({"settlement_id": ""}, "settlement_id: Is not the id of a settlement."),
+        (
+            {"settlement_id": UNKNOWN},
+            "settlement_id: Is not a settlement of the client.",
+        ),
         ({"amount": "1e5"}, "amount: Must be more than 0"),
         ({"amount": "0"}, "amount: Must be more than 0"),
         ({"amount": "5,000"}, "amount: Must be more than 0"),
         ({"currency": "USD"}, "currency: Must be UGX."),
         ({"client_id": "acme"}, "client_id: Is not the id of a client."),
-        ({"client_id": "00000000-0000-4000-8000-000000000000"}, "client_id: No confirmed bank account."),
+        ({"client_id": UNKNOWN}, "settlement_id: Is not a settlement of the client."),
         ({"number": "1"}, "number: Is not the client's confirmed bank account."),
         ({"bank_reference": "x" * 60}, "bank_reference: Must be at most 59 characters."),
     ],
@@ -175,23 +192,119 @@ def test_one_bad_line_refuses_the_file(
     other = ExampleClient(services, "Zebra")
     deposit(services, other.at_console(), 50_000)
     services.bank_accounts.state(STANBIC, other.at_console())
-    services.bank_accounts.confirm(ConfirmBankAccount(other.id, BY), operator())
+    services.bank_accounts.confirm(ConfirmBankAccount(other.id, BY, number=STANBIC.number), operator())
     good = completed(services, "FT1", "FT2").decode().splitlines()
     bad = completed(services, "FT1", "FT2", **cells).decode().splitlines()
     assert f"Row 2, {problem}" in refusal(services, "\n".join([good[0], bad[1], good[2]]).encode())
-    assert (available(services, operator_context(client.id)), available(services, operator_context(other.id))) == (
-        100_000,
-        50_000,
+    assert {each.status for each in services.bank_settlements.list(operator())} == {"created"}
+    assert check_everything() == []
+
+
+def test_a_bank_reference_stands_for_one_settlement_of_a_client(services: Services, client: ExampleClient) -> None:
+    first = completed(services, "FT1")
+    twice = first.decode() + first.decode().splitlines()[1] + "\r\n"
+    assert "settlement_id: Row 2 has it, too." in refusal(services, twice.encode())
+    record(services, first)
+    assert "The settlement was recorded as FT1" in refusal(services, first.replace(b"FT1", b"FT2"))
+    deposit(services, client.at_console(), 2000, "later")
+    assert "Another settlement of the client has it" in refusal(services, completed(services, "FT1"))
+    assert available(services, operator_context(client.id)) == 0
+
+
+def test_the_money_is_reserved_before_the_bank_pays_and_a_busy_client_changes_nothing(
+    services: Services, client: ExampleClient
+) -> None:
+    file = completed(services, "FT1")
+    assert (due(services), available(services, operator_context(client.id))) == ([], 0)
+    with pytest.raises(ServiceError) as refused:
+        services.transactions.create(request("disbursement", shillings=90_000), operator_context(client.id))
+    assert refused.value.code is Code.INSUFFICIENT_BALANCE
+    deposit(services, client.at_console(), 3000, "meanwhile")
+    services.transactions.create(request("disbursement", shillings=1000), operator_context(client.id))
+    assert check_everything() == []
+    assert [each.status for each in record(services, file)] == ["succeeded"]
+    assert available(services, operator_context(client.id)) == 2000
+    assert check_everything() == []
+
+
+def test_a_settlement_that_waits_is_explained_and_no_worker_takes_it(services: Services, client: ExampleClient) -> None:
+    (settlement_id,) = propose(services)
+    shown = services.transactions.get(GetTransaction(settlement_id), operator_context(client.id))
+    assert shown.explanation == (
+        "UGX 100,000 is reserved in the main account for a transfer to the bank; "
+        "the operator records it when the bank has paid."
     )
+    assert (shown.status, shown.next_check_at, shown.provider_transaction_id) == ("created", None, None)
+    assert services.settlement.claim(10) == []
 
 
-def test_a_bank_reference_stands_for_one_payment_of_a_client(services: Services, client: ExampleClient) -> None:
-    record(services, completed(services, "FT1", amount="1000"))
-    assert "Was recorded with another amount" in refusal(services, completed(services, "FT1", amount="2000"))
-    twice = completed(services, "FT2", amount="1000").decode()
-    twice += twice.splitlines()[1] + "\r\n"
-    assert "bank_reference: Row 2 has it for the same client" in refusal(services, twice.encode())
-    assert available(services, operator_context(client.id)) == 99_000
+def test_a_cancelled_settlement_releases_its_money_and_is_not_recorded(
+    services: Services, client: ExampleClient
+) -> None:
+    file = completed(services, "FT1")
+    (settlement,) = services.bank_settlements.list(operator())
+    end = EndSettlement(settlement.settlement_id, BY, SECOND)
+    with pytest.raises(ServiceError, match="Two different people"):
+        services.bank_settlements.cancel(EndSettlement(settlement.settlement_id, BY, BY), operator())
+    assert services.bank_settlements.cancel(end, operator()).status == "failed"
+    assert services.bank_settlements.cancel(end, operator()).status == "failed", "again it changes nothing"
+    assert available(services, operator_context(client.id)) == 100_000
+    assert "The settlement was cancelled" in refusal(services, file)
+    with pytest.raises(ServiceError, match="was not recorded"):
+        services.bank_settlements.record_return(end, operator())
+    shown = services.transactions.get(GetTransaction(settlement.settlement_id), operator_context(client.id))
+    assert shown.explanation == (
+        "The settlement was cancelled, so UGX 100,000 is available in the main account again. Complete."
+    )
+    assert check_everything() == []
+
+
+def test_what_the_bank_sent_back_is_credited_once(services: Services, client: ExampleClient) -> None:
+    (settled,) = record(services, completed(services, "FT1"))
+    end = EndSettlement(settled.settlement_id, BY, SECOND)
+    with pytest.raises(ServiceError, match="has paid the settlement, as FT1"):
+        services.bank_settlements.cancel(end, operator())
+    for _ in range(2):
+        assert services.bank_settlements.record_return(end, operator()).status == "reversed"
+        assert available(services, operator_context(client.id)) == 100_000
+    view = services.transactions.get(GetTransaction(settled.settlement_id), operator_context(client.id))
+    assert "The bank sent UGX 100,000 back" in view.explanation
+    (credited, _) = services.transactions.list(
+        ListTransactions(type=TransactionType.DEPOSIT), operator_context(client.id)
+    ).items
+    assert credited.description == "Sent back by the bank: FT1"
+    assert due(services) == [("acme", 100_000)]
+    assert check_everything() == []
+
+
+def test_settlements_of_unknown_ids_are_not_found(services: Services, client: ExampleClient) -> None:
+    for settlement_id in ("x", client.id):
+        with pytest.raises(ServiceError) as refused:
+            services.bank_settlements.cancel(EndSettlement(settlement_id, BY, SECOND), operator())
+        assert refused.value.code is Code.NOT_FOUND
+
+
+def test_the_number_of_a_document_confirms_its_account_alone(services: Services, client: ExampleClient) -> None:
+    services.bank_accounts.state(StateBankAccount("Centenary Bank", "310-001", "ACME Ltd"), client.at_console())
+    confirm = services.bank_accounts.confirm
+    for wrong in ("9030001234567", "", "310002"):
+        with pytest.raises(ServiceError, match="Is not that of the bank account"):
+            confirm(ConfirmBankAccount(client.id, BY, number=wrong), operator())
+    with pytest.raises(ServiceError, match="was changed since"):
+        confirm(ConfirmBankAccount(client.id, BY), operator())
+    assert confirm(ConfirmBankAccount(client.id, BY, number="310 001"), operator()).confirmed_by == BY
+
+
+def test_a_settlement_of_more_than_seven_days_needs_attention(
+    services: Services, client: ExampleClient, clock: MovableClock
+) -> None:
+    (settlement_id,) = propose(services)
+    clock.advance(timedelta(days=6, hours=23).total_seconds())
+    assert services.bank_settlements.count_late(operator()) == 0
+    clock.advance(timedelta(hours=2).total_seconds())
+    assert services.bank_settlements.count_late(operator()) == 1
+    services.bank_settlements.cancel(EndSettlement(settlement_id, BY, SECOND), operator())
+    assert services.bank_settlements.count_late(operator()) == 0
 
 
 def test_two_different_people_record(services: Services, client: ExampleClient) -> None:

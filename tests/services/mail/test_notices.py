@@ -28,7 +28,7 @@ from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import notify_people
 from ussd_server.services.mail.texts import TEXTS
 from ussd_server.services.operators.messages import CreateOperator
-from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout
+from ussd_server.services.payouts.messages import ApprovePayout, CancelPayout, CreatePayout
 from ussd_server.services.providers.floats import FloatService
 from ussd_server.services.providers.messages import ProviderStatus
 from ussd_server.services.webhooks.messages import CreateWebhook
@@ -72,7 +72,9 @@ def test_approvers_learn_of_a_payout_that_waits_and_its_maker_does_not(
 
 def test_who_counts_as_one_person_with_the_maker_is_not_asked(services: Services, client: ExampleClient) -> None:
     maker = User.get(User.email == client.email("developer")).id
-    User.update(password_seen_by={maker}).where(User.email == client.email("admin")).execute()
+    User.update(password_seen_by={maker}, password_hash="of a link").where(
+        User.email == client.email("admin")
+    ).execute()
     draft(services, client)
     assert recipients(MailKind.NEEDS_APPROVAL) == ["owner@acme.example"]
 
@@ -90,7 +92,7 @@ def test_the_end_of_a_payout_is_mailed(services: Services, client: ExampleClient
     payout_id = draft(services, client)
     deposit(services, client.at_console(), 100_000)
     services.payouts.approve(ApprovePayout(payout_id), client.at_console())
-    services.payouts.cancel(payout_id, client.at_console())
+    services.payouts.cancel(CancelPayout(payout_id), client.at_console())
     assert recipients(MailKind.PAYOUT_COMPLETED) == [
         "admin@acme.example",
         "developer@acme.example",

@@ -72,7 +72,7 @@ def test_an_inviter_may_ask_to_see_the_link_and_then_none_is_mailed(
     assert mail_server.received == []
 
 
-def test_a_mailed_link_adds_no_one_to_a_person_and_a_shown_one_does(
+def test_a_mailed_link_changes_no_one_and_a_shown_one_adds_who_saw_it(
     services: Services, client: ExampleClient, mail_server: MailServer, send_mails: Send
 ) -> None:
     choose = services.password_links.choose_password
@@ -92,7 +92,7 @@ def test_a_mailed_link_adds_no_one_to_a_person_and_a_shown_one_does(
     services.team.new_link(ann.id, client.at_console())
     send_mails()
     choose(link_in(mail_server), NEW_PASSWORD, NOBODY)
-    assert User.get_by_id(ann.id).password_seen_by is None
+    assert User.get_by_id(ann.id).password_seen_by == {inviter}, "a link by mail takes no one away"
 
 
 def test_a_refused_invitation_leaves_no_mail(services: Services, client: ExampleClient) -> None:

@@ -11,14 +11,22 @@ from tests.services.incoming.till import BY, SECOND, Till
 from tests.support.money import a_client, deposit, operator, request, work
 from tests.support.shop import PHONE, Shop
 from ussd_server.bootstrap import Services
-from ussd_server.context import RequestContext, operator_context
+from ussd_server.context import Caller, CallerKind, RequestContext, operator_context
 from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import release_connection, unit_of_work
 from ussd_server.models.incoming import IncomingPayment
 from ussd_server.models.ledger import Account
 from ussd_server.models.transactions import Transaction
+from ussd_server.services.bank.messages import (
+    ConfirmBankAccount,
+    EndSettlement,
+    ProposeSettlements,
+    SettlementLine,
+    StateBankAccount,
+)
+from ussd_server.services.clients.messages import CreateUser
 from ussd_server.services.incoming.messages import PutPaymentCode, ReturnIncoming, SetPrefix
-from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout
+from ussd_server.services.payouts.messages import ApprovePayout, CancelPayout, CreatePayout
 from ussd_server.services.settlement.messages import EndReview
 from ussd_server.services.settlement.outcomes import REVIEW_CONTRADICTION, open_review
 from ussd_server.services.transactions.messages import CreateRefund
@@ -51,6 +59,7 @@ def scene(services: Services, clock: MovableClock) -> Scene:
     names["key"] = Transaction.get_by_id(names["row"]).key_id
     names["deposit"] = Transaction.get(Transaction.client_id == call.client_id, Transaction.type == "deposit").id
     names |= _incoming(services, call)
+    names |= _returned_settlement(services, call)
     names["session"] = _ended_session(services, clock)
     keyed = services.transactions.create(request(shillings=1, idempotency_key="mine"), call)
     names["keyed"] = keyed.transaction.transaction_id
@@ -76,6 +85,23 @@ def _incoming(services: Services, call: RequestContext) -> Scene:
     return names
 
 
+def _returned_settlement(services: Services, call: RequestContext) -> Scene:
+    """A settlement that the bank paid and sent back, and the deposit that returned its money."""
+    owner = services.clients.create_user(
+        CreateUser(call.client_id, "owner@acme.example", "owner", "Kampala-is-on-7-hills"), operator()
+    )
+    person = RequestContext(Caller(CallerKind.TOKEN, client_id=call.client_id, user_id=owner.user_id))
+    services.bank_accounts.state(StateBankAccount("Stanbic", "9030", "ACME Ltd"), person)
+    services.bank_accounts.confirm(ConfirmBankAccount(call.client_id, BY, number="9030"), operator())
+    (due,) = services.bank_settlements.propose(ProposeSettlements(BY), operator())
+    account = (due.bank, due.number, due.name)
+    line = SettlementLine(2, call.client_id, *account, due.amount_cents, "FT1", due.settlement_id or "")
+    settled = services.bank_settlements.record_line(line, BY, SECOND, operator())
+    services.bank_settlements.record_return(EndSettlement(settled.settlement_id, BY, SECOND), operator())
+    returned = Transaction.get(Transaction.reference == f"bank/returned/{settled.settlement_id}")
+    return {"settled": settled.settlement_id, "credited": returned.id}
+
+
 def _completed_payout(services: Services, clock: MovableClock, call: RequestContext) -> str:
     maker, approver = (replace(call, caller=replace(call.caller, key_id=new_id(clock.now()))) for _ in range(2))
     rows = ({"phone_number": "+256770000000", "amount": 10, "reference": "row"}, {"reference": "invalid"})
@@ -95,7 +121,7 @@ def _drafts(services: Services, call: RequestContext) -> Scene:
     ids = {
         name: payouts.create(CreatePayout(name, items=rows), maker).payout.payout_id for name in ("draft", "cancelled")
     }
-    payouts.cancel(ids["cancelled"], maker)
+    payouts.cancel(CancelPayout(ids["cancelled"]), maker)
     return ids
 
 

@@ -43,6 +43,7 @@ def unguarded(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
             "payouts",
             "payout_items",
             "incoming_payments",
+            "audit_events",
         ):
             run(f"ALTER TABLE {table} DISABLE TRIGGER ALL")
             named = f"SELECT conname FROM pg_constraint WHERE contype = 'c' AND conrelid = '{table}'::regclass"

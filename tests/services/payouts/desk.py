@@ -11,6 +11,7 @@ from tests.support.money import a_client, balances, deposit, work
 from ussd_server.bootstrap import Services
 from ussd_server.services.payouts.messages import (
     ApprovePayout,
+    CancelPayout,
     CreatePayout,
     ItemState,
     ListPayoutItems,
@@ -50,7 +51,7 @@ class PayoutDesk:
         return self.payouts.approve(ApprovePayout(payout.payout_id), self.approver)
 
     def cancel(self, payout: PayoutView) -> PayoutView:
-        return self.payouts.cancel(payout.payout_id, self.maker)
+        return self.payouts.cancel(CancelPayout(payout.payout_id), self.maker)
 
     def see(self, payout: PayoutView) -> PayoutView:
         return self.payouts.get(payout.payout_id, self.maker)

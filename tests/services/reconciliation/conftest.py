@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import date, timedelta
+
 import pytest
 
+from tests.conftest import MovableClock
+from tests.services.reconciliation.days import at_hour
 from tests.support.money import a_client, deposit
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext
+from ussd_server.values import KAMPALA
 
 
 @pytest.fixture
@@ -15,3 +20,10 @@ def call(services: Services) -> RequestContext:
     call = a_client()
     deposit(services, call, 50_000)
     return call
+
+
+@pytest.fixture
+def day(clock: MovableClock) -> date:
+    """Tomorrow; it is noon in Kampala today."""
+    at_hour(clock, 12)
+    return clock.now().astimezone(KAMPALA).date() + timedelta(days=1)

@@ -38,9 +38,23 @@ def mtn_row(row: Transaction, **changes: object) -> list[str]:
         "Amount": f"{row.amount_cents / 100:,.2f}",
         "Currency": "UGX",
         "Fee": "0",
-        "Balance": "1,000,000",
+        "Balance": "",
     }
     return [str(value if value is not None else "") for value in (values | changes).values()]
+
+
+def with_balances(
+    rows: Sequence[Sequence[str]], opening: int = 1_000_000, headings: Sequence[str] = MTN
+) -> list[list[str]]:
+    """The lines of a file whose oldest line comes first, with the balance after each, in shillings."""
+    amount, kind, status = (headings.index(name) for name in ("Amount", "Type", "Status"))
+    written, balance = [], opening * 100
+    for row in rows:
+        cents = round(float(row[amount].replace(",", "")) * 100)
+        moves = row[status] == "Successful"
+        balance += cents * (1 if row[kind] == "Payment" else -1) * moves
+        written.append([*row[:-1], f"{balance / 100:,.2f}"])
+    return written
 
 
 def kampala(moment: datetime) -> str:

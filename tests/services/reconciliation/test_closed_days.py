@@ -21,13 +21,13 @@ from ussd_server.services.incoming.messages import (
     PutPaymentCode,
     SetPrefix,
 )
-from ussd_server.services.reconciliation.messages import CloseDay, ClosedDayView, EndDifference, UndoImport
+from ussd_server.services.reconciliation.messages import CloseDay, ClosedDayView, CoverDays, EndDifference, UndoImport
 from ussd_server.services.settlement.messages import EndReview
 from ussd_server.services.settlement.outcomes import open_review
 from ussd_server.status import ServiceError
 from ussd_server.values import KAMPALA
 
-BY = "Mary Akello"
+BY, SECOND = "Mary Akello", "John Okot"
 
 
 def pay(
@@ -42,8 +42,13 @@ def store(services: Services, *rows: list[str]) -> str:
     return reconcile(services, rows).statement.statement_id
 
 
-def close(services: Services, day: date, *, is_empty: bool = False) -> ClosedDayView:
-    return services.days.close(CloseDay(day, "sandbox", BY, is_empty), operator())
+def close(services: Services, day: date, second: str | None = None, *, is_empty: bool = False) -> ClosedDayView:
+    return services.days.close(CloseDay(day, "sandbox", BY, is_empty, second), operator())
+
+
+def cover(services: Services, statement_id: str, day: date) -> None:
+    """Two operators state that a statement has every line of a day."""
+    services.provider_statements.cover(CoverDays(statement_id, day, day, BY, SECOND), operator())
 
 
 def end_reviews(services: Services) -> None:
@@ -61,10 +66,13 @@ def day(clock: MovableClock) -> date:
 
 
 def test_a_day_that_agrees_is_closed_with_both_sums(services: Services, clock: MovableClock, day: date) -> None:
-    store(services, mtn_row(pay(services, clock, "1")), mtn_row(pay(services, clock, "2", 700)))
+    statement_id = store(services, mtn_row(pay(services, clock, "1")), mtn_row(pay(services, clock, "2", 700)))
     with pytest.raises(ServiceError, match="The day is not over"):
         close(services, day)
+    with pytest.raises(ServiceError, match="the last is over"):
+        cover(services, statement_id, day)
     clock.advance(86_400)
+    cover(services, statement_id, day)
     closed = close(services, day)
     assert (closed.ours_cents, closed.theirs_cents, closed.difference_cents) == (570_000, 570_000, 0)
     assert [(step.verdict, step.count, step.amount_cents) for step in closed.bridge] == [("matched", 2, 0)]
@@ -77,7 +85,7 @@ def test_a_day_that_agrees_is_closed_with_both_sums(services: Services, clock: M
 def test_the_steps_of_the_bridge_add_up_to_the_difference(services: Services, clock: MovableClock, day: date) -> None:
     good, other = pay(services, clock, "1"), pay(services, clock, "2", 700)
     pay(services, clock, "missing there", 900)
-    store(
+    statement_id = store(
         services,
         mtn_row(good),
         mtn_row(other, Amount="650.00"),
@@ -85,6 +93,7 @@ def test_the_steps_of_the_bridge_add_up_to_the_difference(services: Services, cl
         mtn_row(good, Date=f"{day} 23:59:00", Id="F", Type="Fee", Amount="10.00"),
     )
     clock.advance(86_400)
+    cover(services, statement_id, day)
     with pytest.raises(ServiceError, match="3 of its differences are open"):
         close(services, day)
     end_reviews(services)
@@ -105,19 +114,24 @@ def test_what_changes_a_closed_day_is_a_marked_step_of_the_day_on_which_it_comes
     services: Services, clock: MovableClock, day: date
 ) -> None:
     silent = pay(services, clock, "silent", number="+256770000007")
-    store(services, mtn_row(pay(services, clock, "1", 700)), mtn_row(silent, Id="S-1"))
+    first = store(services, mtn_row(pay(services, clock, "1", 700)), mtn_row(silent, Id="S-1"))
     end_reviews(services)
     clock.advance(86_400)
+    cover(services, first, day)
     closed = close(services, day)
     assert {step.verdict: step.amount_cents for step in closed.bridge} == {"matched": 0, "status_differs": -500_000}
     row = Transaction.get_by_id(silent.id)
     open_review(row, "nobody could confirm the outcome in time", clock.now())
     row.save()
     services.reviews.end(EndReview(silent.id, "the statement has it", BY, "John Okot", True), operator())
-    store(services, mtn_row(pay(services, clock, "of the next day", 400)))
+    second = store(services, mtn_row(pay(services, clock, "of the next day", 400)))
     clock.advance(86_400)
     end_reviews(services)
-    next_day = close(services, day + timedelta(days=1))
+    cover(services, second, day + timedelta(days=1))
+    with pytest.raises(ServiceError, match="takes two operators: late_change UGX 5,000"):
+        close(services, day + timedelta(days=1))
+    next_day = close(services, day + timedelta(days=1), SECOND)
+    assert (next_day.closed_by, next_day.confirmed_by) == (BY, SECOND)
     marked = [step for step in next_day.bridge if step.late_for]
     assert [(step.verdict, step.count, step.amount_cents, step.late_for) for step in marked] == [
         ("late_change", 1, 500_000, day.isoformat())
@@ -132,9 +146,10 @@ def test_a_day_needs_a_statement_of_its_own_and_keeps_it(services: Services, clo
     clock.advance(86_400)
     store(services, first, mtn_row(pay(services, clock, "2")))
     clock.advance(86_400)
-    with pytest.raises(ServiceError, match="No statement of this day alone"):
+    with pytest.raises(ServiceError, match="No statement covers this day"):
         close(services, day)
     statement_id = store(services, first)
+    cover(services, statement_id, day)
     close(services, day)
     with pytest.raises(ServiceError, match="was closed with it"):
         services.provider_statements.undo(UndoImport(statement_id, BY, "John Okot"), operator())
@@ -149,16 +164,19 @@ def test_a_payers_payment_that_is_assigned_later_is_a_late_change_of_the_day_on_
     line = mtn_row(pay(services, clock, "1"), **{"External id": ""})
     reported, found = ([f"T{number}", *line[1:]] for number in (1, 2))
     Till(services).pay("SCHI", 5000, "T1", at=clock.now())
-    store(services, line, reported, found)
+    first = store(services, line, reported, found)
     for each in open_reviews(services):
         services.held_payments.hold(HoldDifference(each.difference_id, BY), operator())
     clock.advance(86_400)
+    cover(services, first, day)
     assert close(services, day).difference_cents == -1_000_000
     for held in services.held_payments.list(ListIncoming(), operator()).items:
         services.held_payments.assign(AssignIncoming(held.incoming_id, "SCH1", BY, "John Okot"), operator())
-    store(services, mtn_row(pay(services, clock, "2")))
+    second = store(services, mtn_row(pay(services, clock, "2")))
     clock.advance(86_400)
-    steps = {step.verdict: (step.count, step.amount_cents) for step in close(services, day + timedelta(days=1)).bridge}
+    cover(services, second, day + timedelta(days=1))
+    closed = close(services, day + timedelta(days=1), SECOND)
+    steps = {step.verdict: (step.count, step.amount_cents) for step in closed.bridge}
     assert steps == {"matched": (1, 0), "late_change": (2, 1_000_000)}
 
 
@@ -171,7 +189,7 @@ def test_a_day_without_payments_is_closed_with_an_empty_statement_and_no_day_bef
     quiet = day + timedelta(days=1)
     listed = [f"{quiet - timedelta(days=back)}" for back in range(3)]
     assert [each.date for each in services.days.list(operator()) if each.provider == "sandbox"] == listed
-    with pytest.raises(ServiceError, match="No statement of this day alone"):
+    with pytest.raises(ServiceError, match="No statement covers this day"):
         close(services, quiet)
     with pytest.raises(ServiceError, match="its statement cannot be empty"):
         close(services, day, is_empty=True)

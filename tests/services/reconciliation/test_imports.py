@@ -15,7 +15,13 @@ from tests.services.reconciliation.statement_files import csv_file, mtn_row, ope
 from tests.support.money import a_client, operator, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.models.clients import AuditEvent
-from ussd_server.models.statements import DifferenceInStatement, ProviderStatement, StatementDifference
+from ussd_server.models.statements import (
+    DifferenceInStatement,
+    ProviderStatement,
+    StatementCoverage,
+    StatementDay,
+    StatementDifference,
+)
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.reconciliation import imports
 from ussd_server.services.reconciliation.messages import (
@@ -131,11 +137,12 @@ def test_other_writers_get_the_lock_between_the_transactions_of_an_import_and_of
 
     monkeypatch.setattr("ussd_server.database.sqlite.time", SimpleNamespace(sleep=rest))
     statement_id = store(services, csv_file(foreign(1500)))
-    assert (len(turns), all(turns)) == (6, True), "after each transaction others have as much time as it took"
+    assert (len(turns), all(turns)) == (7, True), "after each transaction others have as much time as it took"
     undo(services, statement_id)
     clean(services)
-    assert len(turns) == 12
+    assert len(turns) == 14
     assert rows() == (0, 0)
+    assert (StatementDay.select().count(), StatementCoverage.select().count()) == (0, 0)
 
 
 def test_an_import_that_dies_at_any_step_shows_nothing_and_the_same_file_is_then_imported_whole(
@@ -261,6 +268,11 @@ def test_an_import_stays_once_the_review_of_a_difference_has_ended(services: Ser
     differences.end(EndDifference(last.difference_id, "known"), operator())
     with pytest.raises(ServiceError, match="The import stays"):
         undo(services, other)
+    clock.advance(60)
+    at_once = store(services, csv_file(foreign(1, first=9)))
+    differences.end(EndDifference(reviews(services)[-1].difference_id, "known"), operator())
+    with pytest.raises(ServiceError, match="The import stays"):
+        undo(services, at_once)
     clock.advance(60)
     # The difference that ended before does not keep a statement that has it too.
     later = store(services, csv_file([[last.provider_id or "", *FOREIGN[1:]], *foreign(1, first=7)]))

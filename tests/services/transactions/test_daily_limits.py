@@ -21,7 +21,7 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.clients.keys.messages import ApiKeyView, CreateApiKey, UpdateApiKey
 from ussd_server.services.clients.messages import CreateClient
-from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout
+from ussd_server.services.payouts.messages import ApprovePayout, CancelPayout, CreatePayout
 from ussd_server.services.transactions.messages import CreateRefund, TransactionType
 from ussd_server.status import Code, ServiceError
 
@@ -111,7 +111,7 @@ def test_payouts_and_refunds_count_and_a_refused_one_writes_nothing(
     services.payouts.approve(ApprovePayout(small.payout_id), approver.call)
     services.payouts.approve(ApprovePayout(small.payout_id), approver.call)
     assert approver.left() == 500_00
-    services.payouts.cancel(small.payout_id, approver.call)
+    services.payouts.cancel(CancelPayout(small.payout_id), approver.call)
     assert approver.left() == 500_00, "what was approved stays counted"
     with pytest.raises(ServiceError, match=REACHED):
         services.refunds.create(

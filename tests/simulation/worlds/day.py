@@ -22,8 +22,10 @@ from ussd_server.models.sending import Webhook
 from ussd_server.services.reconciliation.messages import (
     CloseDay,
     ConcludeFromStatement,
+    CoverDays,
     EndDifference,
     ListDifferences,
+    ListProviderStatements,
     Reconciliation,
     Verdict,
 )
@@ -72,7 +74,11 @@ class Day(World):
         self._end_differences(services)
         began_at = processor_seconds()
         day = date.fromisoformat(kampala_day(STARTED_AT))
-        closed = services.days.close(CloseDay(day, "mtn", "Ann"), operator_context())
+        # The statement has no balances, and ends with the day.
+        for each in services.provider_statements.list(ListProviderStatements(), operator_context()).items:
+            stated = CoverDays(each.statement_id, day, day, "Ann", "Ben")
+            services.provider_statements.cover(stated, operator_context())
+        closed = services.days.close(CloseDay(day, "mtn", "Ann", second="Ben"), operator_context())
         self.seconds["close"] = processor_seconds() - began_at
         bridge = [asdict(step) for step in closed.bridge]
         self.note("closed", ours=closed.ours_cents, theirs=closed.theirs_cents, bridge=bridge)

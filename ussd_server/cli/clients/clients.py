@@ -1,10 +1,8 @@
-"""`clients`: the companies that call the API, and their move to another installation."""
+"""`clients`: the companies that call the API."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,12 +11,12 @@ import click
 from ussd_server.cli import services
 from ussd_server.cli.clients.seeds import Row, SeededRow, read_rows, sow, text_of
 from ussd_server.cli.commands import group, show, show_lines
-from ussd_server.cli.names import client_named, file_argument, two_people
+from ussd_server.cli.names import client_named, file_argument
 from ussd_server.context import operator_context
 from ussd_server.database.schema import migrate
 from ussd_server.security.passwords import new_password
 from ussd_server.services.clients.messages import ClientView, CreateClient, CreateUser
-from ussd_server.services.clients.moves import MovedClient, moved_client
+from ussd_server.services.payouts.messages import ApprovalRule
 from ussd_server.settings import read_settings
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import written_amount
@@ -60,17 +58,36 @@ def set_active(client: str, reason: str | None, is_active: bool) -> None:
     show(changed, _line(changed))
 
 
-@clients.command(example="acme --count")
+@clients.command(example="acme --ignore")
 @click.argument("client")
-@click.option("--count/--ignore", "is_counted", required=True, help="Count them from now on, or stop.")
+@click.option("--count/--ignore", "is_counted", required=True, help="Count them from now on (default), or stop.")
 def readers(client: str, is_counted: bool) -> None:
-    """Count people of CLIENT (name or id) who read the secret of a key as people behind the key.
+    """Stop to count people of CLIENT (name or id) who read the secret of a key as people behind the key.
 
-    They then approve no payout that the key made, nor with the key what they made. Rotate keys that were read before.
+    While they count, they approve no payout that the key made, nor with the key what they made. With --ignore, one
+    person who reads a colleague's secret can make and approve a payout alone.
     """
     client_id = client_named(client).client_id
     changed = services().clients.count_readers(client_id, is_counted, operator_context())
     show(changed, f"{_line(changed)}  {'counts' if is_counted else 'ignores'} readers")
+
+
+@clients.command(example="acme")
+@click.argument("client")
+@click.option("--confirm", "confirms", is_flag=True, help="Let the proposed rules hold.")
+def approval_rules(client: str, confirms: bool) -> None:
+    """Show how many approvals the payouts of CLIENT (name or id) need, and rules that wait for a confirmation.
+
+    Its owners set the rules. Rules that ask for less wait until another owner or admin, or this command, confirms them.
+    """
+    rules, context = services().approval_rules, operator_context(client_named(client).client_id)
+    view = rules.confirm(context) if confirms else rules.get(context)
+    waiting = [f"waiting: {_in_words(view.proposed_approval_rules)}"] if view.proposed_approval_rules else []
+    show(view, "\n".join([_in_words(view.approval_rules), *waiting]))
+
+
+def _in_words(rules: Sequence[ApprovalRule]) -> str:
+    return ", ".join(f"{rule.approvals} above {written_amount(rule.above_cents)}" for rule in rules)
 
 
 @clients.command(example="clients.csv")
@@ -131,61 +148,3 @@ def _find(look: Callable[[], Found]) -> Found | None:
 
 def _line(client: ClientView) -> str:
     return f"{client.client_id}  {'active  ' if client.is_active else 'disabled'}  {client.name}"
-
-
-_LONGEST_LINE_BYTES = 64 * 1024 * 1024
-
-
-@clients.command(name="export", example="acme acme.jsonl")
-@click.argument("client")
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
-def export_client(client: str, file: Path) -> None:
-    """Write the disabled CLIENT (name or id) into the new FILE, and never enable it here again.
-
-    The file has its keys, people, menus, balances and history. Its secrets are encrypted under the master keys, which
-    the other installation needs too. Nothing may be under way. Exported again, it is the same.
-    """
-    client_id = client_named(client).client_id
-    lines = services().client_moves.export(client_id, operator_context())
-    try:
-        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        raise click.ClickException(f"{file} exists.") from None
-    with os.fdopen(descriptor, "wb") as target:
-        target.writelines(lines)
-        target.flush()
-        os.fsync(target.fileno())
-    moved = moved_client(client_id)
-    show(moved, f"{file} has {_moved(moved)}")
-
-
-@clients.command(name="import", example="acme.jsonl")
-@file_argument
-def import_client(file: Path) -> None:
-    """Take the client in FILE, which `clients export` wrote in another installation. It stays disabled.
-
-    Either everything is there afterwards as it was exported, or nothing. Other clients wait while it is inserted. Then
-    run `ussd-server check`, lead its calls here, and enable it.
-    """
-    with file.open("rb") as source:
-        lines = iter(partial(source.readline, _LONGEST_LINE_BYTES), b"")
-        moved = services().client_moves.take(lines, operator_context())
-    show(moved, f"This installation has {_moved(moved)}")
-
-
-@clients.command(name="take-back", example="acme --reason 'The import failed' --by Ann --and Ben")
-@click.argument("client")
-@click.option("--reason", required=True, help="Why, in 1 to 200 characters. The client's owners read it.")
-@two_people("The name of a second operator.")
-def take_back_client(client: str, reason: str, by: str, second: str) -> None:
-    """Let the exported CLIENT (name or id) be enabled here again. Only if it is in no other installation."""
-    found = client_named(client)
-    services().client_moves.take_back(found.client_id, by, second, reason, operator_context())
-    show(found, f"{found.name} can be enabled here again.")
-
-
-def _moved(moved: MovedClient) -> str:
-    return (
-        f"{moved.name}, {moved.client_id}: {sum(moved.rows.values()):,} rows, balance "
-        f"{written_amount(moved.balance_cents)}, succeeded {written_amount(moved.paid_cents)}, digest {moved.digest}."
-    )

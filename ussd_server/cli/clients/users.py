@@ -75,6 +75,18 @@ def password(email: str, password_stdin: bool) -> None:
 
 @users.command(example="owner@acme.example")
 @click.argument("email")
+def confirm(email: str) -> None:
+    """Confirm that this is a person of their own, who may approve what the person who invited them makes.
+
+    Until then, or until a colleague who may approve payouts confirms it in the console, the two count as one person.
+    """
+    with _among_users(email):
+        user = services().clients.confirm_user(email, operator_context())
+    show(user, f"{_line(user)}\nThe person counts as a person of their own.")
+
+
+@users.command(example="owner@acme.example")
+@click.argument("email")
 def remove_factor(email: str) -> None:
     """Remove this person's second factor, which they lost, and end all their logins."""
     with _among_users(email):

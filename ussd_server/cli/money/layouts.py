@@ -14,9 +14,8 @@ from ussd_server.cli.names import KnownFile, KnownName, by_option, file_argument
 from ussd_server.context import operator_context
 from ussd_server.providers.names import PROVIDER_NAMES
 from ussd_server.providers.statement_format import DateOrder, StatementField, Thousands
-from ussd_server.services.reconciliation.messages import StatementReading
+from ussd_server.services.reconciliation.messages import BalanceBreak, StatementReading
 from ussd_server.services.statement_layouts.messages import (
-    BalanceBreak,
     KeepLayout,
     LayoutView,
     PreviewStatement,

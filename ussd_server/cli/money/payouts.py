@@ -13,12 +13,15 @@ from ussd_server.cli.names import Moment, by_option, client_option, context_of, 
 from ussd_server.services.payouts.messages import (
     LARGEST_FILE_BYTES,
     ApprovePayout,
+    CancelPayout,
     CreatePayout,
     ListPayouts,
     PayoutStates,
     PayoutStatus,
 )
 from ussd_server.values import written_amount
+
+note_option = click.option("--note", help="A note of at most 200 characters, which the client reads.")
 
 
 @group()
@@ -78,12 +81,14 @@ def show_(payout_id: str, client: str) -> None:
 @click.argument("payout_id")
 @client_option
 @two_people("The name of a second operator: two people approve a payout.")
-def approve(payout_id: str, client: str, by: str, second: str) -> None:
+@note_option
+def approve(payout_id: str, client: str, by: str, second: str, note: str | None) -> None:
     """Reserve the money of every ready row at once, and send the rows. One of the two may have made the payout.
 
-    With a date more than a day ahead the money is reserved when it is due.
+    With a date more than a day ahead the money is reserved when it is due. Where the client's rules ask for more
+    approvals, this is one of them.
     """
-    request = ApprovePayout(payout_id)
+    request = ApprovePayout(payout_id, note=note)
     view = services().payouts.approve_by_operators(request, by, second, context_of(client))
     show(view, _details(view))
 
@@ -91,9 +96,10 @@ def approve(payout_id: str, client: str, by: str, second: str) -> None:
 @payouts.command(example=f"{EXAMPLE_ID} --client acme")
 @click.argument("payout_id")
 @client_option
-def cancel(payout_id: str, client: str) -> None:
+@note_option
+def cancel(payout_id: str, client: str, note: str | None) -> None:
     """Cancel every row that was not sent, and release its money. Rows that were sent go on."""
-    view = services().payouts.cancel(payout_id, context_of(client))
+    view = services().payouts.cancel(CancelPayout(payout_id, note), context_of(client))
     show(view, _details(view))
 
 
@@ -113,4 +119,8 @@ def _details(view: PayoutStates) -> str:
     date = [f"  sent from {view.send_at:%Y-%m-%d %H:%M} UTC"] if view.send_at else []
     if view.needs_money_at and not view.reserved_at:
         date.append(f"  its money was missing at {view.needs_money_at:%Y-%m-%d %H:%M} UTC")
-    return "\n".join([_line(view), *date, *states])
+    given = [
+        f"  approved {each.at:%Y-%m-%d %H:%M} UTC{': ' + each.note if each.note else ''}" for each in view.approvals
+    ]
+    why = [f"  {view.withdrawal_reason}"] if view.withdrawal_reason else []
+    return "\n".join([_line(view), *date, *given, *why, *states])

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from datetime import date
 from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
@@ -16,7 +17,7 @@ import click
 from ussd_server.cli import services
 from ussd_server.cli.commands import EXAMPLE_ID, Group, progress, show, wants_json
 from ussd_server.cli.money.layouts import RefusedFileError, layout, layouts, reading_of, reading_options
-from ussd_server.cli.names import KnownName, file_argument, two_people
+from ussd_server.cli.names import Days, KnownName, file_argument, two_people
 from ussd_server.context import operator_context
 from ussd_server.providers.names import PROVIDER_NAMES
 from ussd_server.services.incoming.messages import HoldDifference
@@ -56,7 +57,9 @@ class _Reconcile(Group):
     cls=_Reconcile,
     example=_EXAMPLE,
     options_metavar="",
-    subcommand_metavar="PROVIDER FILE [--dry-run] [--yes] [--all] [--json] [--csv OUT] | layout ... | review ...",
+    subcommand_metavar=(
+        "PROVIDER FILE [--dry-run] [--yes] [--all] [--json] [--csv OUT] [--covers DAYS] | layout ... | review ..."
+    ),
 )
 def reconcile() -> None:
     """Compare a provider's statement with our transactions, and review the differences.
@@ -66,14 +69,16 @@ def reconcile() -> None:
     ussd-server reconcile mtn statement.xlsx --csv result.csv
     ussd-server reconcile mtn statement.csv --dry-run
     ussd-server reconcile layout mtn statement.csv
+    ussd-server reconcile mtn statement.csv --covers 2026-11-20..2026-11-20 --by Ann --and Ben
     ussd-server reconcile review list
 
     FILE is CSV or XLSX as downloaded from the provider. Every difference waits on the review list until an operator
     ends it. Importing the same file again stores nothing; --dry-run stores nothing at all. A file with more than 1,000
-    differences, or that differs in more than half of its lines, is stored with --yes only. The first 50 differences are
-    shown; --all shows the others too. The exit status is 0 when the books agree, 1 with differences, and 2 for a file
-    that cannot be read or needs --yes. A file is read right or refused whole, by its row; --dates and --thousands say
-    what its lines leave open, and `reconcile layout` shows how it is read.
+    differences, or that differs in more than half of its lines, or whose running balance breaks, is stored with --yes
+    only. With --covers two people state that FILE has every line of some days, which its balances do not show. The
+    first 50 differences are shown; --all shows the others too. The exit status is 0 when the books agree, 1 with
+    differences, and 2 for a file that cannot be read or needs --yes. A file is read right or refused whole, by its
+    row: --dates and --thousands say what its lines leave open, and `reconcile layout` shows how it is read.
     """
 
 
@@ -85,6 +90,9 @@ def reconcile() -> None:
 @click.option("--yes", "is_confirmed", is_flag=True, help="Store a statement that looks like the wrong file.")
 @click.option("--all", "shows_all", is_flag=True, help="Show every difference, not only the first 50.")
 @reading_options
+@click.option("--covers", type=Days(), help="The days in Kampala of which FILE has every line, both included.")
+@click.option("--by", help="Your name, with --covers.")
+@click.option("--and", "second", help="The name of a second person, with --covers.")
 @click.pass_context
 def statement(
     ctx: click.Context,
@@ -96,10 +104,15 @@ def statement(
     shows_all: bool,
     dates: str | None,
     thousands: str | None,
+    covers: tuple[date, date] | None,
+    by: str | None,
+    second: str | None,
 ) -> None:
     """Compare a statement, and exit with 1 when there are differences."""
     if csv_path is not None and csv_path.exists() and csv_path.samefile(file):
         raise click.UsageError("The results would replace the statement; name another file for --csv.")
+    if (covers is not None) != bool(by and second):
+        raise click.UsageError("--covers needs --by and --and, the names of two people.")
     statements = services().provider_statements
     with file.open("rb") as source, _csv_writer(csv_path) as write, progress("lines") as show_lines:
         request = ReconcileStatement(
@@ -111,6 +124,9 @@ def statement(
             is_dry_run=is_dry_run,
             is_confirmed=is_confirmed,
             reading=reading_of(dates, thousands),
+            covers=covers,
+            by=by or "",
+            second=second or "",
         )
         try:
             result = statements.reconcile(request, operator_context())
@@ -248,7 +264,12 @@ def _print_json(result: Reconciliation) -> None:
         click.echo(f"{separator}\n    {json.dumps(_written_line(each), ensure_ascii=False)}", nl=False)
         separator = ","
     sums = {name: shillings(cents) for name, cents in _sums(result).items()}
-    click.echo(f'\n  ],\n  "sums": {json.dumps(sums)}\n}}')
+    balance = result.balance and {
+        "line": result.balance.line,
+        "expected": shillings(result.balance.expected_cents),
+        "found": shillings(result.balance.found_cents),
+    }
+    click.echo(f'\n  ],\n  "sums": {json.dumps(sums)},\n  "balance": {json.dumps(balance)}\n}}')
 
 
 def _print_sentences(result: Reconciliation, most: int | None) -> None:
@@ -262,6 +283,9 @@ def _print_sentences(result: Reconciliation, most: int | None) -> None:
         + ", ".join(f"{count} {verdict}" for verdict, count in sorted(seen.lines.items()))
     )
     click.echo(", ".join(f"{name} {written_amount(cents)}" for name, cents in _sums(result).items()))
+    if result.balance is not None:
+        expected, found = map(written_amount, (result.balance.expected_cents, result.balance.found_cents))
+        click.echo(f"line {result.balance.line}  balance {found}, and {expected} would follow")
     if result.is_repeat:
         click.echo("This file was imported before; nothing was stored.")
     elif not result.is_stored:

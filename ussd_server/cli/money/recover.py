@@ -66,6 +66,8 @@ def recover(
     """
     if claims_file is not None and not (by and second):
         raise click.UsageError("--book needs --by and --and.")
+    if claims_file is None and (by or second):
+        raise click.UsageError("--by and --and need --book with the file of the rows to book; nothing was booked.")
     recovery = services().recovery
     with progress(), ExitStack() as files:
         opened = [(provider, files.enter_context(path.open("rb"))) for provider, path in map(_statement, statements)]

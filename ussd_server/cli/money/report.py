@@ -57,6 +57,7 @@ def day() -> None:
 
     \b
     ussd-server day close 2026-11-20 mtn --by 'Mary Akello'
+    ussd-server day close 2026-11-21 mtn --by 'Mary Akello' --and 'John Okot'
     ussd-server day list
     """
 
@@ -65,15 +66,17 @@ def day() -> None:
 @click.argument("date", type=Moment())
 @click.argument("provider", type=KnownName(PROVIDER_NAMES))
 @by_option
+@click.option("--and", "second", help="A second person, for steps that no ended difference explains.")
 @click.option("--empty", "is_empty", is_flag=True, help="The provider's statement of this day has no lines.")
-def close(date: datetime, provider: str, by: str, is_empty: bool) -> None:
+def close(date: datetime, provider: str, by: str, second: str | None, is_empty: bool) -> None:
     """Close DATE in Kampala for PROVIDER: keep both sums and what explains their difference.
 
-    The statement of this day alone must have been compared, and the reviews of its differences must have ended. A day
-    without payments is closed with --empty. What changes later counts on the day on which it comes, marked.
+    Statements that cover the day must have been compared, and the reviews of its differences must have ended: their
+    balances run on from before it to after it, or two people stated it (`reconcile --covers`). A day without payments
+    is closed with --empty. What changes later counts on the day on which it comes, marked.
     """
     with progress():
-        closed = services().days.close(CloseDay(date.date(), provider, by, is_empty), operator_context())
+        closed = services().days.close(CloseDay(date.date(), provider, by, is_empty, second), operator_context())
     sums = (closed.ours_cents, closed.theirs_cents, closed.difference_cents)
     ours, theirs, difference = map(written_amount, sums)
     lines = [f"{closed.date} of {provider} is closed: ours {ours}, theirs {theirs}, difference {difference}."]
@@ -98,7 +101,8 @@ def _state(each: DayState) -> str:
     if each.closed is None:
         return f"{each.date}  {each.provider:<10}  open"
     difference = written_amount(each.closed.difference_cents)
-    closed = f"closed by {each.closed.closed_by} at {iso_milliseconds(each.closed.closed_at)}"
+    second = f" and {each.closed.confirmed_by}" if each.closed.confirmed_by else ""
+    closed = f"closed by {each.closed.closed_by}{second} at {iso_milliseconds(each.closed.closed_at)}"
     return f"{each.date}  {each.provider:<10}  {closed}, difference {difference}"
 
 

@@ -1,4 +1,4 @@
-"""`settlements`: what clients are due, and what was paid to their banks."""
+"""`settlements`: what clients are due, what is reserved for their banks, and what was paid to them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ from pathlib import Path
 import click
 
 from ussd_server.cli import services
-from ussd_server.cli.commands import group, show, show_lines
+from ussd_server.cli.commands import EXAMPLE_ID, group, show, show_lines
 from ussd_server.cli.names import Moment, Shillings, by_option, client_named, context_of, file_argument, two_people
 from ussd_server.context import operator_context
 from ussd_server.services.bank.messages import (
     BankAccountView,
     ConfirmBankAccount,
+    DueSettlement,
+    EndSettlement,
+    ProposeSettlements,
     RecordSettlements,
     SetSettlementTerms,
+    SettlementView,
 )
 from ussd_server.values import iso_milliseconds, written_amount
 
@@ -25,7 +29,7 @@ def settlements() -> None:
     """Settle the money of clients to their banks.
 
     \b
-    ussd-server settlements propose --csv due.csv
+    ussd-server settlements propose --csv due.csv --by 'Mary Akello'
     ussd-server settlements record due.csv --by 'Mary Akello' --and 'John Okot'
     """
 
@@ -41,12 +45,16 @@ def set_(client: str, keep_cents: int | None, minimum_cents: int | None) -> None
     show(account, _line(account))
 
 
-@settlements.command(example="acme --by Ann")
+@settlements.command(example="acme 9030001234567 --by Ann")
 @click.argument("client")
+@click.argument("number")
 @by_option
-def confirm(client: str, by: str) -> None:
-    """Confirm the bank account that an owner of CLIENT (name or id) has stated. Compare it with a document first."""
-    request = ConfirmBankAccount(client_named(client).client_id, by)
+def confirm(client: str, number: str, by: str) -> None:
+    """Confirm the bank account that an owner of CLIENT (name or id) has stated, as a document of the bank says.
+
+    NUMBER is the account's, from the document. Another account than the stated one is refused.
+    """
+    request = ConfirmBankAccount(client_named(client).client_id, by, number=number)
     account = services().bank_accounts.confirm(request, operator_context())
     show(account, _line(account))
 
@@ -58,20 +66,35 @@ def accounts() -> None:
     show_lines(found, map(_line, found), "There is no client yet.")
 
 
-@settlements.command(example="--csv due.csv")
+@settlements.command(example="--csv for-the-bank.csv --by Ann")
 @click.option("--date", type=Moment(), help="What was available at the end of this day. Default: now.")
-@click.option("--csv", "csv_path", type=click.Path(dir_okay=False, path_type=Path), help="Write the file for the bank.")
-def propose(date: datetime | None, csv_path: Path | None) -> None:
-    """Show what each client is due: what is available, less what stays here, if it is at least the minimum."""
-    day = date and date.date()
-    due = services().bank_settlements.propose(day, operator_context())
-    if csv_path is not None:
-        csv_path.write_bytes(b"".join(services().bank_settlements.file(day, operator_context())))
-    lines = [
-        f"{written_amount(each.amount_cents):>20}  {each.client}: {each.bank}, {each.number}, {each.name}"
-        for each in due
-    ]
-    show_lines(due, lines, "No client is due anything.")
+@click.option("--csv", "csv_path", type=click.Path(dir_okay=False, path_type=Path), help="Reserve, and write the file.")
+@click.option("--by", help="Your name; needed with --csv.")
+def propose(date: datetime | None, csv_path: Path | None, by: str | None) -> None:
+    """Show what each client is due: what is available, less what stays here, if it is at least the minimum.
+
+    With --csv each sum is reserved as a settlement, and the new file is for the bank. Record or cancel each of them.
+    """
+    day, service = date and date.date(), services().bank_settlements
+    if csv_path is None:
+        due = service.due(day, operator_context())
+    elif by is None:
+        raise click.UsageError("--csv needs --by, the name of the operator who proposes.")
+    else:
+        if csv_path.exists():
+            raise click.ClickException(f"{csv_path} exists.")
+        due = service.propose(ProposeSettlements(by, day), operator_context())
+        csv_path.write_bytes(b"".join(service.file(due)))
+    show_lines(due, map(_line_of_due, due), "No client is due anything.")
+
+
+@settlements.command(example="again.csv")
+@click.argument("csv_path", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path))
+def waiting(csv_path: Path) -> None:
+    """Write FILE anew for the bank: every settlement that waits for it, also those that the bank has in a file."""
+    found = services().bank_settlements.waiting(operator_context())
+    csv_path.write_bytes(b"".join(services().bank_settlements.file(found)))
+    show_lines(found, map(_line_of_due, found), "No settlement waits for the bank.")
 
 
 @settlements.command(example="due.csv --by Ann --and Ben")
@@ -87,17 +110,44 @@ def record(file: Path, by: str, second: str) -> None:
     show(recorded, f"{len(new)} recorded, {total}; {len(recorded) - len(new)} had been recorded before.")
 
 
+@settlements.command(example=f"{EXAMPLE_ID} --by Ann --and Ben")
+@click.argument("settlement_id", metavar="ID")
+@two_people()
+def cancel(settlement_id: str, by: str, second: str) -> None:
+    """Release the money of the settlement ID, which the bank has not paid and does not pay any more."""
+    request = EndSettlement(settlement_id, by, second)
+    cancelled = services().bank_settlements.cancel(request, operator_context())
+    show(cancelled, _line_of_settlement(cancelled))
+
+
+@settlements.command(example=f"{EXAMPLE_ID} --by Ann --and Ben")
+@click.argument("settlement_id", metavar="ID")
+@two_people()
+def returned(settlement_id: str, by: str, second: str) -> None:
+    """Record that the bank sent the settlement ID back: its client's main account is credited."""
+    request = EndSettlement(settlement_id, by, second)
+    reversed_ = services().bank_settlements.record_return(request, operator_context())
+    show(reversed_, _line_of_settlement(reversed_))
+
+
 @settlements.command(name="list", example="acme")
 @click.argument("client", metavar="[CLIENT]", required=False)
 def list_(client: str | None) -> None:
     """Show the newest settlements, of all clients or of CLIENT (name or id)."""
     found = services().bank_settlements.list(context_of(client))
-    lines = [
-        f"{iso_milliseconds(each.created_at)}  {written_amount(each.amount_cents):>20}  "
-        f"{each.client}  {each.bank_reference}"
-        for each in found
-    ]
-    show_lines(found, lines, "Nothing was settled yet.")
+    show_lines(found, map(_line_of_settlement, found), "Nothing was settled yet.")
+
+
+def _line_of_due(due: DueSettlement) -> str:
+    amount = f"{written_amount(due.amount_cents):>20}  {due.client}: {due.bank}, {due.number}, {due.name}"
+    return f"{due.settlement_id}  {amount}" if due.settlement_id else amount
+
+
+def _line_of_settlement(made: SettlementView) -> str:
+    return (
+        f"{made.settlement_id}  {iso_milliseconds(made.created_at)}  {written_amount(made.amount_cents):>20}  "
+        f"{made.status:<9}  {made.client}  {made.bank_reference or ''}".rstrip()
+    )
 
 
 def _line(account: BankAccountView) -> str:

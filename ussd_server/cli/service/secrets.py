@@ -8,6 +8,7 @@ import click
 
 from ussd_server.cli import services
 from ussd_server.cli.commands import group, progress, show
+from ussd_server.cli.names import two_people
 from ussd_server.context import operator_context
 from ussd_server.security.key_ring import Keyring
 from ussd_server.security.secrets_file import add_reference_key
@@ -71,6 +72,19 @@ def retire() -> None:
     with progress():
         services().master_keys.retire(operator_context())
     show({"retired": True}, "Only the newest keys are left.")
+
+
+@secrets.command(example="--reason 'Version 1.0 ran again for an hour' --by Ann --and Ben")
+@click.option("--reason", required=True, help="Why, in 1 to 200 characters.")
+@two_people()
+def sign(reason: str, by: str, second: str) -> None:
+    """Sign again every row that only the service may change: keys, bank accounts, payment codes, decisions.
+
+    After an earlier version has changed such rows, `check` names them. Compare each with what it should be first.
+    """
+    with progress():
+        count = services().signatures.sign_again(by, second, reason, operator_context())
+    show({"signed": count}, f"{count} rows are signed.")
 
 
 def _show_rekeyed(count: int) -> None:

@@ -317,6 +317,6 @@ TEMPLATE = Kind({"type": "string"}, lambda fields, name: fields.template(fields.
 _ITEM: Schema = {"type": ["string", "number"], "maxLength": MAX_TEXT}
 ITEMS = Kind({"anyOf": [WRITTEN_EXPRESSION, array({"anyOf": [_ITEM, mapping(_ITEM)]}, MAX_ITEMS, 1)]}, _items)
 HEADERS = Kind(mapping(TEMPLATE.schema), _headers)
-BODY = Kind({"type": ["object", "array", "string", "number", "boolean"]}, _body)
+BODY = Kind({"type": ["object", "array", "string", "number", "boolean"], "items": {}}, _body)
 PATHS = Kind(mapping(string(_LONGEST_PATH).schema, MAX_ASSIGNMENTS), _paths)
 RECEIVER = Kind(EXPRESSION.schema, _receiver, reads_absent=True)

@@ -8,7 +8,6 @@ import re
 from pathlib import Path as FilePath
 from typing import Any
 
-from ussd_server.json_text import bracket_depth, duplicate_name
 from ussd_server.menus.source.yaml_text import (
     LONGEST_NUMBER,
     MAX_DEPTH,
@@ -18,6 +17,7 @@ from ussd_server.menus.source.yaml_text import (
     json_places,
     read_yaml,
 )
+from ussd_server.parsing.json_text import DuplicateNameError, duplicate_name, is_deeper, object_of_pairs
 
 MOST_BYTES = 64 * 1024
 """The largest document, by whatever way it comes."""
@@ -41,23 +41,28 @@ def read_json(text: str) -> tuple[dict[str, Any], Places]:
 
     Raises `SourceError` for anything else, more than 32 levels, long and infinite numbers, NUL and lone surrogates.
     """
-    if bracket_depth(text) > MAX_DEPTH:
-        raise SourceError(f"The document is nested deeper than {MAX_DEPTH} levels")
     try:
-        document = json.loads(text, parse_constant=_refuse_constant, parse_int=_whole, parse_float=_decimal)
+        document = json.loads(
+            text,
+            object_pairs_hook=object_of_pairs,
+            parse_constant=_refuse_constant,
+            parse_int=_whole,
+            parse_float=_decimal,
+        )
     except json.JSONDecodeError as error:
         place = Position(error.lineno, error.colno)
         said = next((meaning for said, meaning in _MEANINGS.items() if said in error.msg), "it cannot be read here")
         raise SourceError(f"The text is not valid JSON: {said}", place) from None
+    except DuplicateNameError:
+        raise _given_twice(text) from None
+    except RecursionError:
+        raise _too_deep() from None
+    if is_deeper(document, MAX_DEPTH):
+        raise _too_deep()
     if "\\u" in text and _UNWRITABLE.search(json.dumps(document, ensure_ascii=False)):
         raise SourceError("The text contains a NUL character or half of a surrogate pair")
     if not isinstance(document, dict):
         raise SourceError("The document has to be an object with fields such as `id`, `start` and `nodes`")
-    twice = duplicate_name(text)
-    if twice is not None:
-        raise SourceError(
-            f"The name `{twice.path[-1][:64]}` is given twice in one object", Position(twice.line, twice.column)
-        )
     return document, json_places(text)
 
 
@@ -82,6 +87,18 @@ def read_menu_file(path: FilePath) -> tuple[dict[str, Any], Places]:
         raise SourceError(f"{path}: {error}") from None
     except UnicodeDecodeError:
         raise SourceError(f"{path}: The file is not UTF-8") from None
+
+
+def _given_twice(text: str) -> SourceError:
+    twice = duplicate_name(text)
+    if twice is None:
+        return SourceError("A name is given twice in one object")
+    place = Position(twice.line, twice.column)
+    return SourceError(f"The name `{twice.name[:64]}` is given twice in one object", place)
+
+
+def _too_deep() -> SourceError:
+    return SourceError(f"The document is nested deeper than {MAX_DEPTH} levels")
 
 
 def _whole(text: str) -> int:

@@ -23,7 +23,7 @@ from ruamel.yaml.events import (
 )
 from ruamel.yaml.reader import ReaderError
 
-from ussd_server.json_text import json_parts
+from ussd_server.parsing.json_text import json_parts
 
 Path = tuple[str, ...]
 

@@ -17,6 +17,7 @@ from ussd_server.services.bank.messages import BankAccountView, ConfirmBankAccou
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import notify_people
 from ussd_server.services.operator_names import require_name
+from ussd_server.services.signatures import sign_row
 from ussd_server.status import Code, ServiceError
 from ussd_server.wire import view_of_row
 
@@ -54,6 +55,7 @@ class BankAccountService(Service):
                 return _views(context.client_id)[0]
             stated = {**parts, "stated_at": now, "confirmed_by": None, "confirmed_at": None}
             BankAccount.update(**stated).where(BankAccount.client_id == row.client_id).execute()
+            sign_row(self._vault, BankAccount, row.client_id)
             write_audit_event("bank_account.stated", context, now, client_id=row.client_id, reason=_shown(parts))
             about = {"account": _shown(parts), "by": _email_of(context), "page": "/console/bank-account"}
             occasion = f"bank-account/{row.client_id}/{now.isoformat()}"
@@ -63,7 +65,7 @@ class BankAccountService(Service):
     def confirm(self, request: ConfirmBankAccount, context: RequestContext) -> BankAccountView:
         """Confirm a client's bank account, so that settlements are paid to it.
 
-        NOT_FOUND for a client without one, INVALID_REQUEST when it is not the one that was shown.
+        NOT_FOUND for a client without one, INVALID_REQUEST when it is not the one that was shown or named.
         """
         context.require_operator()
         by, now = require_name(request.by), self._clock.now()
@@ -71,11 +73,16 @@ class BankAccountService(Service):
             row = _locked(request.client_id)
             if row.bank is None:
                 raise ServiceError(Code.NOT_FOUND, "The client has not stated a bank account")
-            if request.digest not in (None, _digest(row)):
+            if request.number is None and request.digest != _digest(row):
                 raise ServiceError(Code.INVALID_REQUEST, "The bank account was changed since it was shown")
+            if request.number is not None and _plain(request.number) != _plain(str(row.number)):
+                raise ServiceError(
+                    Code.INVALID_REQUEST, "number: Is not that of the bank account that the owner has stated"
+                )
             if row.confirmed_at is None:
                 confirmed = {"confirmed_by": by, "confirmed_at": now}
                 BankAccount.update(**confirmed).where(BankAccount.client_id == row.client_id).execute()
+                sign_row(self._vault, BankAccount, row.client_id)
                 shown = _shown(row.__data__)
                 write_audit_event(
                     "bank_account.confirmed", context, now, client_id=row.client_id, reason=shown, decided_by=by
@@ -92,6 +99,7 @@ class BankAccountService(Service):
         with unit_of_work():
             row = _locked(request.client_id)
             BankAccount.update(**terms).where(BankAccount.client_id == row.client_id).execute()
+            sign_row(self._vault, BankAccount, row.client_id)
             write_audit_event("settlement_terms.agreed", context, now, client_id=row.client_id)
         return _views(request.client_id)[0]
 
@@ -128,11 +136,23 @@ def _written(part: str, text: str) -> str:
     text = " ".join(text.split())
     if not 1 <= len(text) <= _LONGEST_PART or not text.isprintable():
         raise ServiceError(Code.INVALID_REQUEST, f"{part}: Must be 1 to {_LONGEST_PART} characters.")
+    if part == "number" and not _plain(text).isalnum():
+        raise ServiceError(Code.INVALID_REQUEST, "number: Must be letters, digits, spaces and hyphens.")
     return text
 
 
+def _plain(number: str) -> str:
+    """An account number without the spaces and hyphens between its digits."""
+    return number.replace(" ", "").replace("-", "")
+
+
+def shown_account(bank: str, number: str, name: str) -> str:
+    """A bank account in one line of at most 200 characters."""
+    return f"{bank}, {number}, {name}"[:200]
+
+
 def _shown(parts: Mapping[str, str]) -> str:
-    return f"{parts['bank']}, {parts['number']}, {parts['name']}"[:200]
+    return shown_account(parts["bank"], parts["number"], parts["name"])
 
 
 def _require_owner(context: RequestContext) -> None:

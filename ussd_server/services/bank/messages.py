@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import date, datetime
 from typing import BinaryIO
 
 LARGEST_FILE_BYTES = 1024 * 1024
@@ -30,11 +30,12 @@ class SetSettlementTerms:
 
 @dataclass(frozen=True, slots=True)
 class ConfirmBankAccount:
-    """Confirm the bank account that was shown: `digest` is that of the `BankAccountView`, None confirms any."""
+    """Confirm the bank account that was shown: `digest` is that of the `BankAccountView`, or `number` its number."""
 
     client_id: str
     by: str
     digest: str | None = None
+    number: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class BankAccountView:
 
 @dataclass(frozen=True, slots=True)
 class DueSettlement:
-    """What a client is due: `amount_cents` to its confirmed bank account."""
+    """What a client is due: `amount_cents` to its confirmed bank account. `settlement_id` is None until proposed."""
 
     client_id: str
     client: str
@@ -67,6 +68,28 @@ class DueSettlement:
     number: str
     name: str
     amount_cents: int
+    settlement_id: str | None = None
+
+    def with_id(self, settlement_id: str) -> DueSettlement:
+        """The same, reserved as a settlement."""
+        return replace(self, settlement_id=settlement_id)
+
+
+@dataclass(frozen=True, slots=True)
+class ProposeSettlements:
+    """Reserve what clients were due at the end of `day`, None: now. `by` is the operator who proposes."""
+
+    by: str
+    day: date | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EndSettlement:
+    """Cancel a settlement, or record that the bank sent it back. `by` and `second` are two different operators."""
+
+    settlement_id: str
+    by: str
+    second: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +103,10 @@ class RecordSettlements:
 
 @dataclass(frozen=True, slots=True)
 class SettlementLine:
-    """A settlement that the bank has made; `line` is its number in the file, from 1."""
+    """A settlement that the bank has made; `line` is its number in the file, from 1.
+
+    `settlement_id` is empty in proposals that version 1.0.0 stored.
+    """
 
     line: int
     client_id: str
@@ -89,16 +115,23 @@ class SettlementLine:
     name: str
     amount_cents: int
     bank_reference: str
+    settlement_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class SettlementView:
-    """A recorded settlement. `replayed`: an earlier file has recorded it."""
+    """A settlement. `replayed`: an earlier file has recorded it.
 
-    transaction_id: str
+    `status` is `created` until the bank has paid it, then `succeeded`; `failed` if it was cancelled, `reversed` if the
+    bank sent it back. `bank_account` is that for which it was proposed. `bank_reference` is None until it is recorded.
+    """
+
+    settlement_id: str
     client_id: str
     client: str
     amount_cents: int
-    bank_reference: str
+    status: str
+    bank_account: str | None
+    bank_reference: str | None
     created_at: datetime
     replayed: bool = False

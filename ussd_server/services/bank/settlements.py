@@ -1,66 +1,64 @@
-"""Settlements: what clients are due, and what the operator has paid to their banks.
+"""Settlements: what clients are due, reserved before the bank pays it, and recorded when the bank has paid.
 
-A CSV file is proposed here, completed with the bank's references, and recorded.
+A settlement is a transaction. It is created with a reservation of its money, and waits without a worker until operators
+record the bank's reference or cancel it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from datetime import date, datetime
-from decimal import Decimal
+from datetime import date, datetime, timedelta
 from io import BytesIO
-from itertools import islice
-from typing import Any, BinaryIO
+from typing import Any
 
 from ussd_server.context import RequestContext, operator_context
-from ussd_server.database.unit_of_work import unit_of_work
+from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.clients import Client
 from ussd_server.models.ledger import BankAccount
-from ussd_server.models.transactions import Transaction
+from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
+from ussd_server.providers.failures import FailureCode
 from ussd_server.runtime import Runtime
 from ussd_server.services.accounts.balances import BalanceService
-from ussd_server.services.accounts.ledger import BANK_ACCOUNT
+from ussd_server.services.accounts.ledger import BANK_ACCOUNT, legs_of, lock_accounts
 from ussd_server.services.accounts.messages import GetBalances
 from ussd_server.services.accounts.statements import StatementService
+from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.bank.bank_accounts import shown_account
+from ussd_server.services.bank.files import bad_line, file_of, names_account, read_file
 from ussd_server.services.bank.messages import (
-    LARGEST_FILE_BYTES,
     DueSettlement,
+    EndSettlement,
+    ProposeSettlements,
     RecordSettlements,
     SettlementLine,
     SettlementView,
 )
-from ussd_server.services.operator_names import require_two_names
+from ussd_server.services.operator_names import require_name, require_two_names
+from ussd_server.services.settlement.outcomes import fail, succeed
 from ussd_server.services.transactions.bookings import audited, book
-from ussd_server.services.transactions.create import RequestIdentity, TransactionCreator, digest_of
-from ussd_server.services.transactions.messages import MAIN_ACCOUNT, CreatedTransaction, TransactionType
-from ussd_server.services.transactions.transactions import SETTLEMENT
-from ussd_server.spreadsheets.delimited import csv_parts, neutralised, shillings_cell
-from ussd_server.spreadsheets.headings import Headings, find_columns
-from ussd_server.spreadsheets.reader import read_rows
-from ussd_server.spreadsheets.rows import FileBounds, Row, SpreadsheetError
-from ussd_server.status import Code, ServiceError
-from ussd_server.values import bounds_of_day, cents_of, is_id
-
-_COLUMNS = ("client_id", "client", "bank", "number", "name", "amount", "currency", "bank_reference")
-
-_MOST_LINES = 5000
-_BELOW = Decimal(10) ** 13
-_LONGEST_REFERENCE = 59
-_BOUNDS = FileBounds(
-    most_bytes=LARGEST_FILE_BYTES,
-    most_unpacked_bytes=16 * LARGEST_FILE_BYTES,
-    most_elements=200_000,
-    most_columns=32,
-    most_cell_characters=1000,
-    most_characters=4 * LARGEST_FILE_BYTES,
+from ussd_server.services.transactions.create import Prepared, RequestIdentity, TransactionCreator, digest_of
+from ussd_server.services.transactions.history import append_change
+from ussd_server.services.transactions.messages import (
+    MAIN_ACCOUNT,
+    SUCCESSFUL,
+    ChangeDetail,
+    Source,
+    TransactionStatus,
+    TransactionType,
 )
+from ussd_server.services.transactions.transactions import RETURNED_SETTLEMENT, SETTLEMENT
+from ussd_server.status import Code, ServiceError
+from ussd_server.values import bounds_of_day, is_id, new_id, written_amount
+
 _MOST_LISTED = 1000
-_TOO_LITTLE = "amount: The client has less available."
+_LONG_WAIT = timedelta(days=7)
+_IS_SETTLEMENT = Transaction.type == TransactionType.SETTLEMENT
+_WAITS = _IS_SETTLEMENT & (Transaction.status == TransactionStatus.CREATED)
 
 
 class BankSettlementService:
-    """Proposes settlements, and records those that the bank has made. The service itself pays nothing to a bank."""
+    """Reserves settlements, and records those that the bank has made. The service itself pays nothing to a bank."""
 
     def __init__(
         self, runtime: Runtime, creator: TransactionCreator, balances: BalanceService, statements: StatementService
@@ -70,46 +68,76 @@ class BankSettlementService:
         self._statements = statements
         self._clock = runtime.clock
 
-    def propose(self, day: date | None, context: RequestContext) -> tuple[DueSettlement, ...]:
+    def due(self, day: date | None, context: RequestContext) -> tuple[DueSettlement, ...]:
         """The sums due to clients with a confirmed bank account, by the clients' names; no line for a sum of nothing.
 
         A client is due what its main account had available at the end of a day in Kampala (None: now), as far as it
         still has it, less what stays here; nothing below its minimum. INVALID_REQUEST for a day that is not over.
         """
         context.require_operator()
-        until = None if day is None else bounds_of_day(day)[1]
-        if until is not None and until > self._clock.now():
-            raise ServiceError(Code.INVALID_REQUEST, "date: The day is not over")
+        until = self._end_of(day)
+        return tuple(_due(row, cents) for row in _confirmed_accounts() if (cents := self._due_cents(row, until)) > 0)
+
+    def propose(self, request: ProposeSettlements, context: RequestContext) -> tuple[DueSettlement, ...]:
+        """Reserve what each client is due, as one settlement each; return them by the clients' names. Raises as `due`.
+
+        Each client's settlement is a database transaction of its own, so that payments wait for one at most.
+        """
+        context.require_operator()
+        by, until = require_name(request.by), self._end_of(request.day)
+        made = []
+        for row in _confirmed_accounts():
+            with unit_of_work():
+                lock_accounts(row.client_id, {MAIN_ACCOUNT})
+                cents = self._due_cents(row, until)
+                if cents > 0:
+                    made.append(self._reserve(_due(row, cents), by, context))
+        return tuple(made)
+
+    def waiting(self, context: RequestContext) -> tuple[DueSettlement, ...]:
+        """The settlements that wait for the bank, oldest first, with the bank accounts that are confirmed now.
+
+        One whose client has no confirmed bank account is missing.
+        """
+        context.require_operator()
         rows: Any = (
-            BankAccount.select(BankAccount, Client)
-            .join(Client, on=(Client.id == BankAccount.client_id), attr="client")
-            .where(BankAccount.confirmed_at.is_null(False))
-            .order_by(Client.name, Client.id)
+            Transaction.select(Transaction, Client, BankAccount)
+            .join(Client, on=(Client.id == Transaction.client_id), attr="client")
+            .join(BankAccount, on=(BankAccount.client_id == Client.id), attr="account_at_bank")
+            .where(_WAITS, BankAccount.confirmed_at.is_null(False))
+            .order_by(Transaction.id)
         )
+        accounts = [(row, row.client.account_at_bank) for row in rows]
         return tuple(
-            DueSettlement(row.client_id, row.client.name, row.bank, row.number, row.name, cents)
-            for row in rows
-            if (cents := self._due_cents(row, until)) > 0
+            DueSettlement(row.client_id, row.client.name, at.bank, at.number, at.name, row.amount_cents, row.id)
+            for row, at in accounts
         )
 
-    def file(self, day: date | None, context: RequestContext) -> Iterator[bytes]:
-        """The same as a CSV file, to be completed with the bank's references."""
-        return _written(self.propose(day, context))
+    def file(self, settlements: Iterable[DueSettlement]) -> Iterator[bytes]:
+        """The file of reserved settlements for the bank, to be completed with the bank's references."""
+        return file_of(settlements)
+
+    def count_late(self, context: RequestContext) -> int:
+        """How many settlements were proposed more than seven days ago, and neither recorded nor cancelled."""
+        context.require_operator()
+        late = Transaction.select().where(_WAITS, Transaction.created_at < self._clock.now() - _LONG_WAIT)
+        return int(late.count())
 
     def record(self, request: RecordSettlements, context: RequestContext) -> tuple[SettlementView, ...]:
         """Record every line that has a bank reference: all of them or none. The same file again changes nothing.
 
-        INVALID_REQUEST, which names row and column, for a file with a bad line: a client or bank account that is not
-        the confirmed one, a bank reference that another amount has, more than the client has available.
+        INVALID_REQUEST, which names row and column, for a file with a bad line: without a settlement, with another
+        amount than its settlement's, with a client or bank account that is not the confirmed one, of a settlement that
+        was cancelled or recorded with another reference, or with the bank reference of another settlement.
         """
-        lines = sorted(_read_settlements(request.source), key=lambda line: (line.client_id, line.line))
+        lines = sorted(read_file(request.source), key=lambda line: (line.client_id, line.line))
         with unit_of_work():
             return tuple(self.record_line(line, request.by, request.second, context) for line in lines)
 
     def read(self, file: bytes, context: RequestContext) -> Sequence[SettlementLine]:
         """The lines of a file that have a bank reference. INVALID_REQUEST for a bad line, or without any."""
         context.require_operator()
-        lines = _read_settlements(BytesIO(file))
+        lines = read_file(BytesIO(file))
         if not lines:
             raise ServiceError(Code.INVALID_REQUEST, "No line has a bank reference.")
         return lines
@@ -118,26 +146,55 @@ class BankSettlementService:
         """Record one settlement, as `record` does."""
         context.require_operator()
         names = require_two_names(by, second)
-        with _refusals_of(line):
-            created = self._record(line, names, context)
-        made, client = created.transaction, Client.get_by_id(line.client_id).name
-        return SettlementView(
-            made.transaction_id,
-            line.client_id,
-            client,
-            made.amount_cents,
-            line.bank_reference,
-            made.created_at,
-            created.replayed,
-        )
+        with unit_of_work(), _refusals_of(line):
+            row = _settlement_of(line)
+            is_new = row.status == TransactionStatus.CREATED
+            if is_new:
+                self._post(row, line.bank_reference, names, context)
+        return _view(row, replayed=not is_new)
 
-    def require_recordable(self, line: SettlementLine, context: RequestContext) -> None:
-        """INVALID_REQUEST unless the bank account is the confirmed one and the client has so much available."""
+    def require_recordable(self, line: SettlementLine, context: RequestContext) -> str:
+        """Return the status of the settlement of a line, locked. INVALID_REQUEST where `record` refuses the line."""
         context.require_operator()
         with _refusals_of(line):
-            _require_account(line)
-        if self._balances.get(None, operator_context(line.client_id)).available_cents < line.amount_cents:
-            raise _bad_line(line.line, _TOO_LITTLE)
+            return str(_settlement_of(line).status)
+
+    def cancel(self, request: EndSettlement, context: RequestContext) -> SettlementView:
+        """Release the money of a settlement that the bank does not pay. NOT_FOUND for an unknown one.
+
+        INVALID_REQUEST unless two different people are named, and for a settlement that was recorded.
+        """
+        context.require_operator()
+        names, now = require_two_names(request.by, request.second), self._clock.now()
+        with unit_of_work():
+            row = _locked(request.settlement_id)
+            if row.status in SUCCESSFUL:
+                raise ServiceError(
+                    Code.INVALID_REQUEST, f"The bank has paid the settlement, as {row.provider_transaction_id}"
+                )
+            if row.status == TransactionStatus.CREATED:
+                row.updated_at = now
+                fail(row, FailureCode.CANCELLED, Source.OPERATOR, now, ChangeDetail(note="The bank does not pay it"))
+                self._audit("transaction.settlement_cancelled", row, names, context, now)
+        return _view(row)
+
+    def record_return(self, request: EndSettlement, context: RequestContext) -> SettlementView:
+        """Record that the bank sent the money of a settlement back, which credits the main account. NOT_FOUND.
+
+        INVALID_REQUEST unless two different people are named, and for a settlement that was never recorded.
+        """
+        context.require_operator()
+        names, now = require_two_names(request.by, request.second), self._clock.now()
+        with unit_of_work():
+            row = _locked(request.settlement_id)
+            if row.status not in SUCCESSFUL:
+                raise ServiceError(Code.INVALID_REQUEST, "The settlement was not recorded, so nothing can come back")
+            if row.status == TransactionStatus.SUCCEEDED:
+                self._credit(row, names, context)
+                row.status, row.updated_at = TransactionStatus.REVERSED, now
+                row.save(only=[Transaction.status, Transaction.updated_at])
+                append_change(row, Source.OPERATOR, now, ChangeDetail(note="The bank sent it back"))
+        return _view(row)
 
     def list(self, context: RequestContext) -> tuple[SettlementView, ...]:
         """The newest 1,000 settlements of all clients, or of the client that the operator acts for."""
@@ -145,16 +202,17 @@ class BankSettlementService:
         rows: Any = (
             Transaction.select(Transaction, Client)
             .join(Client, on=(Client.id == Transaction.client_id), attr="client")
-            .where(Transaction.type == TransactionType.SETTLEMENT)
+            .where(_IS_SETTLEMENT)
         )
         if context.caller.client_id is not None:
             rows = rows.where(Transaction.client_id == context.caller.client_id)
-        return tuple(
-            SettlementView(
-                row.id, row.client_id, row.client.name, row.amount_cents, row.provider_transaction_id, row.created_at
-            )
-            for row in rows.order_by(Transaction.id.desc()).limit(_MOST_LISTED)
-        )
+        return tuple(_view(row, row.client.name) for row in rows.order_by(Transaction.id.desc()).limit(_MOST_LISTED))
+
+    def _end_of(self, day: date | None) -> datetime | None:
+        until = None if day is None else bounds_of_day(day)[1]
+        if until is not None and until > self._clock.now():
+            raise ServiceError(Code.INVALID_REQUEST, "date: The day is not over")
+        return until
 
     def _due_cents(self, row: BankAccount, until: datetime | None) -> int:
         context = operator_context(row.client_id)
@@ -164,88 +222,146 @@ class BankSettlementService:
         due -= row.keep_cents or 0
         return due if due >= (row.minimum_cents or 0) else 0
 
-    def _record(self, line: SettlementLine, names: Sequence[str], context: RequestContext) -> CreatedTransaction:
-        reference = f"{SETTLEMENT}{line.bank_reference}"
-        digest = digest_of({"settlement": line.amount_cents, "reference": reference})
+    def _reserve(self, due: DueSettlement, by: str, context: RequestContext) -> DueSettlement:
+        reference = f"{SETTLEMENT}{new_id(self._clock.now())}"
+        digest = digest_of({"settlement": due.amount_cents, "reference": reference})
+
+        def prepare(identity: RequestIdentity) -> Prepared:
+            draft = self._creator.draft(
+                identity,
+                due.amount_cents,
+                QUEUED_UNTIL,
+                account=MAIN_ACCOUNT,
+                description=shown_account(due.bank, due.number, due.name),
+                request_id=context.request_id,
+            )
+            return draft, legs_of(draft.row, "hold", MAIN_ACCOUNT, BANK_ACCOUNT, fee_from=MAIN_ACCOUNT)
 
         def within(row: Transaction) -> AbstractContextManager[None]:
-            _require_account(line)
-            return audited(row, "transaction.settled_to_bank", context, line.bank_reference, ", ".join(names))
+            return audited(row, "transaction.settlement_proposed", context, None, by)
 
-        return book(
+        identity = RequestIdentity(due.client_id, TransactionType.SETTLEMENT, digest, reference)
+        created = self._creator.create(identity, prepare, Source.OPERATOR, within)
+        return due.with_id(created.transaction.transaction_id)
+
+    def _post(self, row: Transaction, bank_reference: str, names: Sequence[str], context: RequestContext) -> None:
+        """Post what a settlement reserved, under the bank's reference. Call in a unit of work, with the row locked."""
+        now = self._clock.now()
+        row.provider_transaction_id, row.updated_at = bank_reference, now
+        succeed(row, Source.OPERATOR, now)
+        self._audit("transaction.settled_to_bank", row, names, context, now)
+
+    def _credit(self, row: Transaction, names: Sequence[str], context: RequestContext) -> None:
+        """Credit what the bank sent back, as a deposit from the account `bank`."""
+        reference = f"{RETURNED_SETTLEMENT}{row.id}"
+        digest = digest_of({"deposit": row.amount_cents, "reference": reference})
+
+        def within(deposit: Transaction) -> AbstractContextManager[None]:
+            bank_reference, by = row.provider_transaction_id, ", ".join(names)
+            return audited(deposit, "transaction.settlement_returned", context, bank_reference, by)
+
+        book(
             self._creator,
-            RequestIdentity(line.client_id, TransactionType.SETTLEMENT, digest, reference),
-            line.amount_cents,
-            MAIN_ACCOUNT,
+            RequestIdentity(row.client_id, TransactionType.DEPOSIT, digest, reference),
+            row.amount_cents,
             BANK_ACCOUNT,
+            MAIN_ACCOUNT,
             within,
-            provider_transaction_id=line.bank_reference,
+            description=f"Sent back by the bank: {row.provider_transaction_id}",
             request_id=context.request_id,
         )
 
+    def _audit(
+        self, action: str, row: Transaction, names: Sequence[str], context: RequestContext, now: datetime
+    ) -> None:
+        write_audit_event(
+            action,
+            context,
+            now,
+            client_id=row.client_id,
+            object_id=row.id,
+            reason=row.provider_transaction_id,
+            amount_cents=row.amount_cents,
+            decided_by=", ".join(names),
+        )
 
-def _written(due: Iterable[DueSettlement]) -> Iterator[bytes]:
-    """The file of what clients are due, in parts; the last column is left for the bank's references."""
-    rows = (
-        (each.client_id, each.client, each.bank, each.number, each.name, shillings_cell(each.amount_cents), "UGX", "")
-        for each in due
+
+def _confirmed_accounts() -> Any:
+    """The confirmed bank accounts with their clients, by the clients' names."""
+    return (
+        BankAccount.select(BankAccount, Client)
+        .join(Client, on=(Client.id == BankAccount.client_id), attr="client")
+        .where(BankAccount.confirmed_at.is_null(False))
+        .order_by(Client.name, Client.id)
     )
-    return csv_parts(_COLUMNS, rows)
 
 
-def _read_settlements(source: BinaryIO) -> list[SettlementLine]:
-    """The lines that have a bank reference. INVALID_REQUEST, naming row and column, for the first bad one."""
+def _due(row: Any, cents: int) -> DueSettlement:
+    return DueSettlement(row.client_id, row.client.name, row.bank, row.number, row.name, cents)
+
+
+def _view(row: Transaction, client: str | None = None, *, replayed: bool = False) -> SettlementView:
+    return SettlementView(
+        row.id,
+        row.client_id,
+        client or Client.get_by_id(row.client_id).name,
+        row.amount_cents,
+        str(row.status),
+        row.description,
+        row.provider_transaction_id,
+        row.created_at,
+        replayed,
+    )
+
+
+def _locked(settlement_id: str) -> Transaction:
+    """A settlement, locked. NOT_FOUND for an unknown one."""
+    if is_id(settlement_id):
+        rows = for_update(Transaction.select().where(Transaction.id == settlement_id, _IS_SETTLEMENT))
+        if row := rows.first():
+            found: Transaction = row
+            return found
+    raise ServiceError(Code.NOT_FOUND, "Settlement not found")
+
+
+def _settlement_of(line: SettlementLine) -> Transaction:
+    """The settlement of a line, locked: recorded as the line says, or to be recorded so. Raises INVALID_REQUEST."""
     try:
-        rows = read_rows(source, _BOUNDS)
-        headings = find_columns(rows, {name: (name,) for name in _COLUMNS}, [(name,) for name in _COLUMNS])
-        found = list(islice(rows, _MOST_LINES + 1))
-    except SpreadsheetError as error:
-        raise ServiceError(Code.INVALID_REQUEST, str(error)) from None
-    if len(found) > _MOST_LINES:
-        raise ServiceError(Code.INVALID_REQUEST, f"The file has more than {_MOST_LINES:,} rows; divide it.")
-    lines = [_read_line(row, headings) for row in found if row.cell(headings.columns["bank_reference"])]
-    named: dict[tuple[str, str], int] = {}
-    for each in lines:
-        earlier = named.setdefault((each.client_id, each.bank_reference), each.line)
-        if earlier != each.line:
-            raise _bad_line(each.line, f"bank_reference: Row {earlier} has it for the same client.")
-    return lines
-
-
-def _is_same_account(line: SettlementLine, bank: str, number: str, name: str) -> bool:
-    """Whether a line names a bank account, as `_written` writes it."""
-    return (line.bank, line.number, line.name) == (neutralised(bank), neutralised(number), neutralised(name))
-
-
-def _bad_line(line: int, problem: str) -> ServiceError:
-    """The refusal of a file for one of its lines."""
-    return ServiceError(Code.INVALID_REQUEST, f"Row {line}, {problem} Nothing was recorded.")
-
-
-def _read_line(row: Row, headings: Headings) -> SettlementLine:
-    cells = {name: row.cell(index) for name, index in headings.columns.items()}
-    if not is_id(cells["client_id"]):
-        raise _bad_line(row.line, "client_id: Is not the id of a client.")
-    if cells["currency"] != "UGX":
-        raise _bad_line(row.line, "currency: Must be UGX.")
-    amount_cents = cents_of(cells["amount"], below=_BELOW)
-    if amount_cents is None:
-        raise _bad_line(row.line, "amount: Must be more than 0 shillings, with at most two decimals.")
-    reference = cells["bank_reference"]
-    if len(reference) > _LONGEST_REFERENCE or not reference.isprintable():
-        raise _bad_line(row.line, f"bank_reference: Must be at most {_LONGEST_REFERENCE} characters.")
-    return SettlementLine(
-        row.line, cells["client_id"], cells["bank"], cells["number"], cells["name"], amount_cents, reference
+        row = _locked(line.settlement_id)
+    except ServiceError:
+        row = None
+    if row is None or row.client_id != line.client_id:
+        raise _refusal("settlement_id: Is not a settlement of the client.")
+    if row.amount_cents != line.amount_cents:
+        raise _refusal(f"amount: The settlement is of {written_amount(row.amount_cents)}.")
+    if row.status in SUCCESSFUL and row.provider_transaction_id == line.bank_reference:
+        return row
+    if row.status in SUCCESSFUL:
+        raise _refusal(f"bank_reference: The settlement was recorded as {row.provider_transaction_id}.")
+    if row.status != TransactionStatus.CREATED:
+        raise _refusal("settlement_id: The settlement was cancelled.")
+    _require_account(line)
+    of_reference = Transaction.select().where(
+        Transaction.provider_transaction_id == line.bank_reference,
+        _IS_SETTLEMENT,
+        Transaction.client_id == row.client_id,
     )
+    if of_reference.exists():
+        raise _refusal("bank_reference: Another settlement of the client has it.")
+    return row
 
 
 def _require_account(line: SettlementLine) -> None:
     """INVALID_REQUEST unless the bank account of a line is the client's confirmed one."""
     account: Any = BankAccount.get_or_none(BankAccount.client_id == line.client_id)
     if account is None or account.confirmed_at is None:
-        raise ServiceError(Code.INVALID_REQUEST, "client_id: No confirmed bank account.")
-    if not _is_same_account(line, account.bank, account.number, account.name):
-        raise ServiceError(Code.INVALID_REQUEST, "number: Is not the client's confirmed bank account.")
+        raise _refusal("client_id: No confirmed bank account.")
+    if not names_account(line, account.bank, account.number, account.name):
+        raise _refusal("number: Is not the client's confirmed bank account.")
+
+
+def _refusal(problem: str) -> ServiceError:
+    return ServiceError(Code.INVALID_REQUEST, problem)
 
 
 @contextmanager
@@ -254,9 +370,4 @@ def _refusals_of(line: SettlementLine) -> Iterator[None]:
     try:
         yield
     except ServiceError as refusal:
-        problem = refusal.message
-        if refusal.code is Code.INSUFFICIENT_BALANCE:
-            problem = _TOO_LITTLE
-        elif refusal.code is Code.IDEMPOTENCY_KEY_REUSED:
-            problem = "bank_reference: Was recorded with another amount."
-        raise _bad_line(line.line, problem) from None
+        raise bad_line(line.line, refusal.message) from None

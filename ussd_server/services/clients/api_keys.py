@@ -36,7 +36,9 @@ from ussd_server.services.clients.keys.messages import (
     approves,
 )
 from ussd_server.services.clients.keys.reader import ApiKeyReader, add_reader, key_of_any_client, unread_keys
+from ussd_server.services.payouts.withdrawals import withdraw_revoked
 from ussd_server.services.people import people_behind, present_role
+from ussd_server.services.signatures import sign_row
 from ussd_server.services.ussd.endings import invalidate_sessions
 from ussd_server.services.webhooks.events import write_event
 from ussd_server.status import Code, ServiceError
@@ -58,7 +60,6 @@ class ApiKeyService(Service):
 
     def __init__(self, runtime: Runtime, reader: ApiKeyReader) -> None:
         super().__init__(runtime)
-        self._cell = runtime.settings.cell
         self._reader = reader
 
     def list(self, context: RequestContext) -> tuple[ApiKeyView, ...]:
@@ -68,7 +69,7 @@ class ApiKeyService(Service):
         of_client = ApiKey.select().where(ApiKey.client_id == context.client_id).order_by(ApiKey.id)
         rows = list(of_client.clone())
         while unread := unread_keys([row for row in rows if _is_shown(row, context)], context):
-            add_reader(unread, context, self._key_cache)
+            add_reader(unread, context, self._key_cache, self._vault)
             rows = list(of_client.clone())
         hits = self._limiter.last_hits("api-key", [row.id for row in rows])
         return tuple(
@@ -91,7 +92,7 @@ class ApiKeyService(Service):
             lock_row(Client, context.client_id)
             _require_within_role(columns["scopes"], context)
             made = {"people": _people(context), "created_by": context.caller.user_id, **columns}
-            row = self._insert(context.client_id, new_apikey(self._cell), new_apisecret(), now, **made)
+            row = self._insert(context.client_id, new_apikey(), new_apisecret(), now, **made)
             write_audit_event("api_key.created", context, now, client_id=row.client_id, object_id=row.id)
         return self._view(ApiKeyView, row)
 
@@ -153,7 +154,9 @@ class ApiKeyService(Service):
             _require_less_power(row, changed, context)
             if changed:
                 ApiKey.update(updated_at=now, **changed).where(ApiKey.id == row.id).execute()
+                sign_row(self._vault, ApiKey, row.id)
                 _write_audit_of_change(row, changed, context, now)
+                withdraw_revoked(row.client_id, context, now)
 
     def rotate(self, request: RotateApiKey, context: RequestContext) -> RotatedApiKeyView:
         """Give a key a new secret. The present one stays valid for the grace period; an older one ends now.
@@ -176,6 +179,7 @@ class ApiKeyService(Service):
                 previous_people=row.people if previous_secret else None,
                 updated_at=now,
             ).where(ApiKey.id == row.id).execute()
+            sign_row(self._vault, ApiKey, row.id)
             write_audit_event("api_key.rotated", context, now, client_id=row.client_id, object_id=row.id)
             row = ApiKey.get_by_id(row.id)
         return self._view(RotatedApiKeyView, row, previous_secret_expires_at=grace_ends_at)
@@ -184,12 +188,16 @@ class ApiKeyService(Service):
         """Enable a key, or disable it: it is refused from now on. NOT_FOUND for an unknown one."""
         context.require_operator()
         now = self._clock.now()
-        with self._key_cache.invalidate(key_of_any_client(id_or_apikey).client_id):
+        client_id = key_of_any_client(id_or_apikey).client_id
+        with self._key_cache.invalidate(client_id):
+            lock_row(Client, client_id)
             row = key_of_any_client(id_or_apikey, locked=True)
             row.is_active, row.updated_at = is_active, now
             row.save(only=[ApiKey.is_active, ApiKey.updated_at])
+            sign_row(self._vault, ApiKey, row.id)
             action = "api_key.enabled" if is_active else "api_key.disabled"
             write_audit_event(action, context, now, client_id=row.client_id, object_id=row.id)
+            withdraw_revoked(row.client_id, context, now)
         return self._view(ApiKeyView, row)
 
     def delete(self, api_key_id: str, context: RequestContext) -> DeletionResult:
@@ -221,6 +229,7 @@ class ApiKeyService(Service):
                 raise ServiceError(Code.NOT_FOUND, _NOT_FOUND)
             for row in rows.values():
                 _remove(row, context, now)
+            withdraw_revoked(context.client_id, context, now)
         deleted = tuple(DeletionResult(key_id, now) for key_id in key_ids if key_id in rows)
         status = Code.NOT_FOUND.http_status
         failed = tuple(FailedDeletion(key_id, status, _NOT_FOUND) for key_id in key_ids if key_id not in rows)
@@ -231,7 +240,7 @@ class ApiKeyService(Service):
         if ApiKey.select().where(ApiKey.client_id == client_id).count() >= _MOST_KEYS_OF_A_CLIENT:
             raise ServiceError(Code.INVALID_REQUEST, "API Key limit reached")
         key_id = new_id(now)
-        return ApiKey.create(
+        row: ApiKey = ApiKey.create(
             id=key_id,
             client_id=client_id,
             apikey=apikey,
@@ -241,6 +250,8 @@ class ApiKeyService(Service):
             updated_at=now,
             **columns,
         )
+        sign_row(self._vault, ApiKey, key_id)
+        return row
 
     def _import_again(
         self, row: ApiKey, request: ImportApiKey, columns: dict[str, Any], context: RequestContext, now: datetime
@@ -252,7 +263,10 @@ class ApiKeyService(Service):
         if all(getattr(row, name) == value for name, value in columns.items()):
             return ImportedApiKey(row.id, row.apikey, "unchanged")
         with self._key_cache.invalidate(row.client_id):
+            lock_row(Client, row.client_id)
             ApiKey.update(updated_at=now, **columns).where(ApiKey.id == row.id).execute()
+            sign_row(self._vault, ApiKey, row.id)
+            withdraw_revoked(row.client_id, context, now)
             write_audit_event("api_key.updated", context, now, client_id=row.client_id, object_id=row.id)
         return ImportedApiKey(row.id, row.apikey, "updated")
 

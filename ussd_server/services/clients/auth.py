@@ -58,14 +58,14 @@ _LOOK = frozenset({
 _BUILD = _LOOK | {"collection:write", "menus:write", "payouts:write", "ussd:write", "webhooks:write"}
 _DECIDE = _BUILD | {"payouts:approve", "team:write", "transactions:write"}
 PAGE_PERMISSIONS: dict[str, frozenset[str]] = {
-    "owner": PERMISSIONS["owner"] | _DECIDE,
+    "owner": PERMISSIONS["owner"] | _DECIDE | {"bank_account:write"},
     "admin": PERMISSIONS["admin"] | _DECIDE,
     "developer": PERMISSIONS["developer"] | _BUILD,
     "viewer": PERMISSIONS["viewer"] | _LOOK,
 }
 """What each role may do in the console: what it may do through the management API, and these.
 
-`transactions:write` allows refunds.
+`transactions:write` allows refunds. Only an owner states the bank account, so its permission is the owner's alone.
 """
 
 

@@ -15,6 +15,7 @@ from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.messages import ClientView, CreateClient, CreateUser, ServiceIdentifier, UserView
 from ussd_server.services.clients.people import (
     checked_role,
+    confirm_person,
     end_logins_of_user,
     insert_person,
     moved_on,
@@ -109,8 +110,6 @@ class ClientService(Service):
             raise ServiceError(Code.INVALID_REQUEST, "Give a reason of 1 to 200 characters. The client reads it.")
         now = self._clock.now()
         row = _find_client(name_or_id)
-        if is_active and row.moved_at is not None:
-            raise ServiceError(Code.INVALID_REQUEST, "The client was moved to another installation; enable it there")
         with self._key_cache.invalidate(row.id):
             row.is_active, row.updated_at = is_active, now
             row.save(only=[Client.is_active, Client.updated_at])
@@ -121,9 +120,9 @@ class ClientService(Service):
         return _client_view(row)
 
     def count_readers(self, name_or_id: str, is_counted: bool, context: RequestContext) -> ClientView:
-        """Count people who read a key's secret from now on as people behind the key, or stop. NOT_FOUND.
+        """Stop to count people who read a key's secret from now on as people behind the key, or count them again.
 
-        Who counts already still does, until the key is rotated.
+        Who counts already still does, until the key is rotated. NOT_FOUND for an unknown client.
         """
         context.require_operator()
         now = self._clock.now()
@@ -176,6 +175,16 @@ class ClientService(Service):
             lock_row(Client, _find_user(email).client_id)
             row = _find_user(email)
             set_person_active(row, is_active, context, now)
+        return _user_view(row)
+
+    def confirm_user(self, email: str, context: RequestContext) -> UserView:
+        """Count a person as a person of their own, who may approve what others make. NOT_FOUND for an unknown one."""
+        context.require_operator()
+        now = self._clock.now()
+        with unit_of_work():
+            lock_row(Client, _find_user(email).client_id)
+            row = _find_user(email)
+            confirm_person(row, context, now)
         return _user_view(row)
 
     def change_password(self, email: str, password: str, context: RequestContext) -> UserView:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated
+
+from ussd_server.services.payouts.messages import ApprovalRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,35 @@ class ServiceIdentifier:
     service_identifier: Annotated[str, "A signed name of the client, to quote to support."]
     client_id: Annotated[str, "The client."]
     issued_at: Annotated[datetime, "When it was issued."]
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateClientSettings:
+    """The settings that change; None for one that stays as it is.
+
+    `receipts` are texts by language for each type of payment; no text for one that gets none any more.
+    `approval_rules` are pairs: a sum in cents, and how many approvals a payout above it needs.
+    """
+
+    receipts: Mapping[str, Mapping[str, str]] | None = None
+    approval_rules: tuple[tuple[int, int], ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSettings:
+    """What a client has set for itself."""
+
+    receipts: Annotated[
+        Mapping[str, Mapping[str, str]],
+        "Messages to subscribers about payments that succeeded: texts by type of payment and language.",
+    ]
+    approval_rules: Annotated[
+        tuple[ApprovalRule, ...], "How many different people approve a payout: the last rule whose sum it is above."
+    ]
+    proposed_approval_rules: Annotated[
+        tuple[ApprovalRule, ...] | None,
+        "Rules that ask for less than these, until another owner or admin, or the operator, confirms them.",
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +176,9 @@ class PersonView:
 
     `state` is `active`, `invited` (no password chosen yet) or `disabled`. `logins` are the open ones, newest
     first, 50 at most, and `counts_as` the e-mail addresses of the people who count as one person with them when payouts
-    are approved; both only where one person is asked for.
+    are approved; both only where one person is asked for. `needs_confirmation`: until another person has confirmed
+    them, they count as the people who gave them their role or saw the link of their password. `may_confirm`: the caller
+    is such another person.
     """
 
     user_id: str
@@ -155,6 +189,8 @@ class PersonView:
     updated_at: datetime
     logins: tuple[OpenLogin, ...]
     counts_as: tuple[str, ...] = ()
+    needs_confirmation: bool = False
+    may_confirm: bool = False
 
 
 @dataclass(frozen=True, slots=True)

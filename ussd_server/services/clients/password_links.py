@@ -26,8 +26,8 @@ FORGOTTEN_LINK_LIFE = timedelta(hours=1)
 class PasswordLinkService(Service):
     """Takes requests for password links, makes those that are mailed (`services/mail/sending.py`), and opens them.
 
-    The people who could have opened a link count as one with the person whose password it sets: those to whom it was
-    shown, and none where it was mailed.
+    The people to whom a link was shown count as one with the person whose password it sets. A link by mail adds none,
+    and takes none away.
     """
 
     def email_of(self, token: str) -> str:
@@ -45,7 +45,9 @@ class PasswordLinkService(Service):
         with unit_of_work():
             row, seen_by = self._open(token, is_locked=True)
             row.password_hash, row.updated_at = password_hash, moved_on(row, now)
-            row.password_seen_by, row.link_seen_by = seen_by, None
+            # A link by mail makes no second person: only a confirmation or an operator's command does.
+            row.password_seen_by = (row.password_seen_by or frozenset()).union(seen_by or ()) or None
+            row.link_seen_by = None
             row.save(only=[User.password_hash, User.updated_at, User.password_seen_by, User.link_seen_by])
             end_logins_of_user(row.id, "password_changed", now)
             write_audit_event(

@@ -12,6 +12,7 @@ from ussd_server.database.unit_of_work import for_update
 from ussd_server.models.clients import Client, Login, User, UserFactor
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.auth import PERMISSIONS
+from ussd_server.services.payouts.withdrawals import withdraw_revoked
 from ussd_server.services.sign_in import end_logins
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import new_id
@@ -35,7 +36,8 @@ def insert_person(now: datetime, **columns: Any) -> User:
 def set_person_active(row: User, is_active: bool, context: RequestContext, now: datetime) -> None:
     """Enable a person, or disable them, which ends all their logins and the links that they were shown.
 
-    Call in a unit of work that has locked the row of the client.
+    Approvals by a disabled person, and by keys behind which no other person stands, are withdrawn. Call in a unit of
+    work that has locked the row of the client.
     """
     if not is_active:
         end_logins_of_user(row.id, "user_disabled", now)
@@ -44,6 +46,15 @@ def set_person_active(row: User, is_active: bool, context: RequestContext, now: 
     row.save(only=[User.is_active, User.updated_at])
     action = "user.enabled" if is_active else "user.disabled"
     write_audit_event(action, context, now, client_id=row.client_id, object_id=row.id)
+    if not is_active:
+        withdraw_revoked(row.client_id, context, now, disabled_person=row.id)
+
+
+def confirm_person(row: User, context: RequestContext, now: datetime) -> None:
+    """Count a person as a person of their own from now on. Call in a unit of work that has locked the client's row."""
+    row.invited_by = row.password_seen_by = None
+    row.save(only=[User.invited_by, User.password_seen_by])
+    write_audit_event("user.confirmed", context, now, client_id=row.client_id, object_id=row.id)
 
 
 def end_logins_of_user(user_id: str, reason: str, now: datetime, *, but: str | None = None) -> None:

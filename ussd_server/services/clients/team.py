@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 
-from ussd_server.context import RequestContext
+from ussd_server.context import APPROVE, RequestContext
 from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.clients import Client, Login, User
@@ -30,6 +30,7 @@ from ussd_server.services.clients.messages import (
 from ussd_server.services.clients.password_links import LINK_LIFE, digest_of, new_link
 from ussd_server.services.clients.people import (
     checked_role,
+    confirm_person,
     end_links_shown_to,
     end_logins_of_user,
     insert_person,
@@ -37,9 +38,18 @@ from ussd_server.services.clients.people import (
     set_person_active,
 )
 from ussd_server.services.mail.messages import MailKind
-from ussd_server.services.mail.outbox import is_mail_on, queue_mail, refuse_too_many_mails
+from ussd_server.services.mail.outbox import is_mail_on, notify_people, queue_mail, refuse_too_many_mails
 from ussd_server.services.pages import find_by_id, page_of
-from ussd_server.services.people import counted_as_one, people_behind, present_role
+from ussd_server.services.payouts.withdrawals import withdraw_revoked
+from ussd_server.services.people import (
+    MAKE,
+    ROLES_OF,
+    counted_as_one,
+    is_one_person,
+    people_behind,
+    present_role,
+    require_can_confirm,
+)
 from ussd_server.services.sign_in import checked_email
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id
@@ -70,7 +80,12 @@ class TeamService(Service):
         others = counted_as_one(row.client_id, [row.id]) - {row.id}
         emails = User.select(User.email).where(User.id.in_(others)).order_by(User.email)
         view = _view(row, _logins(row, self._clock.now()))
-        return replace(view, counts_as=tuple(each.email for each in emails))
+        may_confirm = (
+            view.needs_confirmation
+            and context.may(APPROVE)
+            and not is_one_person(row.client_id, context.caller.user_id or "", row.id)
+        )
+        return replace(view, counts_as=tuple(each.email for each in emails), may_confirm=may_confirm)
 
     def names(self, ids: Collection[str | None], context: RequestContext) -> Mapping[str, str]:
         """E-mail addresses and API keys by the ids of people and keys. Unknown ids and other clients' are left out."""
@@ -79,6 +94,22 @@ class TeamService(Service):
         people = User.select().where(User.id.in_(wanted), User.client_id == context.client_id)
         keys = ApiKey.select().where(ApiKey.id.in_(wanted), ApiKey.client_id == context.client_id)
         return {row.id: row.email for row in people} | {row.id: f"API key {row.name or row.apikey}" for row in keys}
+
+    def count_unconfirmed(self, context: RequestContext) -> int:
+        """How many people with rights to payouts wait for a confirmation that the caller may give."""
+        if not context.may(APPROVE) or context.caller.user_id is None:
+            return 0
+        waits = User.invited_by.is_null(False) | User.password_seen_by.is_null(False)
+        of_client = (User.client_id == context.client_id) & User.is_active & User.role.in_(ROLES_OF[MAKE])
+        waiting = [row.id for row in User.select(User.id).where(of_client, waits)]
+        own = counted_as_one(context.client_id, [context.caller.user_id]) if waiting else frozenset()
+        return sum(person not in own for person in waiting)
+
+    def has_left(self, user_id: str, context: RequestContext) -> bool:
+        """Whether this is a person of the client who is disabled; False for all other ids."""
+        context.require("team:read", _REFUSAL)
+        gone = User.select().where(User.id == user_id, User.client_id == context.client_id, ~User.is_active)
+        return bool(gone.exists())
 
     def who_may(self, grant: str, context: RequestContext, without: Collection[str]) -> tuple[str, ...]:
         """E-mail addresses of the active people whose role has `grant`, except people whose ids are in `without`."""
@@ -104,9 +135,11 @@ class TeamService(Service):
                 email=email,
                 password_hash=passwords.NONE_YET,
                 role=role,
-                link_seen_by=_shown_to(context) if is_shown else None,
+                link_seen_by=_behind_caller(context) if is_shown else None,
+                invited_by=_behind_caller(context),
             )
             write_audit_event("user.invited", context, now, client_id=row.client_id, object_id=row.id)
+            _ask_for_confirmation(row, context, now)
             return self._link(row, MailKind.INVITATION, context)
 
     def new_link(self, user_id: str, context: RequestContext, *, shows_link: bool = False) -> PasswordLink:
@@ -119,7 +152,7 @@ class TeamService(Service):
             if not row.is_active:
                 raise ServiceError(Code.INVALID_REQUEST, "This person is disabled; enable them first.")
             row.updated_at = moved_on(row, now)
-            row.link_seen_by = _shown_to(context) if shows_link or not is_mail_on() else None
+            row.link_seen_by = _behind_caller(context) if shows_link or not is_mail_on() else None
             row.save(only=[User.updated_at, User.link_seen_by])
             write_audit_event("user.link_made", context, now, client_id=row.client_id, object_id=row.id)
             return self._link(row, MailKind.PASSWORD_LINK, context)
@@ -131,10 +164,30 @@ class TeamService(Service):
             row = _locked_person(request.user_id, context)
             if row.role == "owner" and role != "owner":
                 _require_another_owner(row)
+            gains = any(role in roles and row.role not in roles for roles in ROLES_OF.values())
             row.role, row.updated_at = role, moved_on(row, now)
-            row.save(only=[User.role, User.updated_at])
+            if gains:
+                # Who gives the right to make or approve payouts is one person with its holder until a third confirms.
+                row.invited_by = (row.invited_by or frozenset()) | _behind_caller(context)
+            row.save(only=[User.role, User.updated_at, User.invited_by])
             end_links_shown_to(row, now)
             write_audit_event(f"user.made_{role}", context, now, client_id=row.client_id, object_id=row.id)
+            withdraw_revoked(row.client_id, context, now)
+            if gains:
+                _ask_for_confirmation(row, context, now)
+        return _view(row)
+
+    def confirm(self, user_id: str, context: RequestContext) -> PersonView:
+        """Confirm that a person is a person of their own: they may approve what their inviters make.
+
+        INSUFFICIENT_SCOPE unless the caller may approve payouts, and counts as another person than this one.
+        """
+        context.require(APPROVE, _REFUSAL)
+        with unit_of_work():
+            lock_row(Client, context.client_id)
+            row = _found(user_id, context.client_id)
+            require_can_confirm(row, context)
+            confirm_person(row, context, self._clock.now())
         return _view(row)
 
     def set_active(self, user_id: str, is_active: bool, context: RequestContext) -> PersonView:
@@ -190,10 +243,25 @@ class TeamService(Service):
         return PasswordLink(_view(row), None, expires_at)
 
 
-def _shown_to(context: RequestContext) -> frozenset[str]:
-    """The people who can open a link that is shown to the caller."""
-    assert context.caller.user_id is not None, "links are shown to people"
+def _behind_caller(context: RequestContext) -> frozenset[str]:
+    """The caller, and the people as whom the caller counts."""
+    assert context.caller.user_id is not None, "teams are kept by people"
     return people_behind(context.client_id, [context.caller.user_id])
+
+
+def _ask_for_confirmation(row: User, context: RequestContext, now: datetime) -> None:
+    """Write mails to the people who may confirm a person with rights to payouts. Call in the unit of work."""
+    if row.role not in ROLES_OF[MAKE]:
+        return
+    about = {
+        "by": User.get_by_id(context.caller.user_id).email,
+        "email": row.email,
+        "role": row.role,
+        "page": f"/console/people/{row.id}",
+    }
+    kind, one = MailKind.PERSON_UNCONFIRMED, counted_as_one(row.client_id, [row.id])
+    occasion = f"{kind}/{row.id}/{row.updated_at.isoformat()}"
+    notify_people(kind, row.client_id, about, now, occasion=occasion, without=one)
 
 
 def _locked_person(user_id: str, context: RequestContext) -> User:
@@ -235,7 +303,17 @@ def _logins(row: User, now: datetime) -> tuple[OpenLogin, ...]:
 
 
 def _view(row: User, logins: tuple[OpenLogin, ...] = ()) -> PersonView:
-    return view_of_row(PersonView, row, user_id=row.id, state=_state(row), logins=logins, counts_as=())
+    waits = row.invited_by is not None or row.password_seen_by is not None
+    return view_of_row(
+        PersonView,
+        row,
+        user_id=row.id,
+        state=_state(row),
+        logins=logins,
+        counts_as=(),
+        needs_confirmation=waits,
+        may_confirm=False,
+    )
 
 
 def _state(row: User) -> str:

@@ -23,6 +23,7 @@ from ussd_server.services.incoming.messages import (
     SetPrefix,
 )
 from ussd_server.services.pages import page_of, require_row
+from ussd_server.services.signatures import sign_row
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import new_id
 from ussd_server.wire import DeletionResult, Page, view_of_row
@@ -76,6 +77,7 @@ class PaymentCodeService(Service):
                     raise ServiceError(Code.INVALID_REQUEST, f"A client has at most {MOST_CODES:,} payment codes")
                 made = {"id": new_id(now), "client_id": context.client_id, "code": code}
                 row = PaymentCode.create(**made, **said, created_at=now, updated_at=now)
+                sign_row(self._vault, PaymentCode, row.id)
                 _write_audit_event("payment_code.created", row, context)
         except IntegrityError:
             # Another request has created it since the look-up.
@@ -125,6 +127,7 @@ class PaymentCodeService(Service):
                 _refuse_overlap(prefix, client.id)
                 PaymentCodePrefix.delete().where(PaymentCodePrefix.client_id == client.id).execute()
                 PaymentCodePrefix.create(client_id=client.id, prefix=prefix)
+                sign_row(self._vault, PaymentCodePrefix, client.id)
                 write_audit_event("payment_codes.prefix_given", context, now, client_id=client.id, reason=prefix)
         return PrefixView(client.id, client.name, prefix)
 
@@ -134,6 +137,7 @@ class PaymentCodeService(Service):
                 setattr(row, name, value)
             row.updated_at = self._clock.now()
             row.save()
+            sign_row(self._vault, PaymentCode, row.id)
             _write_audit_event("payment_code.changed", row, context)
         return row
 

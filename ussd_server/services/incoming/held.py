@@ -33,6 +33,7 @@ from ussd_server.services.pages import find_by_id, page_of, require_row
 from ussd_server.services.reconciliation.cell_values import phone_number_in
 from ussd_server.services.reconciliation.differences import DifferenceService
 from ussd_server.services.reconciliation.messages import DifferenceView, EndDifference, Verdict
+from ussd_server.services.signatures import sign_row
 from ussd_server.services.transactions.messages import Source
 from ussd_server.status import Code, ServiceError
 from ussd_server.wire import Page, view_of_row
@@ -90,6 +91,7 @@ class HeldPaymentService(Service):
             row, code = _assignable(request.incoming_id, request.code)
             row.decided_by = ", ".join(names)
             self._book.book(row, code, Source.OPERATOR, context)
+            sign_row(self._vault, IncomingPayment, row.id)
             reason = f"Receipt {row.provider_transaction_id}, assigned to {code.code}"
             write_payment_event("transaction.assigned", row, context, reason, code.client_id)
         return _view(row)
@@ -115,6 +117,7 @@ class HeldPaymentService(Service):
             row.status, row.reason, row.decided_by = IncomingStatus.RETURNED, request.reason.strip(), ", ".join(names)
             row.updated_at = self._clock.now()
             row.save()
+            sign_row(self._vault, IncomingPayment, row.id)
             write_payment_event("incoming.returned", row, context, row.reason)
         return _view(row)
 

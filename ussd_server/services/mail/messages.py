@@ -13,11 +13,13 @@ class MailKind(StrEnum):
     """Every kind of mail."""
 
     INVITATION = "person.invited"
+    PERSON_UNCONFIRMED = "person.unconfirmed"
     PASSWORD_LINK = "person.password_link"  # noqa: S105 - the name of a kind
     PASSWORD_FORGOTTEN = "person.password_forgotten"  # noqa: S105 - the name of a kind
     SECOND_FACTOR_REMOVED = "person.second_factor_removed"
     NEEDS_APPROVAL = "payout.needs_approval"
     NEEDS_MONEY = "payout.needs_money"
+    APPROVAL_WITHDRAWN = "payout.approval_withdrawn"
     PAYOUT_COMPLETED = "payout.completed"
     WEBHOOK_FAILING = "webhook.failing"
     WEBHOOK_DISABLED = "webhook.disabled"

@@ -45,6 +45,16 @@ TEXTS: dict[MailKind, MailText] = {
         "Choose your password here:\n{link}\n\n"
         "The link works once, until {until}. If you did not expect this invitation, ignore this mail.",
     ),
+    MailKind.PERSON_UNCONFIRMED: MailText(
+        "A new person is to be confirmed",
+        "Confirm that {email} is a person of their own",
+        "{by} gave {email} the role {role} at {client}. Until another person who may approve payouts has confirmed "
+        "that this is a person of their own, the two count as one person, and neither approves what the other makes."
+        "\n\n"
+        "If you know the person, confirm it here:\n{page}",
+        _MANAGERS,
+        is_optional=True,
+    ),
     MailKind.PASSWORD_LINK: MailText(
         "Link for a new password",
         "Choose a new password for {client}",
@@ -69,7 +79,7 @@ TEXTS: dict[MailKind, MailText] = {
     MailKind.NEEDS_APPROVAL: MailText(
         "A payout waits for approval",
         "Payout {reference} waits for approval",
-        "The payout {reference} of {client} waits for approval: {rows} rows, UGX {amount}.\n\n"
+        "The payout {reference} of {client} waits for approval: {rows} rows, UGX {amount}.\n{notes}\n"
         "Look at it and approve it here:\n{page}",
         _MANAGERS,
         is_optional=True,
@@ -84,10 +94,20 @@ TEXTS: dict[MailKind, MailText] = {
         _BUILDERS,
         is_optional=True,
     ),
+    MailKind.APPROVAL_WITHDRAWN: MailText(
+        "An approval of a payout was withdrawn",
+        "The approval of payout {reference} was withdrawn",
+        "An approval of the payout {reference} of {client} was withdrawn: {rows} rows, UGX {amount}.\n"
+        "{withdrawal}\n\n"
+        "The payout is a draft again, nothing of it was sent, and no money is reserved for it. Look at it, and approve "
+        "or cancel it:\n{page}",
+        _BUILDERS,
+        is_optional=True,
+    ),
     MailKind.PAYOUT_COMPLETED: MailText(
         "A payout is complete",
         "Payout {reference} is {status}",
-        "The payout {reference} of {client} is {status}: {succeeded} rows were paid, {failed} failed.\n\n"
+        "The payout {reference} of {client} is {status}: {succeeded} rows were paid, {failed} failed.\n{notes}\n"
         "See each row here:\n{page}",
         _BUILDERS,
         is_optional=True,
@@ -177,7 +197,8 @@ def message_of(
 
     Its Message-ID is that of the row, so that a second copy can be recognised.
     """
-    values = {name: _shown(name, value, public_url) for name, value in parameters.items()}
+    # Mails that an earlier version wrote have no notes.
+    values = {"notes": ""} | {name: _shown(name, value, public_url) for name, value in parameters.items()}
     text = TEXTS[kind]
     choices = "/console/operator/notifications" if text.roles == OPERATORS else "/console/notifications"
     ending = gettext(_CHOICE).format(choices=public_url + choices) if text.is_optional else ""

@@ -89,7 +89,7 @@ def read_source(request: SaveDraft | CheckMenu) -> tuple[dict[str, Any], Callabl
     if source is None:
         return _named(document or {}, request.menu_id), None
     if document is not None:
-        return _named(document, request.menu_id), lambda: json_places(source.text)
+        return _named(document, request.menu_id), lambda: in_native_thread(json_places, source.text, pool="documents")
     try:
         # Parse in a native thread, so that other requests run: the YAML parser cannot pause within a text.
         document, places = in_native_thread(partial(read_text, source.text, is_yaml=source.is_yaml), pool="documents")

@@ -27,7 +27,7 @@ from ussd_server.services.mail.messages import MailStatus
 from ussd_server.services.operations.book_check.examinations import last_examinations
 from ussd_server.services.operations.messages import Measure
 from ussd_server.services.providers.floats import FloatService
-from ussd_server.services.transactions.messages import UNFINISHED
+from ussd_server.services.transactions.messages import UNFINISHED, TransactionType
 from ussd_server.values import kampala_day, new_id_floor
 
 MOST = 10_000
@@ -87,10 +87,14 @@ def _keys(now: datetime) -> Iterator[Measure]:
 
 
 def _unfinished(now: datetime) -> Iterator[Measure]:
-    """Transactions that are not final, by state and age, how old the oldest is, and how late the worker is."""
+    """Transactions that are not final, by state and age, how old the oldest is, and how late the worker is.
+
+    Without settlements, which wait for the bank.
+    """
     waiting = (
         Transaction.select(Transaction.status, Transaction.created_at, Transaction.due_at)
         .where(Transaction.due_at.is_null(False), Transaction.status.in_(UNFINISHED))
+        .where(Transaction.type != TransactionType.SETTLEMENT)
         .order_by(Transaction.due_at)
         .limit(MOST)
     )

@@ -10,23 +10,26 @@ from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.clients import UserFactor
 from ussd_server.models.keys import ApiKey
-from ussd_server.models.operations import HistoryDigest
+from ussd_server.models.operations import HistoryDigest, RowSignature
 from ussd_server.models.operators import Operator
-from ussd_server.models.payouts import Payout
+from ussd_server.models.payouts import Approval, ApprovalRules, Payout
 from ussd_server.models.sending import Webhook
+from ussd_server.models.statements import DayProof
 from ussd_server.models.ussd import Channel
 from ussd_server.runtime import Runtime, Service
 from ussd_server.services.operations.book_check.history_digests import HistoryDigests
 from ussd_server.services.payouts.digests import PayoutDigests
+from ussd_server.services.reconciliation.days.proofs import DayProofs
+from ussd_server.services.signatures import SignatureService
 from ussd_server.status import Code, ServiceError
 
 
 class MasterKeyService(Service):
     """Rotates the keys that encrypt, authenticate and sign, while requests run."""
 
-    def __init__(self, runtime: Runtime, history: HistoryDigests) -> None:
+    def __init__(self, runtime: Runtime, history: HistoryDigests, signatures: SignatureService) -> None:
         super().__init__(runtime)
-        payouts = PayoutDigests(runtime.vault)
+        payouts, days = PayoutDigests(runtime.vault), DayProofs(runtime.vault)
         # Every table with secrets or digests, what renews those of a row, and what says whether they are the newest.
         self._tables: tuple[tuple[Any, Callable[[Any], dict[str, Any]], Callable[[Any], bool]], ...] = (
             (ApiKey, self._rekeyed, self._is_current),
@@ -35,7 +38,11 @@ class MasterKeyService(Service):
             (Operator, self._encrypted_again, self._are_current),
             (UserFactor, self._encrypted_again, self._are_current),
             (Payout, payouts.renewed, payouts.are_current),
+            (Approval, payouts.renewed_given, payouts.is_given_current),
+            (ApprovalRules, payouts.renewed_rules, payouts.are_rules_current),
             (HistoryDigest, history.renewed, history.is_current),
+            (RowSignature, signatures.renewed, signatures.is_current),
+            (DayProof, days.renewed, days.is_current),
         )
 
     def add(self, context: RequestContext) -> None:

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import date
 
-from ussd_server.context import RequestContext, operator_context
+from ussd_server.context import RequestContext
 from ussd_server.models.clients import Client
 from ussd_server.models.transactions import Transaction
-from ussd_server.services.accounts.balances import BalanceService
 from ussd_server.services.bank.messages import SettlementLine
 from ussd_server.services.bank.settlements import BankSettlementService
 from ussd_server.services.incoming.held import HeldPaymentService
 from ussd_server.services.incoming.messages import AssignIncoming, IncomingView, ReturnIncoming
 from ussd_server.services.operators.messages import ProposalView, ProposedEffect
 from ussd_server.services.operators.proposals import TwoPersonAction
+from ussd_server.services.reconciliation.closed_days import DayService
 from ussd_server.services.reconciliation.differences import DifferenceService
-from ussd_server.services.reconciliation.messages import ConcludeFromStatement, DifferenceView, UndoImport
+from ussd_server.services.reconciliation.messages import (
+    CloseDay,
+    ConcludeFromStatement,
+    CoverDays,
+    DifferenceView,
+    UndoImport,
+)
 from ussd_server.services.reconciliation.statements import ProviderStatementService
 from ussd_server.services.settlement.messages import EndReview
 from ussd_server.services.settlement.review import ReviewService
-from ussd_server.services.transactions.messages import OperatorRefund, TransactionType
+from ussd_server.services.transactions.messages import OperatorRefund
 from ussd_server.services.transactions.refunds import RefundService
 from ussd_server.services.transactions.transactions import find_any
 from ussd_server.values import written_amount
@@ -36,14 +43,17 @@ class TwoPersonActions:
         differences: DifferenceService,
         statements: ProviderStatementService,
         settlements: BankSettlementService,
-        balances: BalanceService,
         held: HeldPaymentService,
+        days: DayService,
     ) -> None:
         self._review, self._refunds, self._differences, self._statements = review, refunds, differences, statements
-        self._settlements, self._balances, self._held = settlements, balances, held
+        self._settlements, self._held, self._days = settlements, held, days
 
     def by_name(self) -> Mapping[str, TwoPersonAction]:
-        """The actions by name; the object is a transaction, a statement, its difference, a client or a held payment."""
+        """The actions by name.
+
+        The object is a transaction, a statement, its difference, a held payment, or a provider and a day.
+        """
         end_of_review = TwoPersonAction(self._effect_of_review, self._end_review)
         return {
             "review.settle": end_of_review,
@@ -51,6 +61,8 @@ class TwoPersonActions:
             "transaction.refund": TwoPersonAction(self._effect_of_refund, self._refund),
             "difference.conclude": TwoPersonAction(self._effect_of_conclusion, self._conclude),
             "statement.undo": TwoPersonAction(self._effect_of_undoing, self._undo),
+            "statement.cover": TwoPersonAction(self._effect_of_covering, self._cover),
+            "day.close": TwoPersonAction(self._effect_of_closing, self._close_day),
             "settlement.record": TwoPersonAction(self._effect_of_settlement, self._record_settlement),
             "incoming.assign": TwoPersonAction(self._effect_of_assignment, self._assign),
             "incoming.return": TwoPersonAction(self._effect_of_return, self._mark_returned),
@@ -117,21 +129,41 @@ class TwoPersonActions:
             UndoImport(proposal.object_id, proposal.proposed_by, second, proposal.reason), context
         )
 
+    def _effect_of_covering(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
+        """Stating that a statement has every line of some days (parameters `first` and `last`)."""
+        first, last = _days_of(proposal)
+        statement = self._statements.require_coverable(proposal.object_id, (first, last), context)
+        return ProposedEffect(
+            state_now="compared with the lines that it has",
+            state_after=f"said to have every line from {first} to {last}",
+            statement_line=f"{statement.file_name}, {statement.provider}",
+        )
+
+    def _cover(self, proposal: ProposalView, second: str, context: RequestContext) -> object:
+        request = CoverDays(proposal.object_id, *_days_of(proposal), proposal.proposed_by, second)
+        return self._statements.cover(request, context)
+
+    def _effect_of_closing(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
+        """Closing a day whose bridge takes two operators; the object is the provider and the day."""
+        bridge = self._days.preview(_day_of(proposal, None), context)
+        sums = map(written_amount, (bridge.ours_cents, bridge.theirs_cents))
+        steps = (f"{step.verdict} {written_amount(step.amount_cents)}" for step in bridge.steps if step.amount_cents)
+        return ProposedEffect(
+            state_now=f"{proposal.object_id} is open",
+            state_after=f"closed: ours {next(sums)}, theirs {next(sums)}; {', '.join(steps) or 'nothing differs'}",
+        )
+
+    def _close_day(self, proposal: ProposalView, second: str, context: RequestContext) -> object:
+        return self._days.close(_day_of(proposal, second), context)
+
     def _effect_of_settlement(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
         """Recording what the bank has paid to a client; the parameters are those of a `SettlementLine`."""
         line = SettlementLine(**proposal.parameters)
-        self._settlements.require_recordable(line, context)
-        available = self._balances.get(None, operator_context(line.client_id)).available_cents
-        client = Client.get_by_id(line.client_id)
-        return ProposedEffect(
-            client_id=client.id,
-            client=client.name,
-            type=TransactionType.SETTLEMENT,
-            reference=line.bank_reference,
-            amount_cents=line.amount_cents,
-            state_now=f"{written_amount(available)} available",
-            state_after=f"{written_amount(available - line.amount_cents)} available",
+        status = self._settlements.require_recordable(line, context)
+        return replace(
+            _effect(find_any(line.settlement_id, locked=True), status, "succeeded"),
             bank_account=f"{line.bank}, {line.number}, {line.name}",
+            bank_reference=line.bank_reference,
         )
 
     def _record_settlement(self, proposal: ProposalView, second: str, context: RequestContext) -> object:
@@ -179,6 +211,15 @@ def _effect(
         state_after=after,
         statement_line=statement_line,
     )
+
+
+def _days_of(proposal: ProposalView) -> tuple[date, date]:
+    return date.fromisoformat(proposal.parameters["first"]), date.fromisoformat(proposal.parameters["last"])
+
+
+def _day_of(proposal: ProposalView, second: str | None) -> CloseDay:
+    provider, _, day = proposal.object_id.partition(" ")
+    return CloseDay(date.fromisoformat(day), provider, proposal.proposed_by, second=second)
 
 
 def _effect_on_held(payment: IncomingView, after: str) -> ProposedEffect:

@@ -15,30 +15,41 @@ from typing import TypeVar
 import orjson
 from peewee import IntegrityError
 
-from ussd_server.context import Caller, CallerKind, RequestContext
+from ussd_server.context import APPROVE, Caller, CallerKind, RequestContext
 from ussd_server.database.tables import find_row, lock_row
 from ussd_server.database.unit_of_work import dialect, long_unit_of_work, run_query, unit_of_work
 from ussd_server.logs import Logger
 from ussd_server.models.clients import Client
 from ussd_server.models.ledger import Holding, read_holdings
-from ussd_server.models.payouts import Payout, PayoutItem
+from ussd_server.models.payouts import Approval, Payout, PayoutItem
 from ussd_server.models.transactions import QUEUED_UNTIL
 from ussd_server.runtime import Runtime, Service
 from ussd_server.services.accounts.ledger import DailyLimitError, OverdraftError, Postings
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.leases import end_lease
+from ussd_server.services.payouts.approval_rules import approvals_needed
+from ussd_server.services.payouts.approvers import (
+    caller_id,
+    caller_people,
+    checked_note,
+    end_approvals,
+    keep_approval,
+    require_another_person,
+    standing,
+)
 from ussd_server.services.payouts.digests import PayoutDigests, digest_of_items, judged_rows
-from ussd_server.services.payouts.drafts import MOST_LINES_NAMED, caller_id, caller_people, used_references
-from ussd_server.services.payouts.messages import PayoutStatus
+from ussd_server.services.payouts.drafts import MOST_LINES_NAMED, used_references
+from ussd_server.services.payouts.messages import ApprovePayout, PayoutStatus
 from ussd_server.services.payouts.queue import insert_queued, queued_batch
-from ussd_server.services.payouts.records import complete, mark_cancelled, write_payout_event
+from ussd_server.services.payouts.records import ask_for_approval, complete, mark_cancelled, write_payout_event
 from ussd_server.services.payouts.rows import transaction_reference
+from ussd_server.services.payouts.withdrawals import require_still_allowed, withdraw_approvals
 from ussd_server.services.people import people_behind
 from ussd_server.services.transactions.create import RequestIdentity, TransactionCreator, daily_limit_reached, digest_of
 from ussd_server.services.transactions.history import Batch
 from ussd_server.services.transactions.messages import MAIN_ACCOUNT, TransactionType
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import shillings
+from ussd_server.values import grouped, shillings
 
 log = Logger(__name__)
 
@@ -79,24 +90,24 @@ class PayoutApproval(Service):
         self._creator = creator
         self._digests = PayoutDigests(runtime.vault)
 
-    def approve(self, payout: Payout, context: RequestContext, shown_fee_cents: int | None = None) -> Payout:
+    def approve(self, payout: Payout, request: ApprovePayout, context: RequestContext) -> Payout:
         """Approve a payout and return it as it is now; again by the same caller, nothing changes.
 
-        `shown_fee_cents` are the fees that the approver saw. Raises INSUFFICIENT_SCOPE for the maker and for people who
-        count as one person with the maker, INVALID_REQUEST for a payout that cannot be approved, was changed since it
-        was judged, or costs other fees, INSUFFICIENT_BALANCE, and DAILY_LIMIT_REACHED of the approving key;
-        nothing is reserved then.
+        It stays a draft until it has as many approvals of different people as its client's rules ask for. Raises
+        INSUFFICIENT_SCOPE for the maker and for people who count as one person with the maker or another approver,
+        INVALID_REQUEST for a payout that cannot be approved, was changed since it was judged, or costs other fees than
+        the request names, INSUFFICIENT_BALANCE, and DAILY_LIMIT_REACHED of the approving key; nothing is reserved then.
         """
-        approver = caller_id(context)
-        if not _must_be_approved(payout, approver, context):
+        checked_note(request.note)
+        if not _must_be_approved(payout, context):
             return payout
-        return self._attempt(payout, lambda: self._approve(payout, approver, context, shown_fee_cents))
+        return self._attempt(payout, lambda: self._approve(payout, request, context))
 
-    def _approve(self, payout: Payout, approver: str, context: RequestContext, shown_fee_cents: int | None) -> Payout:
+    def _approve(self, payout: Payout, request: ApprovePayout, context: RequestContext) -> Payout:
         now = self._clock.now()
         drafted = self._draft_rows(payout, context.caller.key_id, context.request_id)
         self._require_as_judged(payout, drafted.items_digest)
-        if shown_fee_cents not in (None, drafted.total_fee_cents):
+        if request.total_fee_cents not in (None, drafted.total_fee_cents):
             if drafted.total_fee_cents != payout.total_fee_cents:
                 _show_fees(payout, drafted.fees, now)
             raise ServiceError(
@@ -106,26 +117,54 @@ class PayoutApproval(Service):
         is_far = payout.send_at is not None and payout.send_at > now + _RESERVED_AHEAD
         if is_far:
             _refuse_used_references(payout)
-        else:
+        elif len(standing(payout.id)) + 1 >= approvals_needed(payout, self._digests):
             _require_money(payout, drafted.total_fee_cents)
         with long_unit_of_work():
+            # What takes a right from a key or a person locks the client, and sees this approval or is seen by it.
+            lock_row(Client, payout.client_id)
             row = lock_row(Payout, payout.id)
-            if not _must_be_approved(row, approver, context):
+            if not _must_be_approved(row, context):
                 return row
+            require_still_allowed(APPROVE, context, now)
             self._require_as_judged(row, drafted.items_digest)
+            given = [
+                *self._holding(row, drafted.total_fee_cents, now),
+                keep_approval(request, context, self._digests, now),
+            ]
+            row.updated_at = now
+            reason = given[-1].note
+            if len(given) < approvals_needed(row, self._digests):
+                row.save()
+                ask_for_approval(row, now)
+                write_audit_event(
+                    "payout.approval_given", context, now, client_id=row.client_id, object_id=row.id, reason=reason
+                )
+                return row
             if is_far:
                 _write_by_line(row.id, "fee_cents", drafted.fees)
                 row.total_fee_cents = drafted.total_fee_cents
             else:
                 self._reserve(row, drafted, now)
-            row.status, row.approved_by, row.approved_at = PayoutStatus.APPROVED, approver, now
-            row.key_id, row.updated_at, row.due_at = context.caller.key_id, now, max(now, row.send_at or now)
+            named = [each.total_fee_cents for each in given if each.total_fee_cents is not None]
+            row.approved_fee_cents = named[0] if named else None
+            row.status, row.approved_by, row.approved_at = PayoutStatus.APPROVED, caller_id(context), now
+            row.key_id, row.due_at = context.caller.key_id, max(now, row.send_at or now)
             end_lease(row)
             row.approval_digest = self._digests.of_approval(row)
             row.save()
-            write_audit_event("payout.approved", context, now, client_id=row.client_id, object_id=row.id)
+            write_audit_event("payout.approved", context, now, client_id=row.client_id, object_id=row.id, reason=reason)
         self._at_kill_point("payout.approved")
         return row
+
+    def _holding(self, row: Payout, total_fee_cents: int, now: datetime) -> list[Approval]:
+        """The earlier approvals that still hold. Those that named other fees than these are withdrawn."""
+        given = standing(row.id)
+        if not all(map(self._digests.is_as_given, given)):
+            log.error("a payout was not approved, because an approval is not what was given", object_id=row.id)
+            raise ServiceError(Code.INVALID_REQUEST, "An approval of the payout was edited; cancel the payout")
+        over = [each for each in given if each.total_fee_cents not in (None, total_fee_cents)]
+        end_approvals(over, now)
+        return [each for each in given if each not in over]
 
     def _require_as_judged(self, payout: Payout, items_digest: str) -> None:
         """Raise INVALID_REQUEST when a draft or its rows were changed since the draft was created."""
@@ -166,6 +205,9 @@ class PayoutApproval(Service):
                 return
             if not self._digests.is_as_approved(row, drafted.items_digest):
                 raise ServiceError(Code.INVALID_REQUEST, "The payout is not what was approved")
+            if row.approved_fee_cents not in (None, drafted.total_fee_cents):
+                _withdraw_for_fees(row, drafted, now)
+                return
             self._reserve(row, drafted, now)
             row.updated_at = row.due_at = now
             end_lease(row)
@@ -199,7 +241,7 @@ class PayoutApproval(Service):
                 time.sleep(0)
             if not item.is_ready:
                 continue
-            reference = transaction_reference(payout.reference, item.reference)
+            reference = transaction_reference(payout.reference, item.reference, payout.reservation_number)
             identity = RequestIdentity(
                 payout.client_id,
                 TransactionType.DISBURSEMENT,
@@ -230,9 +272,9 @@ class PayoutApproval(Service):
         row.total_fee_cents, row.reserved_at = drafted.total_fee_cents, now
 
 
-def _must_be_approved(payout: Payout, approver: str, context: RequestContext) -> bool:
+def _must_be_approved(payout: Payout, context: RequestContext) -> bool:
     """Whether the payout is a draft that this caller may approve; False when this caller has approved it already."""
-    makers = people_behind(payout.client_id, payout.people or ())
+    makers, approver = people_behind(payout.client_id, payout.people or ()), caller_id(context)
     if payout.created_by == approver or makers & people_behind(payout.client_id, caller_people(context)):
         raise ServiceError(
             Code.INSUFFICIENT_SCOPE,
@@ -240,12 +282,15 @@ def _must_be_approved(payout: Payout, approver: str, context: RequestContext) ->
             if context.caller.kind is CallerKind.KEY
             else "Insufficient permissions",
         )
-    if payout.approved_by == approver and payout.status != PayoutStatus.CANCELLED:
+    given = standing(payout.id)
+    has_approved = payout.approved_by == approver or any(each.made_by == approver for each in given)
+    if has_approved and payout.status != PayoutStatus.CANCELLED:
         return False
     if payout.status != PayoutStatus.DRAFT:
         raise ServiceError(Code.INVALID_REQUEST, f"The payout is {payout.status} and cannot be approved")
     if not payout.ready_count:
         raise ServiceError(Code.INVALID_REQUEST, "No row of the payout is ready; correct the rows and send them again")
+    require_another_person(payout, given, context)
     return True
 
 
@@ -257,6 +302,17 @@ def _show_fees(payout: Payout, fees: Mapping[int, int], now: datetime) -> None:
             _write_by_line(row.id, "fee_cents", fees)
             row.total_fee_cents, row.updated_at = sum(fees.values()), now
             row.save()
+
+
+def _withdraw_for_fees(row: Payout, drafted: _DraftedRows, now: datetime) -> None:
+    """Make a payout a draft again, with the fees of now, because its approval named others."""
+    reason = (
+        f"Its fees are UGX {grouped(drafted.total_fee_cents)} now, and its approval named "
+        f"UGX {grouped(row.approved_fee_cents)}."
+    )
+    _write_by_line(row.id, "fee_cents", drafted.fees)
+    row.total_fee_cents = drafted.total_fee_cents
+    withdraw_approvals(row, standing(row.id), reason, RequestContext(Caller(CallerKind.NOBODY)), now)
 
 
 def _refused(payout_id: str, refusal: ServiceError, now: datetime) -> None:
@@ -313,7 +369,8 @@ def _refuse_used_references(payout: Payout) -> None:
     rows = PayoutItem.select(PayoutItem.line, PayoutItem.reference).where(
         PayoutItem.payout_id == payout.id, PayoutItem.is_ready
     )
-    lines = {transaction_reference(payout.reference, row.reference): row.line for row in rows}
+    number = payout.reservation_number
+    lines = {transaction_reference(payout.reference, row.reference, number): row.line for row in rows}
     if used := sorted(lines[reference] for reference in used_references(payout.client_id, lines)):
         named = ", ".join(map(str, used[:MOST_LINES_NAMED]))
         raise ServiceError(

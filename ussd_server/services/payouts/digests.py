@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from datetime import datetime
 from hashlib import sha256
+from json import JSONEncoder
 from typing import Any, NamedTuple
 
 import orjson
 
 from ussd_server.database.unit_of_work import run_query
-from ussd_server.models.payouts import Payout
+from ussd_server.models.payouts import Approval, ApprovalRules, Payout
 from ussd_server.security.key_ring import Vault
 from ussd_server.values import iso_milliseconds
 
@@ -19,7 +21,12 @@ _OF_DRAFT = (
     "id", "client_id", "reference", "description", "item_count", "ready_count", "invalid_count", "total_amount_cents",
     "request_digest", "created_by", "people", "created_at", "items_digest", "send_at",
 )  # fmt: skip
+_encode = JSONEncoder(sort_keys=True, default=str).encode
 _OF_APPROVAL = (*_OF_DRAFT, "approved_by", "approved_at", "key_id")
+_OF_GIVEN = ("id", "payout_id", "made_by", "people", "key_id", "operators", "note", "total_fee_cents", "created_at")
+
+
+_OF_RULES = ("id", "rules", "proposed", "proposed_by")
 
 
 class JudgedRow(NamedTuple):
@@ -53,6 +60,20 @@ def digest_of_items(rows: Iterable[JudgedRow]) -> str:
     return digest.hexdigest()
 
 
+def digest_of_request(description: str | None, rows: Iterable[Any], send_at: str | None) -> str:
+    """The `request_digest` of what a payout was made of, written row by row, so that other requests run between them.
+
+    It is the digest of `{"description", "items", "send_at"}` as JSON, without `send_at` where that is None.
+    """
+    digest = sha256(f'{{"description": {_encode(description)}, "items": ['.encode())
+    separator = b""
+    for row in rows:
+        digest.update(separator + _encode(row).encode())
+        separator = b", "
+    digest.update(b"]}" if send_at is None else f'], "send_at": {_encode(send_at)}}}'.encode())
+    return digest.hexdigest()
+
+
 class PayoutDigests:
     """Makes and verifies the digests that name a payout's rows and people."""
 
@@ -66,6 +87,38 @@ class PayoutDigests:
     def of_approval(self, payout: Payout) -> str:
         """The `approval_digest` of a payout that is being approved."""
         return self._vault.keyed_digest(_content(payout, _OF_APPROVAL))
+
+    def of_given(self, approval: Approval) -> str:
+        """The `digest` of one approval."""
+        return self._vault.keyed_digest(_content(approval, _OF_GIVEN))
+
+    def is_as_given(self, approval: Any) -> bool:
+        """Whether an approval, a model or its columns as text, is unchanged since it was given."""
+        return self._has_digest(approval, _OF_GIVEN, approval.digest)
+
+    def renewed_given(self, approval: Approval) -> dict[str, str]:
+        """The columns of an approval's digest under the newest master key. A digest that is wrong stays wrong."""
+        return {"digest": self.of_given(approval) if self.is_as_given(approval) else approval.digest}
+
+    def is_given_current(self, approval: Approval) -> bool:
+        """Whether the digest of an approval needs no older master key. A wrong digest needs none."""
+        return self._vault.is_current_digest(approval.digest) or not self.is_as_given(approval)
+
+    def of_rules(self, rules: ApprovalRules) -> str:
+        """The `digest` of the approval rules of a client."""
+        return self._vault.keyed_digest(_content(rules, _OF_RULES))
+
+    def are_as_set(self, rules: Any) -> bool:
+        """Whether approval rules, a model or its columns as text, are unchanged since they were set."""
+        return self._has_digest(rules, _OF_RULES, rules.digest)
+
+    def renewed_rules(self, rules: ApprovalRules) -> dict[str, str]:
+        """The columns of the digest of approval rules under the newest master key. A wrong one stays wrong."""
+        return {"digest": self.of_rules(rules) if self.are_as_set(rules) else rules.digest}
+
+    def are_rules_current(self, rules: ApprovalRules) -> bool:
+        """Whether the digest of approval rules needs no older master key. A wrong digest needs none."""
+        return self._vault.is_current_digest(rules.digest) or not self.are_as_set(rules)
 
     def is_as_judged(self, payout: Payout, items_digest: str) -> bool:
         """Whether a draft and its rows, which have this digest, are unchanged since they were judged."""
@@ -108,4 +161,6 @@ def _written(value: Any) -> Any:
     """A value of a model as its column's text."""
     if isinstance(value, datetime):
         return iso_milliseconds(value)
+    if isinstance(value, list):
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return " ".join(sorted(value)) if isinstance(value, frozenset) else value

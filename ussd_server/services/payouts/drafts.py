@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import fields
 from datetime import datetime, timedelta
-from typing import Any
-from uuid import UUID, uuid5
+from typing import Any, TypeVar
 
 import orjson
-from peewee import IntegrityError
+from peewee import IntegrityError, fn
 
-from ussd_server.context import CallerKind, RequestContext
+from ussd_server.context import RequestContext
 from ussd_server.database.tables import insert_rows, lock_row
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.logs import current_traceparent
+from ussd_server.models.clients import Client
 from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.messages import Direction
@@ -24,13 +24,20 @@ from ussd_server.runtime import Runtime, Service
 from ussd_server.services.accounts.ledger import FeeBook, fee_cents
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.bulkhead import Bulkhead
-from ussd_server.services.payouts.digests import JudgedRow, PayoutDigests, digest_of_items, judged_rows
+from ussd_server.services.payouts.approvers import caller_id, caller_people, end_approvals, standing
+from ussd_server.services.payouts.digests import (
+    JudgedRow,
+    PayoutDigests,
+    digest_of_items,
+    digest_of_request,
+    judged_rows,
+)
 from ussd_server.services.payouts.messages import MOST_ITEMS, CreatedPayout, CreatePayout, PayoutStatus, ReplacePayout
 from ussd_server.services.payouts.records import fields_of, mark_cancelled, payout_view, write_payout_event
 from ussd_server.services.payouts.rows import PayoutRow, corrected_row, read_file, row_of, transaction_reference
-from ussd_server.services.people import people_behind
+from ussd_server.services.payouts.withdrawals import require_still_allowed
+from ussd_server.services.people import MAKE, people_behind
 from ussd_server.services.providers.providers import problems_of_amount
-from ussd_server.services.transactions.create import digest_of
 from ussd_server.services.transactions.messages import TransactionType
 from ussd_server.services.transactions.transactions import refuse_operators_name
 from ussd_server.status import Code, ServiceError
@@ -45,7 +52,10 @@ _REFERENCES_AT_ONCE = 500
 _FURTHEST = timedelta(days=366)
 # After so many rows, let other requests of the process run.
 _ROWS_BEFORE_A_PAUSE = 100
-_OPERATORS = UUID("7d1f6c52-6f0e-5c55-9d59-2f3c1c1b8a60")
+Row = TypeVar("Row")
+
+# Of a row; its problems are written as JSON, and what was sent is kept in the digest alone.
+_COLUMNS = [field.name for field in fields(PayoutRow) if field.name not in ("problems", "sent")]
 
 
 class PayoutDrafts(Service):
@@ -56,7 +66,7 @@ class PayoutDrafts(Service):
         self._fees = fees
         self._digests = PayoutDigests(runtime.vault)
         # To read the largest file takes a second of processor time.
-        self._files = Bulkhead(4, 1)
+        self._files = Bulkhead(2, 1)
 
     def create(self, request: CreatePayout, context: RequestContext) -> CreatedPayout:
         """Judge and keep every row, and send none. The same content under the same reference is the same payout.
@@ -74,10 +84,12 @@ class PayoutDrafts(Service):
         if (known := _find(context.client_id, request.reference)) is not None:
             return _repeated(known, digest)
         self._require_ahead(request.send_at)
-        payout, items = self._judged(rows, request, digest, context)
+        payout, items = self._judged(
+            rows, request, digest, context, number=_next_number(context.client_id, request.reference)
+        )
         try:
             with unit_of_work():
-                _insert(payout, items, context)
+                self._insert(payout, items, context)
         except IntegrityError:
             # Another call has created a payout of this reference since it was looked up.
             known = _find(context.client_id, request.reference)
@@ -108,16 +120,18 @@ class PayoutDrafts(Service):
         if latest.request_digest == digest:
             return _repeated(latest, digest)
         _require_draft(known)
-        payout, items = self._judged(rows, terms, digest, context, known.people or ())
+        payout, items = self._judged(rows, terms, digest, context, known.people or (), number=known.reservation_number)
         now = payout.created_at
         with unit_of_work():
+            lock_row(Client, known.client_id)
             row = lock_row(Payout, known.id)
             _require_draft(row)
+            end_approvals(standing(row.id), now)
             mark_cancelled(row, now)
             row.replaced_by = payout.id
             row.save()
             write_audit_event("payout.replaced", context, now, client_id=row.client_id, object_id=row.id)
-            _insert(payout, items, context)
+            self._insert(payout, items, context)
         return CreatedPayout(payout_view(payout), replayed=False)
 
     def _judged(
@@ -127,10 +141,15 @@ class PayoutDrafts(Service):
         digest: str,
         context: RequestContext,
         earlier_people: Collection[str] = (),
+        *,
+        number: int,
     ) -> tuple[Payout, list[dict[str, Any]]]:
-        """A draft of rows that were read, with the values of its rows. Nothing is kept."""
+        """A draft of rows that were read, with the values of its rows. Nothing is kept.
+
+        `number` is that of its next reservation.
+        """
         assert request.reference is not None
-        self._judge(rows, request.reference, context.client_id)
+        self._judge(rows, request.reference, number, context.client_id)
         now = self._clock.now()
         ready = [row for row in rows if row.is_ready]
         payout = Payout(
@@ -139,6 +158,7 @@ class PayoutDrafts(Service):
             reference=request.reference,
             description=request.description,
             send_at=request.send_at,
+            reservation_number=number,
             status=PayoutStatus.DRAFT,
             request_digest=digest,
             item_count=len(rows),
@@ -154,9 +174,9 @@ class PayoutDrafts(Service):
             updated_at=now,
             due_at=now if any(row.name for row in ready) else None,
         )
-        items = [_values(payout.id, row) for row in rows]
+        items = [_values(payout.id, row) for _, row in _with_pauses(rows)]
         payout.items_digest = digest_of_items(
-            JudgedRow._make(item.get(name) for name in JudgedRow._fields) for item in items
+            JudgedRow._make(item.get(name) for name in JudgedRow._fields) for _, item in _with_pauses(items)
         )
         payout.draft_digest = self._digests.of_draft(payout)
         return payout, items
@@ -175,27 +195,31 @@ class PayoutDrafts(Service):
             )
 
     def _read(self, request: CreatePayout | ReplacePayout, client_id: str) -> list[PayoutRow]:
-        if request.file is not None:
-            with self._files.place(client_id) as has_place:
-                if not has_place:
-                    raise ServiceError(
-                        Code.SERVICE_UNAVAILABLE,
-                        "Other files are being read at this moment; nothing was recorded, send it again",
-                        retry_after_seconds=1,
-                    )
-                return read_file(request.file)
-        assert isinstance(request, CreatePayout)
-        if not 0 < len(request.items) <= MOST_ITEMS:
-            raise ServiceError(Code.INVALID_REQUEST, f"items: Must be 1 to {MOST_ITEMS} rows.")
-        return [row_of(line, item) for line, item in enumerate(request.items, 1)]
+        if request.file is None:
+            assert isinstance(request, CreatePayout)
+            if not 0 < len(request.items) <= MOST_ITEMS:
+                raise ServiceError(Code.INVALID_REQUEST, f"items: Must be 1 to {MOST_ITEMS} rows.")
+            return [row_of(line, item) for line, item in _with_pauses(request.items)]
+        with self._files.reading(client_id):
+            return read_file(request.file)
 
-    def _judge(self, rows: Sequence[PayoutRow], reference: str, client_id: str) -> None:
+    def _insert(self, payout: Payout, items: list[dict[str, Any]], context: RequestContext) -> None:
+        """Keep a draft with its rows. Call inside a unit of work."""
+        # What takes a right from a key locks the client, and sees this draft or is seen by it.
+        lock_row(Client, payout.client_id)
+        require_still_allowed(MAKE, context, self._clock.now())
+        payout.save(force_insert=True)
+        insert_rows(PayoutItem, items)
+        now = payout.created_at
+        if payout.ready_count:
+            write_payout_event(payout, "payout.needs_approval", now)
+        write_audit_event("payout.created", context, now, client_id=payout.client_id, object_id=payout.id)
+
+    def _judge(self, rows: Sequence[PayoutRow], reference: str, number: int, client_id: str) -> None:
         # Read the fee afresh: a draft has no check of its fee, and approvers rely on the sum.
         self._fees.forget(client_id, TransactionType.DISBURSEMENT)
         terms = self._fees.find(client_id, TransactionType.DISBURSEMENT)
-        for place, row in enumerate(rows):
-            if place % _ROWS_BEFORE_A_PAUSE == 0:
-                time.sleep(0)
+        for _, row in _with_pauses(rows):
             if row.problems or row.phone_number is None or row.amount_cents is None:
                 continue
             row.provider = self._providers.of_number(row.phone_number)
@@ -204,7 +228,7 @@ class PayoutDrafts(Service):
                 row.problems.append("phone_number: The number does not show its provider.")
                 continue
             row.problems += self._problems_of(row.provider, row.amount_cents)
-        _judge_references(rows, reference, client_id)
+        _judge_references(rows, reference, number, client_id)
 
     def _problems_of(self, name: str, amount_cents: int) -> list[str]:
         """Why a provider would never move an amount, in sentences."""
@@ -215,20 +239,12 @@ class PayoutDrafts(Service):
         return problems_of_amount(provider, amount_cents, Direction.DISBURSEMENT)
 
 
-def caller_id(context: RequestContext) -> str:
-    """The id of the key or the person that calls; for operators an id made of their names."""
-    if context.caller.kind is CallerKind.OPERATOR:
-        assert context.caller.operator is not None, "operators make and approve payouts by their names"
-        return str(uuid5(_OPERATORS, context.caller.operator))
-    caller = context.caller.key_id or context.caller.user_id
-    assert caller is not None, "payouts are made and approved by keys, people and operators"
-    return caller
-
-
-def caller_people(context: RequestContext) -> frozenset[str]:
-    """The ids of the people behind the caller: who signed in, or who made or rotated the key."""
-    person = context.caller.user_id
-    return context.caller.people if person is None else frozenset({person})
+def _with_pauses(rows: Sequence[Row]) -> Iterator[tuple[int, Row]]:
+    """Yield the rows with their lines from 1, and let other requests of the process run now and then."""
+    for line, row in enumerate(rows, 1):
+        if line % _ROWS_BEFORE_A_PAUSE == 0:
+            time.sleep(0)
+        yield line, row
 
 
 def used_references(client_id: str, references: Collection[str]) -> set[str]:
@@ -260,12 +276,12 @@ def _corrected_rows(payout: Payout, corrections: Mapping[int, Mapping[str, str]]
     return rows if is_changed else []
 
 
-def _judge_references(rows: Sequence[PayoutRow], payout: str, client_id: str) -> None:
+def _judge_references(rows: Sequence[PayoutRow], payout: str, number: int, client_id: str) -> None:
     """Add the problems of references that the rows repeat, or that were used before."""
     lines = defaultdict(list)
     for row in rows:
         if row.reference:
-            lines[transaction_reference(payout, row.reference)].append(row)
+            lines[transaction_reference(payout, row.reference, number)].append(row)
     for same in lines.values():
         if len(same) > 1:
             named = [str(row.line) for row in same[:MOST_LINES_NAMED]]
@@ -279,14 +295,25 @@ def _judge_references(rows: Sequence[PayoutRow], payout: str, client_id: str) ->
 
 def _find(client_id: str, reference: str) -> Payout | None:
     row: Payout | None = Payout.get_or_none(
-        Payout.client_id == client_id, Payout.reference == reference, Payout.replaced_by.is_null()
+        Payout.client_id == client_id,
+        Payout.reference == reference,
+        Payout.replaced_by.is_null(),
+        Payout.revoked_at.is_null(),
     )
     return row
 
 
+def _next_number(client_id: str, reference: str) -> int:
+    """The number of the reservation of a new payout: drafts of revoked keys may have used earlier ones."""
+    revoked = Payout.select(fn.MAX(Payout.reservation_number)).where(
+        Payout.client_id == client_id, Payout.reference == reference
+    )
+    return revoked.scalar() or 1
+
+
 def _digest_of(rows: Sequence[PayoutRow], request: CreatePayout) -> str:
-    date = {"send_at": iso_milliseconds(request.send_at)} if request.send_at else {}
-    return digest_of({"description": request.description, "items": [row.content for row in rows], **date})
+    send_at = iso_milliseconds(request.send_at) if request.send_at else None
+    return digest_of_request(request.description, (row.content for _, row in _with_pauses(rows)), send_at)
 
 
 def _require_draft(payout: Payout) -> None:
@@ -296,16 +323,6 @@ def _require_draft(payout: Payout) -> None:
         raise ServiceError(Code.INVALID_REQUEST, f"The payout is {payout.status} and cannot be corrected")
 
 
-def _insert(payout: Payout, items: list[dict[str, Any]], context: RequestContext) -> None:
-    """Keep a draft with its rows. Call inside a unit of work."""
-    now = payout.created_at
-    payout.save(force_insert=True)
-    insert_rows(PayoutItem, items)
-    if payout.ready_count:
-        write_payout_event(payout, "payout.needs_approval", now)
-    write_audit_event("payout.created", context, now, client_id=payout.client_id, object_id=payout.id)
-
-
 def _repeated(known: Payout, digest: str) -> CreatedPayout:
     if known.request_digest != digest:
         raise ServiceError(Code.IDEMPOTENCY_KEY_REUSED, "The reference was used for a different payout")
@@ -313,7 +330,6 @@ def _repeated(known: Payout, digest: str) -> CreatedPayout:
 
 
 def _values(payout_id: str, row: PayoutRow) -> dict[str, Any]:
-    values = asdict(row)
-    problems, _ = values.pop("problems"), values.pop("sent")
-    written = {"problems": orjson.dumps(problems).decode()} if problems else {}
+    values = {name: getattr(row, name) for name in _COLUMNS}
+    written = {"problems": orjson.dumps(row.problems).decode()} if row.problems else {}
     return values | written | {"payout_id": payout_id, "is_ready": row.is_ready}

@@ -15,6 +15,8 @@ MOST_ITEMS = 5000
 LARGEST_FILE_BYTES = 2 * 1024 * 1024
 MOST_CORRECTED = 50
 """How many invalid rows are corrected at once."""
+MOST_RULES = 10
+"""How many approval rules a client has at most."""
 FIELDS = ("phone_number", "amount", "reference", "name", "description")
 """The fields of a row that people type."""
 
@@ -88,10 +90,47 @@ class ReplacePayout:
 
 @dataclass(frozen=True, slots=True)
 class ApprovePayout:
-    """Request to approve a payout. `total_fee_cents` are the fees that the approver saw, None for any."""
+    """Request to approve a payout. `total_fee_cents` are the fees that the approver saw, None for any.
+
+    `note` has at most 200 characters.
+    """
 
     payout_id: str
     total_fee_cents: int | None = None
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CancelPayout:
+    """Request to cancel a payout. `note` has at most 200 characters."""
+
+    payout_id: str
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalView:
+    """One approval of a payout."""
+
+    by: Annotated[str, "As created_by, of who gave it."]
+    at: Annotated[datetime, "When it was given."]
+    note: Annotated[str | None, "What the approver wrote."]
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRule:
+    """How many approvals a payout needs whose ready rows add up to more than a sum."""
+
+    above_cents: Annotated[Cents, "The sum, in shillings."]
+    approvals: Annotated[int, "How many different people approve it: 1 to 5."]
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRulesView:
+    """The approval rules of a client, and those that wait for another person's confirmation."""
+
+    approval_rules: tuple[ApprovalRule, ...]
+    proposed_approval_rules: tuple[ApprovalRule, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +182,7 @@ class PayoutView:
     total_amount_cents: Annotated[Cents, "What the ready rows add up to, in shillings."]
     total_fee_cents: Annotated[Cents, "The fees of the ready rows, in shillings."]
     created_by: Annotated[str, "The id of the API key or person that made it; of operators, one made of their names."]
-    approved_by: Annotated[str | None, "As created_by, of who approved it; null before."]
+    approved_by: Annotated[str | None, "As created_by, of who approved it last; null before."]
     created_at: Annotated[datetime, "When it was created."]
     approved_at: Annotated[datetime | None, "When it was approved; null before."]
     completed_at: Annotated[datetime | None, "When every row was final; null before."]
@@ -153,6 +192,12 @@ class PayoutView:
         datetime | None,
         "When it was due and its money was missing; null otherwise. It is cancelled a day later, unless money comes.",
     ]
+    approvals: Annotated[
+        tuple[ApprovalView, ...], "Its approvals, oldest first. It is a `draft` until there are as many as it needs."
+    ]
+    withdrawn_at: Annotated[datetime | None, "When an approval was withdrawn last; null for none."]
+    withdrawal_reason: Annotated[str | None, "Why an approval was withdrawn, or the draft of a revoked key cancelled."]
+    cancel_note: Annotated[str | None, "What the canceller wrote."]
 
 
 @dataclass(frozen=True, slots=True)

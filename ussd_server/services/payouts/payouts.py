@@ -21,10 +21,14 @@ from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import require_name, require_two_names
 from ussd_server.services.pages import find_by_id, matching, of_period, page_of
 from ussd_server.services.payouts.approval import PayoutApproval
+from ussd_server.services.payouts.approval_rules import approvals_needed
+from ussd_server.services.payouts.approvers import checked_note
+from ussd_server.services.payouts.digests import PayoutDigests
 from ussd_server.services.payouts.drafts import PayoutDrafts
 from ussd_server.services.payouts.messages import (
     MOST_CORRECTED,
     ApprovePayout,
+    CancelPayout,
     CopyPayout,
     CreatedPayout,
     CreatePayout,
@@ -48,6 +52,7 @@ from ussd_server.services.payouts.records import (
     mark_cancelled,
     payout_view,
     payout_views,
+    people_of_payout,
 )
 from ussd_server.services.people import counted_as_one
 from ussd_server.services.transactions.create import TransactionCreator
@@ -70,6 +75,7 @@ class PayoutService(Service):
 
     def __init__(self, runtime: Runtime, creator: TransactionCreator) -> None:
         super().__init__(runtime)
+        self._digests = PayoutDigests(runtime.vault)
         self._drafts = PayoutDrafts(runtime, creator.fees)
         self._approval = PayoutApproval(runtime, creator)
 
@@ -133,9 +139,17 @@ class PayoutService(Service):
         return {match and NameMatch(match): int(count) for match, count in rows.tuples()}
 
     def counted_as_maker(self, payout_id: str, context: RequestContext) -> frozenset[str]:
-        """The ids of the people who may not approve a payout: they count as one with its maker. NOT_FOUND as `get`."""
+        """The ids of the people who may not approve a payout: they count as one with its maker or an approver.
+
+        NOT_FOUND as `get`.
+        """
         context.require("payouts:read")
-        return counted_as_one(context.client_id, _find(payout_id, context).people or ())
+        return counted_as_one(context.client_id, people_of_payout(_find(payout_id, context)))
+
+    def approvals_needed(self, payout_id: str, context: RequestContext) -> int:
+        """How many approvals a payout needs by the rules of its client. NOT_FOUND as `get`."""
+        context.require("payouts:read")
+        return approvals_needed(_find(payout_id, context), self._digests)
 
     def list(self, request: ListPayouts, context: RequestContext) -> Page[PayoutStates]:
         """A page of the client's payouts without replaced drafts, newest first."""
@@ -172,7 +186,7 @@ class PayoutService(Service):
         context.require("payouts:approve")
         payout = _find(request.payout_id, context)
         short = _shortfalls(payout)
-        row = self._approval.approve(payout, context, request.total_fee_cents)
+        row = self._approval.approve(payout, request, context)
         for each in short:
             log.warning("a payout that is larger than the float was approved", provider=each.provider)
         self._wake_worker()
@@ -188,16 +202,17 @@ class PayoutService(Service):
         context.require_operator()
         return self.approve(request, _as_operators(context, *require_two_names(by, second)))
 
-    def cancel(self, payout_id: str, context: RequestContext) -> PayoutStates:
+    def cancel(self, request: CancelPayout, context: RequestContext) -> PayoutStates:
         """Cancel what was not sent and release its reservation; again, nothing changes.
 
-        Raises INVALID_REQUEST when every row was sent, NOT_FOUND, also for another client's.
+        Raises INVALID_REQUEST when every row was sent and for an invalid note, NOT_FOUND, also for another client's.
         """
         context.require("payouts:write")
-        payout = _find(payout_id, context)
+        payout, note = _find(request.payout_id, context), checked_note(request.note)
         with long_unit_of_work():
             row = lock_row(Payout, payout.id)
             if row.status != PayoutStatus.CANCELLED:
+                row.cancel_note = note
                 self._cancel(row, context, self._clock.now())
         return payout_view(row)
 
@@ -210,7 +225,8 @@ class PayoutService(Service):
         else:
             row.due_at = now if row.approved_at is not None else None
             row.save()
-        write_audit_event("payout.cancelled", context, now, client_id=row.client_id, object_id=row.id)
+        about = {"client_id": row.client_id, "object_id": row.id, "reason": row.cancel_note}
+        write_audit_event("payout.cancelled", context, now, **about)
 
 
 def _as_operators(context: RequestContext, *names: str) -> RequestContext:

@@ -14,6 +14,7 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import notify_people
+from ussd_server.services.payouts.approvers import approval_views, standing, standing_of
 from ussd_server.services.payouts.messages import (
     FIELDS,
     ItemState,
@@ -28,7 +29,7 @@ from ussd_server.services.people import counted_as_one
 from ussd_server.services.transactions.history import failure_of
 from ussd_server.services.transactions.messages import SUCCESSFUL, TransactionStatus
 from ussd_server.services.webhooks.events import write_event
-from ussd_server.values import grouped, shillings
+from ussd_server.values import grouped, iso_milliseconds, shillings
 from ussd_server.wire import view_of_row, writer
 
 _NEVER_SENT = Transaction.asked_at.is_null()
@@ -87,6 +88,9 @@ def _states_of(payouts: Collection[Payout]) -> defaultdict[str, dict[ItemState, 
             .where(Transaction.payout_id.in_(reserved))
             .group_by(Transaction.payout_id, SQL("state"))
         )
+        if any(payout.reservation_number > 1 for payout in payouts):
+            # Transactions of a reservation that was withdrawn are no rows any more.
+            sums = sums.join(PayoutItem, on=(PayoutItem.transaction_id == Transaction.id))
         for payout_id, state, count, amount_cents, fee_cents in sums.tuples():
             found[str(payout_id)][ItemState(state)] = StateSum(int(count), int(amount_cents), int(fee_cents))
     return found
@@ -103,6 +107,7 @@ def payout_view(row: Payout) -> PayoutStates:
 def payout_views(rows: Sequence[Payout]) -> tuple[PayoutStates, ...]:
     """Payouts as their client sees them."""
     states = _states_of(rows)
+    given = standing_of([row.id for row in rows])
 
     def count(row: Payout, state: ItemState) -> int:
         return states[row.id][state].count if state in states[row.id] else 0
@@ -116,6 +121,7 @@ def payout_views(rows: Sequence[Payout]) -> tuple[PayoutStates, ...]:
             failed_count=count(row, ItemState.FAILED),
             queued_count=count(row, ItemState.QUEUED),
             states=states[row.id],
+            approvals=approval_views(row, given[row.id]),
         )
         for row in rows
     )
@@ -151,6 +157,11 @@ def complete(row: Payout, now: datetime) -> None:
     write_payout_event(row, "payout.completed", now)
 
 
+def ask_for_approval(row: Payout, now: datetime) -> None:
+    """Write mails to people who may approve a draft. Call in its unit of work, with the row locked."""
+    _notify(MailKind.NEEDS_APPROVAL, row, payout_view(row), now)
+
+
 def write_payout_event(row: Payout, event_type: str, now: datetime) -> None:
     """Write an event about a payout with its record as it is now. Call in its unit of work, with the row locked."""
     view = payout_view(row)
@@ -169,9 +180,17 @@ def _notify(kind: MailKind, row: Payout, view: PayoutView, now: datetime) -> Non
         "cost": grouped(view.total_amount_cents + view.total_fee_cents),
         "succeeded": f"{view.succeeded_count:,}",
         "failed": f"{view.failed_count:,}",
+        "notes": " ".join(f"“{note}”" for note in [*(each.note for each in view.approvals), row.cancel_note] if note),
+        "withdrawal": row.withdrawal_reason or "",
     }
-    makers = counted_as_one(row.client_id, row.people or ()) if kind is MailKind.NEEDS_APPROVAL else ()
-    notify_people(kind, row.client_id, parameters, now, occasion=f"{kind}/{row.id}", without=makers)
+    without = counted_as_one(row.client_id, people_of_payout(row)) if kind is MailKind.NEEDS_APPROVAL else ()
+    occasion = f"{kind}/{row.id}/{len(view.approvals)}/{iso_milliseconds(row.withdrawn_at) if row.withdrawn_at else ''}"
+    notify_people(kind, row.client_id, parameters, now, occasion=occasion, without=without)
+
+
+def people_of_payout(row: Payout) -> frozenset[str]:
+    """The people behind the maker of a payout and behind its approvals."""
+    return frozenset(row.people or ()).union(*(each.people for each in standing(row.id)))
 
 
 def fields_of(item: Any) -> dict[str, str]:

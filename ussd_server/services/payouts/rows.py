@@ -116,9 +116,12 @@ def row_of(line: int, values: Mapping[str, Any]) -> PayoutRow:
     return row
 
 
-def transaction_reference(payout: str, row: str | None) -> str:
-    """The reference of the transaction that a row becomes: a row without problems has one."""
-    return f"{payout}/{row}"
+def transaction_reference(payout: str, row: str | None, reservation_number: int) -> str:
+    """The reference of the transaction that a row becomes: a row without problems has one.
+
+    After a reservation that was withdrawn, its transactions have the first references for ever.
+    """
+    return f"{payout}/{row}" + (f"/approval-{reservation_number}" if reservation_number > 1 else "")
 
 
 def read_file(file: bytes) -> list[PayoutRow]:
@@ -237,6 +240,8 @@ def _problem_of(cell: str) -> str | None:
     """What is wrong with a cell that needs a value."""
     if not cell:
         return "Missing."
+    if len(cell) > _LONGEST_KEPT:
+        return "Is too long."
     return "Holds a formula; enter its value." if cell.startswith("=") else None
 
 

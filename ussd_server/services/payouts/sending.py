@@ -26,6 +26,7 @@ from ussd_server.services.payouts.messages import NameMatch, PayoutStatus
 from ussd_server.services.payouts.name_match import compare_names
 from ussd_server.services.payouts.queue import cancel_queued, is_under_way, release_queued, released_and_unsent
 from ussd_server.services.payouts.records import complete
+from ussd_server.services.payouts.withdrawals import PayoutWithdrawals
 from ussd_server.services.providers.subscribers import SubscriberNames
 from ussd_server.services.transactions.create import TransactionCreator
 
@@ -51,6 +52,7 @@ class PayoutSender(Service):
     def __init__(self, runtime: Runtime, names: SubscriberNames, creator: TransactionCreator) -> None:
         super().__init__(runtime)
         self._approval = PayoutApproval(runtime, creator)
+        self._withdrawals = PayoutWithdrawals(runtime)
         self._names = names
 
     def claim(self, limit: int) -> list[str]:
@@ -62,6 +64,9 @@ class PayoutSender(Service):
         """Advance a claimed payout one step."""
         row = find_row(Payout, payout_id)
         now_about(request_id=row.request_id, traceparent=row.traceparent)
+        if row.status in (PayoutStatus.APPROVED, PayoutStatus.RUNNING):
+            self._withdrawals.withdraw_if_revoked(row.id)
+            row = find_row(Payout, payout_id)
         if row.status == PayoutStatus.DRAFT:
             self._match_names(row)
         elif row.status == PayoutStatus.APPROVED and row.reserved_at is None:

@@ -2,36 +2,34 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import datetime, timedelta
-from typing import Any
+from datetime import timedelta
 
-from peewee import JOIN, IntegrityError
+from peewee import IntegrityError
 
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.clients import Client
 from ussd_server.models.incoming import IncomingPayment
-from ussd_server.models.statements import (
-    ClosedDay,
-    DifferenceInStatement,
-    ProviderStatement,
-    StatementDifference,
-    StatementState,
-)
+from ussd_server.models.statements import ClosedDay, ProviderStatement, StatementDay, StatementState
 from ussd_server.models.transactions import Transaction
-from ussd_server.providers.statement_format import LineStatus
 from ussd_server.runtime import Service
 from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.operator_names import require_name
-from ussd_server.services.reconciliation.imports import lock_imports
-from ussd_server.services.reconciliation.matching import AT_PROVIDERS, LONGEST_PAYMENT
-from ussd_server.services.reconciliation.messages import BridgeStep, CloseDay, ClosedDayView, DayState, Verdict
-from ussd_server.services.transactions.messages import SUCCESSFUL, Origin, TransactionType
+from ussd_server.services.operator_names import require_name, require_two_names
+from ussd_server.services.reconciliation.days.bridge import DayBridge, DayPayment, bridge_of, ended_within
+from ussd_server.services.reconciliation.days.coverage import Coverage, coverage_of
+from ussd_server.services.reconciliation.days.proofs import DayProofs
+from ussd_server.services.reconciliation.imports import add_missing, lock_imports
+from ussd_server.services.reconciliation.messages import (
+    BridgeStep,
+    CloseDay,
+    ClosedDayView,
+    ComparedLine,
+    DayState,
+    Verdict,
+)
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import KAMPALA, bounds_of_day, kampala_day
+from ussd_server.values import KAMPALA, bounds_of_day, kampala_day, new_id, written_amount
 from ussd_server.wire import view_of_row
 
 _DAYS_LISTED = 31
@@ -41,45 +39,62 @@ class DayService(Service):
     """Closes days, for operators. A closed day never changes: what comes later counts on the day on which it comes."""
 
     def close(self, request: CloseDay, context: RequestContext) -> ClosedDayView:
-        """Close a day: compute both sums and the bridge between them, and keep them.
+        """Close a day: compute both sums and the bridge between them, and keep them with their proof.
 
-        INVALID_REQUEST for a day that is not over or is closed, without a statement of this day alone, and while one of
-        its differences is open. A day without payments here is also closed with an empty statement.
+        INVALID_REQUEST for a day that is not over or is closed, that no statement covers, while one of its differences
+        is open, and with one name where the bridge takes two. Payments of ours that the statements lack become
+        differences of the newest statement first. A day without payments here is also closed with an empty statement.
         """
         context.require_operator()
-        by, now = require_name(request.by), self._clock.now()
-        begin, end = bounds_of_day(request.date)
-        if end > now:
-            raise _refusal("The day is not over")
+        names = _names_of(request)
+        covered = _covered(request)
+        bridge, now = self._bridge(request, covered), self._clock.now()
+        if bridge.missing and covered is not None:
+            missing = [_without_line(each) for each in bridge.missing]
+            add_missing(covered.statement_ids[-1], request.provider, missing, now)
+            raise _refusal(f"{_of_missing(len(missing))}; end the reviews of these differences first")
+        _require_signable(bridge, len(names))
         with unit_of_work():
             lock_imports()
-            row = {
-                "provider": request.provider,
-                "day": request.date.isoformat(),
-                **_figures(request, begin, end),
-                "closed_by": by,
-                "closed_at": now,
-            }
-            try:
-                with unit_of_work():
-                    ClosedDay.insert(row).execute()
-            except IntegrityError:
-                raise _refusal("The day is closed already") from None
-            write_audit_event(
-                "day.closed",
-                context,
-                now,
-                client_id=None,
-                object_id=f"{request.provider} {request.date}",
-                reason=None if row["statement_id"] else "Its statement was empty",
+            # Nothing else that the bridge was computed from changes once the day is over.
+            if _covered(request) != covered:
+                raise _refusal("Statements of this day were imported or removed meanwhile; close it again")
+            row = ClosedDay(
+                provider=request.provider,
+                day=request.date.isoformat(),
+                statement_id=covered.statement_ids[-1] if covered else None,
+                ours_cents=bridge.ours_cents,
+                theirs_cents=bridge.theirs_cents,
+                bridge=[asdict(step) for step in bridge.steps],
+                closed_by=names[0],
+                closed_at=now,
+                confirmed_by=names[1] if len(names) > 1 else None,
             )
-        return _view(ClosedDay(**row))
+            self._keep(row, covered, bridge, context)
+        return _view(row)
+
+    def preview(self, request: CloseDay, context: RequestContext) -> DayBridge:
+        """The bridge with which two operators can close a day now. Raises as `close`, and changes nothing."""
+        context.require_operator()
+        if ClosedDay.get_or_none(provider=request.provider, day=request.date.isoformat()) is not None:
+            raise _refusal("The day is closed already")
+        bridge = self._bridge(request, _covered(request))
+        if bridge.missing:
+            raise _refusal(_of_missing(len(bridge.missing)))
+        _require_signable(bridge, 2)
+        return bridge
+
+    def takes_two(self, request: CloseDay, context: RequestContext) -> bool:
+        """Whether two operators can close a day now that one cannot."""
+        try:
+            return bool(self.preview(request, context).steps_for_two)
+        except ServiceError:
+            return False
 
     def may_be_empty(self, request: CloseDay, context: RequestContext) -> bool:
-        """Whether a day without a statement of its own has no payment here either."""
+        """Whether a day without a statement that covers it has no payment and no line either."""
         context.require_operator()
-        begin, end = bounds_of_day(request.date)
-        return _statement_of(request.provider, begin, end) is None and not _has_payments(request.provider, begin, end)
+        return _covered(request) is None and not _has_payments(request) and not _has_lines(request)
 
     def list(self, context: RequestContext) -> tuple[DayState, ...]:
         """The past 31 days of each provider that is switched on, newest first, and which of them are closed.
@@ -96,136 +111,91 @@ class DayService(Service):
         names = sorted({*(each.name for each in self._providers), *(provider for provider, _ in closed)})
         return tuple(DayState(day, name, closed.get((name, day))) for day in days for name in names)
 
-
-def _figures(request: CloseDay, begin: datetime, end: datetime) -> dict[str, Any]:
-    """The statement of a day, both sums and the bridge between them."""
-    provider, statement = request.provider, _statement_of(request.provider, begin, end)
-    if statement is None:
+    def _bridge(self, request: CloseDay, covered: Coverage | None) -> DayBridge:
+        """The bridge of a day that is over."""
+        now = self._clock.now()
+        if bounds_of_day(request.date)[1] > now:
+            raise _refusal("The day is not over")
+        if covered is not None:
+            return bridge_of(request.provider, request.date, covered, now)
         if not request.is_empty:
             raise _refusal(
-                "No statement of this day alone was imported; download it from the provider and compare it first"
+                "No statement covers this day from before its first moment to after its last; import one that does, or "
+                "state with two names what a statement covers"
             )
-        if _has_payments(provider, begin, end):
+        if _has_payments(request):
             raise _refusal("There are payments of this day here, so its statement cannot be empty")
-        return {"statement_id": None, "ours_cents": 0, "theirs_cents": 0, "bridge": []}
-    differences = _differences_of(statement)
-    if count := sum(each.ended_at is None for each in differences):
+        if _has_lines(request):
+            raise _refusal("A statement has lines of this day, so its statement cannot be empty")
+        return DayBridge(0, 0, (), (), 0, "")
+
+    def _keep(self, row: ClosedDay, covered: Coverage | None, bridge: DayBridge, context: RequestContext) -> None:
+        try:
+            with unit_of_work():
+                ClosedDay.insert(row.__data__).execute()
+        except IntegrityError:
+            raise _refusal("The day is closed already") from None
+        DayProofs(self._vault).write(new_id(row.closed_at), row, covered, bridge)
+        write_audit_event(
+            "day.closed",
+            context,
+            row.closed_at,
+            client_id=None,
+            object_id=f"{row.provider} {row.day}",
+            reason=None if covered else "Its statement was empty",
+            decided_by=f"{row.closed_by}, {row.confirmed_by}" if row.confirmed_by else None,
+        )
+
+
+def _names_of(request: CloseDay) -> tuple[str, ...]:
+    if request.second is None:
+        return (require_name(request.by),)
+    return require_two_names(request.by, request.second)
+
+
+def _covered(request: CloseDay) -> Coverage | None:
+    return coverage_of(request.provider, *bounds_of_day(request.date))
+
+
+def _require_signable(bridge: DayBridge, people: int) -> None:
+    if count := bridge.open_count:
         raise _refusal(f"{count} of its differences {'is' if count == 1 else 'are'} open; end their reviews first")
-    payments = list(Transaction.select().where(_ended_within(provider, begin, end)))
-    ours = sum(map(_signed_cents, payments))
-    late = _late_changes(provider, payments, _paid_at(provider, begin, end))
-    bridge = _bridge(ours - statement.theirs_cents, statement, differences, late)
-    return {
-        "statement_id": statement.id,
-        "ours_cents": ours,
-        "theirs_cents": statement.theirs_cents,
-        "bridge": [asdict(step) for step in bridge],
-    }
+    if people < 2 and bridge.steps_for_two:
+        names = ", ".join(f"{step.verdict} {written_amount(step.amount_cents)}" for step in bridge.steps_for_two)
+        raise _refusal(f"This bridge takes two operators: {names}")
 
 
-def _statement_of(provider: str, begin: datetime, end: datetime) -> ProviderStatement | None:
-    """The newest stored statement whose lines are all of one day; None without one."""
-    is_of_day = (ProviderStatement.first_at >= begin) & (ProviderStatement.last_at < end)
-    stored = ProviderStatement.select().where(
-        ProviderStatement.provider == provider, ProviderStatement.state == StatementState.STORED, is_of_day
-    )
-    row: ProviderStatement | None = stored.order_by(ProviderStatement.id.desc()).first()
-    return row
-
-
-def _has_payments(provider: str, begin: datetime, end: datetime) -> bool:
+def _has_payments(request: CloseDay) -> bool:
     """Whether a payment ended here on a day, or a payer paid on it."""
-    came = (IncomingPayment.provider == provider) & (IncomingPayment.paid_at >= begin) & (IncomingPayment.paid_at < end)
-    ended = Transaction.select().where(_ended_within(provider, begin, end))
+    begin, end = bounds_of_day(request.date)
+    came = (
+        (IncomingPayment.provider == request.provider)
+        & (IncomingPayment.paid_at >= begin)
+        & (IncomingPayment.paid_at < end)
+    )
+    ended = Transaction.select().where(ended_within(request.provider, begin, end))
     return bool(ended.exists() or IncomingPayment.select().where(came).exists())
 
 
-def _differences_of(statement: ProviderStatement) -> Sequence[Any]:
-    rows: Any = (
-        StatementDifference.select(StatementDifference, Transaction)
-        .join(DifferenceInStatement, on=(DifferenceInStatement.difference_id == StatementDifference.id))
-        .switch(StatementDifference)
-        .left_outer_join(Transaction, on=(Transaction.id == StatementDifference.transaction_id), attr="payment")
-        .where(DifferenceInStatement.statement_id == statement.id)
+def _has_lines(request: CloseDay) -> bool:
+    """Whether a stored statement has a line of a day."""
+    of_provider = (ProviderStatement.provider == request.provider) & (ProviderStatement.state == StatementState.STORED)
+    lines = StatementDay.select().join(ProviderStatement, on=(ProviderStatement.id == StatementDay.statement_id))
+    return bool(lines.where(of_provider, StatementDay.day == request.date.isoformat()).exists())
+
+
+def _without_line(payment: DayPayment) -> ComparedLine:
+    return ComparedLine(
+        line=None,
+        verdict=Verdict.NOT_THEIRS,
+        provider_id=payment.provider_id,
+        reference=payment.reference,
+        transaction_id=payment.id,
+        ours=payment.signed_cents,
+        theirs=None,
+        is_difference=True,
+        at=payment.completed_at,
     )
-    return list(rows)
-
-
-def _ended_within(provider: str, begin: datetime, end: datetime) -> Any:
-    """The condition on what succeeded at a provider on a day, by its end here."""
-    return (
-        Transaction.client_id.in_(Client.select(Client.id))
-        & (Transaction.completed_at >= begin)
-        & (Transaction.completed_at < end)
-        & (Transaction.provider == provider)
-        & Transaction.status.in_(SUCCESSFUL)
-        & Transaction.type.in_(AT_PROVIDERS)
-    )
-
-
-def _paid_at(provider: str, begin: datetime, end: datetime) -> dict[str, datetime]:
-    """When payers paid what was booked on a day, by transaction; of a statement's line, when its closed day began."""
-    rows: Any = (
-        IncomingPayment.select(IncomingPayment.transaction_id, IncomingPayment.paid_at, ProviderStatement.first_at)
-        .join(Transaction, on=(Transaction.id == IncomingPayment.transaction_id))
-        .join_from(
-            IncomingPayment,
-            DifferenceInStatement,
-            JOIN.LEFT_OUTER,
-            on=(DifferenceInStatement.difference_id == IncomingPayment.difference_id),
-        )
-        .join(ClosedDay, JOIN.LEFT_OUTER, on=(ClosedDay.statement_id == DifferenceInStatement.statement_id))
-        .join(ProviderStatement, JOIN.LEFT_OUTER, on=(ProviderStatement.id == ClosedDay.statement_id))
-        .where(_ended_within(provider, begin, end), Transaction.origin == Origin.PAYER)
-        .tuples()
-    )
-    return {each: paid or first for each, paid, first in rows if paid or first}
-
-
-def _late_changes(provider: str, payments: Sequence[Transaction], paid_at: dict[str, datetime]) -> Sequence[BridgeStep]:
-    """What ended on this day, long after it began on a day that is closed."""
-    found: dict[str, list[int]] = {}
-    for row in payments:
-        began = paid_at.get(row.id, row.created_at)
-        if row.late or row.completed_at - began > LONGEST_PAYMENT:
-            found.setdefault(kampala_day(began), []).append(_signed_cents(row))
-    closed = {
-        row.day for row in ClosedDay.select().where(ClosedDay.provider == provider, ClosedDay.day.in_(list(found)))
-    }
-    return [
-        BridgeStep("late_change", len(cents), sum(cents), day) for day, cents in sorted(found.items()) if day in closed
-    ]
-
-
-def _bridge(
-    difference: int, statement: ProviderStatement, differences: Sequence[Any], late: Sequence[BridgeStep]
-) -> list[BridgeStep]:
-    amounts, counts = Counter[str](), Counter(statement.counts)
-    for each in differences:
-        amounts[each.verdict] += _contribution(each)
-    steps = [
-        BridgeStep(verdict.value, counts[verdict.value], amounts[verdict.value])
-        for verdict in Verdict
-        if counts[verdict.value]
-    ]
-    steps += late
-    rest = difference - sum(step.amount_cents for step in steps)
-    return [*steps, BridgeStep("timing", 0, rest)] if rest else steps
-
-
-def _contribution(difference: Any) -> int:
-    """What a difference adds to our sum and not to theirs, as the payment is now."""
-    if difference.verdict != Verdict.STATUS_DIFFERS:
-        return (difference.ours or 0) - (difference.theirs or 0)
-    payment = difference.payment
-    ours = _signed_cents(payment) if payment.status in SUCCESSFUL else 0
-    theirs = _signed_cents(payment) if difference.theirs == LineStatus.SUCCEEDED else 0
-    return ours - theirs
-
-
-def _signed_cents(row: Transaction) -> int:
-    cents: int = row.amount_cents
-    return cents if row.type == TransactionType.COLLECTION else -cents
 
 
 def _view(row: ClosedDay) -> ClosedDayView:
@@ -240,3 +210,7 @@ def _view(row: ClosedDay) -> ClosedDayView:
 
 def _refusal(sentence: str) -> ServiceError:
     return ServiceError(Code.INVALID_REQUEST, sentence)
+
+
+def _of_missing(count: int) -> str:
+    return f"{count:,} payment{' of ours has' if count == 1 else 's of ours have'} no line in its statements"

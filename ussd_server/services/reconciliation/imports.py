@@ -8,11 +8,11 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from datetime import datetime, timedelta
-from typing import Any
+from datetime import date, datetime, timedelta
+from typing import Any, NamedTuple
 
 import orjson
 from peewee import chunked
@@ -21,8 +21,11 @@ from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import advisory_lock, dialect, unit_of_work
 from ussd_server.models.statements import (
     ClosedDay,
+    DayProof,
     DifferenceInStatement,
     ProviderStatement,
+    StatementCoverage,
+    StatementDay,
     StatementDifference,
     StatementState,
     insert_differences,
@@ -30,12 +33,14 @@ from ussd_server.models.statements import (
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import require_two_people
 from ussd_server.services.pages import find_by_id
+from ussd_server.services.reconciliation.days.coverage import stated_row
 from ussd_server.services.reconciliation.messages import ComparedLine, UndoImport, Verdict
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import iso_milliseconds, new_id
 
 # Rows in one transaction. On SQLite, so many hold the write lock for some 20 ms.
 _ROWS = 250
+_LINE_TABLES = (StatementDay, StatementCoverage)
 # The number of the advisory lock for changes of imports and reviews.
 _LOCK = 7_256_256_168
 # An import takes minutes at most. The process of an older one must have died.
@@ -53,21 +58,93 @@ def stored_id(provider: str, digest: str) -> str | None:
     return known.id if known is not None and known.state == StatementState.STORED else None
 
 
-def store(statement: ProviderStatement, differences: Iterator[ComparedLine], context: RequestContext) -> bool:
-    """Store a new statement; return False, with the stored one's id, when another process stored the file first."""
+class ImportedLines(NamedTuple):
+    """What is kept of a statement beside its differences: its lines by day, packed, and what they cover."""
+
+    parts: Sequence[tuple[str, int, bytes]]
+    coverages: Sequence[StatementCoverage]
+
+
+def store(
+    statement: ProviderStatement, lines: ImportedLines, differences: Iterator[ComparedLine], context: RequestContext
+) -> bool:
+    """Store a new statement; return False, with the stored one's id, when the file was stored before.
+
+    Of a statement that an earlier version stored, the lines are added.
+    """
     if not _begin(statement):
+        known = stored_statement(statement.id)
+        if not StatementDay.select().where(StatementDay.statement_id == known.id).exists():
+            _store_lines(known, lines, StatementState.STORED)
         return False
     rows = _rows(differences, statement)
     for batch in chunked(rows, _ROWS):
         with _short_unit_of_work():
-            _require_importing(statement)
+            _require(statement, StatementState.IMPORTING)
             insert_differences(batch)
+    _store_lines(statement, lines, StatementState.IMPORTING)
     with unit_of_work():
         lock_imports()
-        _require_importing(statement)
+        _require(statement, StatementState.IMPORTING)
         _set_state(statement, StatementState.STORED)
         write_audit_event("statement.imported", context, statement.imported_at, client_id=None, object_id=statement.id)
     return True
+
+
+def state_coverage(
+    statement: ProviderStatement, days: tuple[date, date], names: Sequence[str], context: RequestContext, now: datetime
+) -> None:
+    """Keep that a stored statement has every line of some days, as two operators state. INVALID_REQUEST once undone."""
+    with unit_of_work():
+        lock_imports()
+        _require(statement, StatementState.STORED)
+        stated_row(statement, days, names).save(force_insert=True)
+        write_audit_event(
+            "statement.covers",
+            context,
+            now,
+            client_id=None,
+            object_id=statement.id,
+            reason=f"{days[0]} to {days[1]}",
+            decided_by=", ".join(names),
+        )
+
+
+def add_missing(statement_id: str, provider: str, missing: Iterable[ComparedLine], now: datetime) -> None:
+    """Add payments of ours that a statement lacks on days that it covers to its differences, each once."""
+    statement = ProviderStatement(id=statement_id, provider=provider, imported_at=now)
+    for batch in chunked(missing, _ROWS):
+        with _short_unit_of_work():
+            known = StatementDifference.select(StatementDifference.transaction_id).join(
+                DifferenceInStatement, on=(DifferenceInStatement.difference_id == StatementDifference.id)
+            )
+            known = known.where(
+                DifferenceInStatement.statement_id == statement_id,
+                StatementDifference.verdict == Verdict.NOT_THEIRS,
+                StatementDifference.transaction_id.in_([each.transaction_id for each in batch]),
+            )
+            names = {row.transaction_id for row in known}
+            new = [each for each in batch if each.transaction_id not in names]
+            insert_differences(list(_rows(iter(new), statement)))
+
+
+def _store_lines(statement: ProviderStatement, lines: ImportedLines, state: StatementState) -> None:
+    for day, count, packed in lines.parts:
+        with _short_unit_of_work():
+            _require(statement, state)
+            StatementDay.insert(
+                id=new_id(statement.imported_at),
+                statement_id=statement.id,
+                day=day,
+                line_count=count,
+                lines=packed,
+            ).execute()
+    with unit_of_work():
+        lock_imports()
+        _require(statement, state)
+        for coverage in lines.coverages:
+            coverage.statement_id = statement.id
+            coverage.save(force_insert=True)
 
 
 def undo(request: UndoImport, context: RequestContext, now: datetime) -> ProviderStatement:
@@ -96,9 +173,8 @@ def undo(request: UndoImport, context: RequestContext, now: datetime) -> Provide
                 if count > 1
                 else "The import stays: the review of one of its differences has ended",
             )
-        closed = ClosedDay.get_or_none(ClosedDay.statement_id == statement.id)
-        if closed is not None:
-            raise ServiceError(Code.INVALID_REQUEST, f"The import stays: {closed.day} was closed with it")
+        if (closed := _closed_with(statement.id)) is not None:
+            raise ServiceError(Code.INVALID_REQUEST, f"The import stays: {closed} was closed with it")
         _remove(statement)
         write_audit_event(
             "statement.undone",
@@ -112,16 +188,23 @@ def undo(request: UndoImport, context: RequestContext, now: datetime) -> Provide
     return statement
 
 
+def _closed_with(statement_id: str) -> str | None:
+    """The first day that was closed with a statement."""
+    proven = DayProof.select(DayProof.day).where(DayProof.statements.cast("text").contains(statement_id))
+    earlier = ClosedDay.select(ClosedDay.day).where(ClosedDay.statement_id == statement_id)
+    return min((row.day for query in (proven, earlier) for row in query), default=None)
+
+
 def clean(now: datetime) -> int:
     """Remove some rows of imports that were undone or lost their process; return their number, 0 at the end."""
     lost_before = now - _LONGEST_IMPORT
     for statement in ProviderStatement.select().where(ProviderStatement.state != StatementState.STORED):
         is_importing = statement.state == StatementState.IMPORTING
-        if statement.imported_at >= lost_before if is_importing else not _places_of(statement.id).exists():
+        if statement.imported_at >= lost_before if is_importing else not _has_rows(statement.id):
             continue
         with _short_unit_of_work():
             if is_importing:
-                _require_importing(statement)
+                _require(statement, StatementState.IMPORTING)
                 _remove(statement)
             if removed := _remove_some(statement.id):
                 return removed
@@ -159,8 +242,8 @@ def _short_unit_of_work() -> Iterator[None]:
     dialect().let_others_write(time.monotonic() - began)
 
 
-def _require_importing(statement: ProviderStatement) -> None:
-    is_mine = (ProviderStatement.id == statement.id) & (ProviderStatement.state == StatementState.IMPORTING)
+def _require(statement: ProviderStatement, state: StatementState) -> None:
+    is_mine = (ProviderStatement.id == statement.id) & (ProviderStatement.state == state)
     if not ProviderStatement.select().where(is_mine).exists():
         raise ServiceError(
             Code.INVALID_REQUEST,
@@ -185,8 +268,13 @@ def _places_of(statement_id: str) -> Any:
     return DifferenceInStatement.select().where(DifferenceInStatement.statement_id == statement_id)
 
 
+def _has_rows(statement_id: str) -> bool:
+    tables = (DifferenceInStatement, *_LINE_TABLES)
+    return any(table.select().where(table.statement_id == statement_id).exists() for table in tables)
+
+
 def _remove_some(statement_id: str) -> int:
-    """Remove some places of a removed statement, and the differences that have no other place."""
+    """Remove some places of a removed statement, and the differences that have no other place; its lines at the end."""
     places = list(_places_of(statement_id).order_by(DifferenceInStatement.id).limit(_ROWS))
     ids = {place.difference_id for place in places}
     DifferenceInStatement.delete().where(DifferenceInStatement.id.in_([place.id for place in places])).execute()
@@ -197,7 +285,9 @@ def _remove_some(statement_id: str) -> int:
             StatementDifference.id == place.difference_id, StatementDifference.statement_id == statement_id
         ).execute()
     StatementDifference.delete().where(StatementDifference.id.in_(ids - remaining.keys())).execute()
-    return len(places)
+    return len(places) or sum(
+        table.delete().where(table.statement_id == statement_id).execute() for table in _LINE_TABLES
+    )
 
 
 def _rows(differences: Iterator[ComparedLine], statement: ProviderStatement) -> Iterator[dict[str, object]]:
@@ -219,6 +309,7 @@ def _rows(differences: Iterator[ComparedLine], statement: ProviderStatement) -> 
             "ours": None if compared.ours is None else orjson.dumps(compared.ours).decode(),
             "theirs": None if compared.theirs is None else orjson.dumps(compared.theirs).decode(),
             "opened_at": iso_milliseconds(statement.imported_at),
+            "at": None if compared.at is None else iso_milliseconds(compared.at),
         }
 
 

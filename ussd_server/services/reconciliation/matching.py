@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -66,12 +67,15 @@ class Match:
 
     `unmoved` is the status of a line that names a payment of ours and moved no money: another line of the statement may
     report the payment's success. It is None for a final result. `our_cents` is what the line adds to our sum if no such
-    line follows.
+    line follows, `their_cents` what it adds to theirs. `at` and `receipt` are of the line.
     """
 
     compared: ComparedLine
     unmoved: LineStatus | None = None
     our_cents: int = 0
+    their_cents: int = 0
+    at: datetime | None = None
+    receipt: str = ""
 
 
 class Matcher:
@@ -94,7 +98,7 @@ class Matcher:
         """The results of some lines, in their order; queries the database a few times for all of them."""
         named = self._named_by(lines)
         refunds = self._refunds_of(lines, named)
-        return [self._compare(line, ours, refunds) for line, ours in zip(lines, named, strict=True)]
+        return [self._match(line, ours, refunds) for line, ours in zip(lines, named, strict=True)]
 
     def decide(self, match: Match) -> ComparedLine:
         """The final result of a line; call once for each, in their order, after every line was compared."""
@@ -154,6 +158,16 @@ class Matcher:
             column.in_(list(values)), Transaction.provider == self._provider
         )
         return [OurPayment(*row) for row in rows.tuples().iterator()]
+
+    def _match(self, line: ProviderLine, named: list[OurPayment], refunds: dict[str, list[OurPayment]]) -> Match:
+        before = self.theirs_cents
+        match = self._compare(line, named, refunds)
+        return replace(
+            match,
+            their_cents=self.theirs_cents - before,
+            at=line.at,
+            receipt=receipt_of(line),
+        )
 
     def _compare(self, line: ProviderLine, named: list[OurPayment], refunds: dict[str, list[OurPayment]]) -> Match:
         if line.type is LineType.FEE:
@@ -296,7 +310,15 @@ def _result(
         is_difference=is_difference,
         dated=line.dated if line else None,
         party=line.party if line else None,
+        at=None if line or ours is None else ours.completed_at,
     )
+
+
+def receipt_of(line: ProviderLine) -> str:
+    """The digest by which lines of two statements are the same: of their kind and the provider's id."""
+    kind = line.type if line.type in (LineType.FEE, LineType.REVERSAL) else "payment"
+    name = line.provider_id or line.reference or f"{line.dated} {line.party}"
+    return hashlib.blake2b(f"{kind} {name}".encode(), digest_size=16).hexdigest()
 
 
 def _key(an_id: str) -> bytes:

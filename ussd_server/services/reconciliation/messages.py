@@ -31,7 +31,8 @@ class ReconcileStatement:
 
     `source` is the file, open for reading bytes and seekable; `file_name` is its name for people. `on_progress` is
     called with the number of lines read so far, then `on_line` with the result for every line, in their order, before
-    anything is stored. A dry run stores nothing. `is_confirmed` stores a statement in spite of a doubt.
+    anything is stored. A dry run stores nothing. `is_confirmed` stores a statement in spite of a doubt. `covers` are
+    the first and the last day in Kampala of which the file has every line, as two operators state: `by` and `second`.
     `reading` is how the file is read.
     """
 
@@ -42,6 +43,9 @@ class ReconcileStatement:
     on_progress: Callable[[int], object] = lambda _: None
     is_dry_run: bool = False
     is_confirmed: bool = False
+    covers: tuple[date, date] | None = None
+    by: str = ""
+    second: str = ""
     reading: StatementReading = field(default_factory=StatementReading)
 
 
@@ -66,19 +70,41 @@ class ProviderStatementView:
 
 
 @dataclass(frozen=True, slots=True)
+class BalanceBreak:
+    """The first line whose running balance does not follow from that of its neighbour in the file."""
+
+    line: int
+    expected_cents: SignedCents
+    found_cents: SignedCents
+
+
+@dataclass(frozen=True, slots=True)
 class Reconciliation:
     """The result of a comparison. `differences` reads them again from a file at every call, in constant memory.
 
     `is_stored`: the statement has been imported, now or before; otherwise the id of `statement` names nothing.
-    `is_repeat`: it was imported before, and nothing was stored now. `doubt` is a sentence, when the statement has more
-    than 1,000 differences or differs in more than half of its lines, and was not imported before.
+    `is_repeat`: it was imported before, and nothing was stored now. `balance` is where the running balance breaks, None
+    where it follows or is absent. `doubt` says what needs a confirmation: such a break, more than 1,000 differences, or
+    differences in more than half of the lines; None for a file that was imported before.
     """
 
     statement: ProviderStatementView
     is_stored: bool
     is_repeat: bool
+    balance: BalanceBreak | None
     doubt: str | None
     differences: Callable[[], Iterator[ComparedLine]]
+
+
+@dataclass(frozen=True, slots=True)
+class CoverDays:
+    """Request of two operators: a stored statement has every line of the days from `first` to `last`, in Kampala."""
+
+    statement_id: str
+    first: date
+    last: date
+    by: str
+    second: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +154,8 @@ class ComparedLine:
 
     `ours` and `theirs` are what was compared: statuses for
     `status_differs`, else cents with a sign, positive for money to us; None on a side that has nothing.
-    `is_difference` says whether an operator must look at it. `dated` and `party` are as in the statement.
+    `is_difference` says whether an operator must look at it. `dated` and `party` are as in the statement. `at` is the
+    date of the line (UTC), or when a transaction without a line became final here.
     """
 
     line: Annotated[int | None, "The line in the statement; null where it has none."]
@@ -141,6 +168,7 @@ class ComparedLine:
     is_difference: bool
     dated: str | None = None
     party: str | None = None
+    at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,21 +236,24 @@ class ConcludeFromStatement:
 class CloseDay:
     """Request to close a day in Kampala for a provider; `by` is the name of the operator.
 
-    `is_empty`: the provider's statement of the day has no lines, so there is none to import.
+    `is_empty`: the provider's statement of the day has no lines, so there is none to import. `second` is the name of
+    another operator, for a bridge that takes two.
     """
 
     date: date
     provider: str
     by: str
     is_empty: bool = False
+    second: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class BridgeStep:
     """One step from our sum of a day to theirs: what lines of this verdict add to ours and not to theirs.
 
-    Beside the verdicts of lines: `late_change`, what came on this day and changes the closed day `late_for`, and
-    `timing`, what the provider dated on a neighbouring day.
+    Beside the verdicts of lines: `late_change`, what came on this day and changes the closed day `late_for`; `timing`,
+    what one of us dated before midnight and the other after it, within thirty minutes; and `other_day`, what the
+    provider dated on another day than that.
     """
 
     verdict: str
@@ -233,7 +264,10 @@ class BridgeStep:
 
 @dataclass(frozen=True, slots=True)
 class ClosedDayView:
-    """A closed day of a provider. The steps of the bridge add up to the difference, ours less theirs."""
+    """A closed day of a provider. The steps of the bridge add up to the difference, ours less theirs.
+
+    `confirmed_by` is the second operator, where the bridge took two.
+    """
 
     date: str
     provider: str
@@ -243,6 +277,7 @@ class ClosedDayView:
     bridge: tuple[BridgeStep, ...]
     closed_by: str
     closed_at: datetime
+    confirmed_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

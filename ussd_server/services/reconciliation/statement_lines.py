@@ -17,6 +17,7 @@ from ussd_server.services.reconciliation.conventions import (
     learn_conventions,
     no_such_order,
 )
+from ussd_server.services.reconciliation.days.stated_period import StatedPeriod
 from ussd_server.services.reconciliation.statement_rows import Layouts, StatementTable
 from ussd_server.spreadsheets.dates import CellDate, read_date
 from ussd_server.spreadsheets.headings import heading_key
@@ -46,7 +47,8 @@ class ProviderLine:
 
     `amount_cents` has no sign; `direction` is 1 for money to us, -1 for money from us, and 0 for a reversal without a
     sign. `type` is None where the provider's table does not know it. `at` is its date (UTC). `dated` and `party` are
-    for people.
+    for people. `balance_cents` is the balance after the line, None without one; `fee_cents` and `tax_cents` are 0
+    without one.
     """
 
     line: int
@@ -56,6 +58,9 @@ class ProviderLine:
     type: LineType | None
     amount_cents: int
     direction: int
+    balance_cents: int | None
+    fee_cents: int
+    tax_cents: int
     at: datetime
     dated: str
     party: str
@@ -109,7 +114,7 @@ class StatementReader:
     """Reads one statement, line by line, or refuses it whole. Every refusal is a SpreadsheetError.
 
     The file is read twice: first for its conventions, then for its lines, so that a refusal may come after some lines.
-    `dates` are those of the lines so far.
+    `dates` are those of the lines so far. `stated` is the period that the titles state.
     """
 
     def __init__(
@@ -130,6 +135,7 @@ class StatementReader:
         self._said = said or FileConventions()
         self._conventions = self._said
         self.dates = StatementDates()
+        self.stated = StatedPeriod(known.zone)
         self._resolution = timedelta(0)
         self._sum_cents = 0
         self.count = 0
@@ -137,6 +143,7 @@ class StatementReader:
     def lines(self, source: BinaryIO) -> Iterator[ProviderLine]:
         """Yield every line. Titles above the headings and totals below the lines are left out."""
         self._conventions = learn_conventions(self.table, source, self._said)
+        self.stated.read(self.table.titles)
         for row in self.table.rows(source):
             line = self._line(row)
             if line is not None:
@@ -193,6 +200,9 @@ class StatementReader:
             type=kind,
             amount_cents=cents,
             direction=direction,
+            balance_cents=self._cents(row, StatementField.BALANCE),
+            fee_cents=abs(self._cents(row, StatementField.FEE) or 0),
+            tax_cents=abs(self._cents(row, StatementField.TAX) or 0),
             at=self._date(row, dated),
             dated=dated[:_LONGEST_TEXT],
             party=self._party(row, is_to_us=direction > 0),
@@ -291,6 +301,16 @@ class StatementReader:
         self._check_currency(row, StatementField.CURRENCY, self._text(row, StatementField.CURRENCY) or None)
         check_thousands(self.table, row, field, amount, self._conventions)
         return amount
+
+    def _cents(self, row: Row, field: StatementField) -> int | None:
+        """The signed amount of a column that not every line has."""
+        text = self._text(row, field)
+        if text in ("", "-"):
+            return None
+        amount = read_amount(text)
+        if amount is None:
+            self._refuse(row, field, f"the {field} {text[:40]!r} cannot be read.")
+        return amount.cents
 
     def _check_currency(self, row: Row, field: StatementField, currency: str | None) -> None:
         if currency is not None and currency.upper() != self._currency:

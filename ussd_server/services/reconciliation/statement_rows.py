@@ -31,7 +31,7 @@ _FEWEST_CELLS = 4
 
 
 class StatementTable:
-    """The table of a statement: its headings, and the rows that are lines.
+    """The table of a statement: its headings, the rows above them (`titles`), and the rows that are lines.
 
     Titles above the headings, repeated headings and rows with neither an id nor a date are no lines.
     """
@@ -46,6 +46,7 @@ class StatementTable:
             self._names = {field: (heading,) for field, heading in columns.items()}
             self._required = [(field,) for field in columns]
         self.headings = Headings({}, 0, ())
+        self.titles: list[Row] = []
         self._may_end_early = False
 
     def rows(self, source: BinaryIO, on_other: Callable[[Row], object] = lambda _: None) -> Iterator[Row]:
@@ -55,7 +56,7 @@ class StatementTable:
         """
         self._may_end_early = is_workbook(source)
         rows = read_rows(source)
-        above: list[Row] = []
+        above = self.titles = []
         self.headings = find_columns(_noted(rows, above), self._names, self._required, self._layouts)
         self._check_above(above)
         first: Row | None = None

@@ -6,6 +6,8 @@ import hashlib
 import time
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, date, datetime
 from tempfile import SpooledTemporaryFile
 from typing import IO, BinaryIO
 
@@ -13,17 +15,23 @@ import orjson
 from peewee import chunked
 
 from ussd_server.context import RequestContext
-from ussd_server.models.statements import ProviderStatement, StatementLayout, StatementState
+from ussd_server.models.statements import ProviderStatement, StatementCoverage, StatementLayout, StatementState
 from ussd_server.providers.registry import PACKAGES
 from ussd_server.providers.statement_format import LineStatus, with_additions
 from ussd_server.runtime import Runtime, Service
+from ussd_server.services.operator_names import require_two_names
 from ussd_server.services.pages import page_of
 from ussd_server.services.reconciliation import imports
 from ussd_server.services.reconciliation.conventions import FileConventions
+from ussd_server.services.reconciliation.days import coverage
+from ussd_server.services.reconciliation.days.lines import DayLine, PackedDays
+from ussd_server.services.reconciliation.imports import ImportedLines
 from ussd_server.services.reconciliation.matching import Match, Matcher
 from ussd_server.services.reconciliation.messages import (
     MAY_DIFFER,
+    BalanceBreak,
     ComparedLine,
+    CoverDays,
     ListProviderStatements,
     ProviderStatementView,
     ReconcileStatement,
@@ -32,12 +40,13 @@ from ussd_server.services.reconciliation.messages import (
     UndoImport,
     Verdict,
 )
-from ussd_server.services.reconciliation.statement_lines import StatementReader
+from ussd_server.services.reconciliation.running_balance import RunningBalance
+from ussd_server.services.reconciliation.statement_lines import Period, StatementReader
 from ussd_server.services.reconciliation.statement_rows import Layouts
 from ussd_server.spreadsheets.headings import headings_key
 from ussd_server.spreadsheets.rows import SpreadsheetError
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import new_id
+from ussd_server.values import new_id, written_amount
 from ussd_server.wire import Page, view_of_row
 
 _BATCH = 1000
@@ -47,6 +56,7 @@ _IN_MEMORY_BYTES = 4 * 1024 * 1024
 _MOST_DIFFERENCES = 1000
 _LONGEST_NAME = 200
 _AS_IT_IS = StatementReading()
+_EARLIEST, _LATEST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 _FORMATS = {package.name: package.statement for package in PACKAGES if package.statement}
 
 
@@ -66,14 +76,20 @@ class ProviderStatementService(Service):
         statement format, and with one sentence for a file that cannot be read; nothing is stored then.
         """
         context.require_operator()
+        now = self._clock.now()
+        names: tuple[str, ...] = ()
+        if request.covers is not None:
+            coverage.require_statable(request.covers, now)
+            names = require_two_names(request.by, request.second)
         reader = self.reader_of(request.provider, request.reading)
         digest = _digest_of(request.source)
         matcher = Matcher(request.provider, reader.dates)
+        comparison = _Comparison(request, reader, matcher)
         found = _ResultsFile()
         counts: Counter[Verdict] = Counter()
         differing_lines = 0
         try:
-            for compared in _compared(request, reader, matcher):
+            for compared in comparison.results():
                 counts[compared.verdict] += 1
                 request.on_line(compared)
                 if compared.is_difference:
@@ -81,7 +97,7 @@ class ProviderStatementService(Service):
                     differing_lines += compared.line is not None
         except SpreadsheetError as error:
             raise ServiceError(Code.INVALID_REQUEST, str(error)) from None
-        period, now = reader.period(), self._clock.now()
+        period, broken = reader.period(), comparison.balance.first_break
         known_id = imports.stored_id(request.provider, digest)
         statement = ProviderStatement(
             id=known_id or new_id(now),
@@ -96,24 +112,57 @@ class ProviderStatementService(Service):
             theirs_cents=matcher.theirs_cents,
             imported_at=now,
         )
-        doubt = None
+        doubts = []
         if known_id is None and (found.count > _MOST_DIFFERENCES or differing_lines * 2 > reader.count):
-            doubt = (
+            doubts.append(
                 f"{statement.file_name} looks like the wrong file: {_counted(found.count, 'difference')} in "
                 f"{_counted(reader.count, 'line')}."
             )
+        if known_id is None and broken is not None:
+            doubts.append(_sentence_of_break(broken))
+        doubt = " ".join(doubts) or None
         is_stored = known_id is not None
         is_wanted = not request.is_dry_run and (doubt is None or request.is_confirmed)
-        if not is_stored and is_wanted:
+        if is_wanted:
+            lines = ImportedLines(comparison.days.parts(), comparison.coverages(statement))
+            is_new = imports.store(statement, lines, _lines_of(found), context)
+            known_id = None if is_new else statement.id
             is_stored = True
-            known_id = None if imports.store(statement, _lines_of(found), context) else statement.id
+            if request.covers is not None:
+                imports.state_coverage(statement, request.covers, names, context, now)
+                missing = (each for each in _lines_of(found) if each.verdict is Verdict.NOT_THEIRS)
+                imports.add_missing(statement.id, statement.provider, missing, now)
         return Reconciliation(
             _view(statement),
             is_stored,
             is_repeat=known_id is not None,
+            balance=broken,
             doubt=doubt,
             differences=lambda: _lines_of(found),
         )
+
+    def cover(self, request: CoverDays, context: RequestContext) -> ProviderStatementView:
+        """Keep what two operators state: that a stored statement has every line of some days.
+
+        Raises NOT_FOUND, and INVALID_REQUEST for days that are not over or without a line of the statement, and unless
+        two different people are named.
+        """
+        names = require_two_names(request.by, request.second)
+        days = request.first, request.last
+        view = self.require_coverable(request.statement_id, days, context)
+        statement = imports.stored_statement(request.statement_id)
+        imports.state_coverage(statement, days, names, context, self._clock.now())
+        return view
+
+    def require_coverable(
+        self, statement_id: str, days: tuple[date, date], context: RequestContext
+    ) -> ProviderStatementView:
+        """A stored statement that can be said to cover some days. Raises as `cover`."""
+        context.require_operator()
+        coverage.require_statable(days, self._clock.now())
+        statement = imports.stored_statement(statement_id)
+        coverage.period_with(Period(statement.first_at, statement.last_at), days)
+        return _view(statement)
 
     def undo(self, request: UndoImport, context: RequestContext) -> ProviderStatementView:
         """Take an import back. Raises NOT_FOUND, and INVALID_REQUEST once the review of a difference has ended."""
@@ -185,11 +234,14 @@ class _ResultsFile:
                 return
             position = self._file.tell()
             values = orjson.loads(line)
-            compared, unmoved = values["compared"], values["unmoved"]
+            compared, unmoved = values.pop("compared"), values.pop("unmoved")
+            read = {"verdict": Verdict(compared["verdict"]), "at": _moment(compared["at"])}
+            at = _moment(values.pop("at"))
             yield Match(
-                ComparedLine(**(compared | {"verdict": Verdict(compared["verdict"])})),
+                ComparedLine(**(compared | read)),
                 None if unmoved is None else LineStatus(unmoved),
-                values["our_cents"],
+                at=at,
+                **values,
             )
 
 
@@ -206,24 +258,72 @@ def _layouts_of(provider: str) -> Layouts:
     return {headings_key(row.headings): {field: (heading,) for field, heading in row.columns.items()} for row in rows}
 
 
-def _compared(request: ReconcileStatement, reader: StatementReader, matcher: Matcher) -> Iterator[ComparedLine]:
-    """Yield the result of every line, and then of every transaction that the statement lacks."""
-    matches = _ResultsFile()
-    for lines in chunked(reader.lines(request.source), _BATCH):
-        for match in matcher.compare(lines):
-            matches.append(match)
-        request.on_progress(reader.count)
-        # Let other requests of the process run.
-        time.sleep(0)
-    period = reader.proven_period()
-    for compared in chunked(matches.read(), _BATCH):
-        yield from map(matcher.decide, compared)
-        time.sleep(0)
-    yield from matcher.missing(period)
+class _Comparison:
+    """Compares one file, and takes from its lines what they say of days and of the running balance."""
+
+    def __init__(self, request: ReconcileStatement, reader: StatementReader, matcher: Matcher) -> None:
+        self._request, self._reader, self._matcher = request, reader, matcher
+        self.balance, self.days = RunningBalance(), PackedDays()
+        self._first, self._last = _LATEST, _EARLIEST
+
+    def results(self) -> Iterator[ComparedLine]:
+        """Yield the result of every line, and then of every transaction that the statement lacks."""
+        matches = _ResultsFile()
+        for lines in chunked(self._reader.lines(self._request.source), _BATCH):
+            for line, match in zip(lines, self._matcher.compare(lines), strict=True):
+                self.balance.follow(line)
+                matches.append(match)
+            self._request.on_progress(self._reader.count)
+            # Let other requests of the process run.
+            time.sleep(0)
+        period = self._reader.proven_period()
+        for some in chunked(matches.read(), _BATCH):
+            yield from map(self._decided, some)
+            time.sleep(0)
+        if self._request.covers is not None:
+            period = coverage.period_with(period, self._request.covers)
+        yield from self._matcher.missing(period)
+
+    def coverages(self, statement: ProviderStatement) -> list[StatementCoverage]:
+        """What the statement covers. Call after the last result."""
+        stated = self._reader.stated
+        # What is not over when the file is imported cannot be in it.
+        last = min(stated.last or self._last, statement.imported_at)
+        ends = min(stated.first or self._first, self._first), max(last, self._last)
+        return coverage.coverage_rows(statement, self.balance.runs(), ends)
+
+    def _decided(self, match: Match) -> ComparedLine:
+        at = match.at
+        assert at is not None, "every line has a date"
+        compared = replace(self._matcher.decide(match), at=at)
+        self._first, self._last = min(at, self._first), max(at, self._last)
+        self.days.append(
+            DayLine(
+                bytes.fromhex(match.receipt),
+                compared.transaction_id or "",
+                match.their_cents,
+                at,
+                compared.verdict,
+                compared.is_difference,
+            )
+        )
+        return compared
 
 
 def _lines_of(found: _ResultsFile) -> Iterator[ComparedLine]:
     return (match.compared for match in found.read())
+
+
+def _moment(written: str | None) -> datetime | None:
+    return None if written is None else datetime.fromisoformat(written)
+
+
+def _sentence_of_break(broken: BalanceBreak) -> str:
+    found, expected = written_amount(broken.found_cents), written_amount(broken.expected_cents)
+    return (
+        f"The running balance of line {broken.line} is {found}, and {expected} would follow from the line beside it: a "
+        "line is missing, or has another amount or sign."
+    )
 
 
 def _counted(count: int, noun: str) -> str:

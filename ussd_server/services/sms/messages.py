@@ -75,20 +75,10 @@ class SmsView:
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateClientSettings:
+class UpdateReceipts:
     """The receipts that change: texts by language for each type of payment; no text for one that gets none any more."""
 
     receipts: Mapping[str, Mapping[str, str]]
-
-
-@dataclass(frozen=True, slots=True)
-class ClientSettings:
-    """What a client has set for itself."""
-
-    receipts: Annotated[
-        Mapping[str, Mapping[str, str]],
-        "Messages to subscribers about payments that succeeded: texts by type of payment and language.",
-    ]
 
 
 class CreatedSms(NamedTuple):

@@ -17,7 +17,7 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import SubscriberLanguage
 from ussd_server.runtime import Service
 from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.sms.messages import ClientSettings, UpdateClientSettings
+from ussd_server.services.sms.messages import UpdateReceipts
 from ussd_server.services.sms.outbox import is_sms_on, queue_sms
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import ungrouped
@@ -38,12 +38,12 @@ _RESERVE = "  "
 class ReceiptService(Service):
     """Shows and changes the texts of a client's receipts."""
 
-    def get(self, context: RequestContext) -> ClientSettings:
-        """The settings of the calling client."""
+    def get(self, context: RequestContext) -> Mapping[str, Mapping[str, str]]:
+        """The texts of the calling client, by type of payment and language."""
         context.require("settings:read", _MAY_NOT)
-        return _settings_of(context.client_id)
+        return _texts_of(context.client_id)
 
-    def update(self, request: UpdateClientSettings, context: RequestContext) -> ClientSettings:
+    def update(self, request: UpdateReceipts, context: RequestContext) -> Mapping[str, Mapping[str, str]]:
         """Replace the texts of the types that are named; a type without texts gets no receipts any more.
 
         Raises INVALID_REQUEST for a text that cannot be read or could take more than three parts.
@@ -62,7 +62,7 @@ class ReceiptService(Service):
                 else:
                     Receipt.delete().where(Receipt.client_id == context.client_id, Receipt.type == kind).execute()
             write_audit_event("receipts.changed", context, now, client_id=context.client_id)
-        return _settings_of(context.client_id)
+        return _texts_of(context.client_id)
 
 
 def queue_receipt(row: Transaction) -> None:
@@ -98,9 +98,9 @@ def has_receipts(client_id: str, kind: str) -> bool:
     return is_sms_on() and Receipt.select().where(Receipt.client_id == client_id, Receipt.type == kind).exists()
 
 
-def _settings_of(client_id: str) -> ClientSettings:
+def _texts_of(client_id: str) -> Mapping[str, Mapping[str, str]]:
     rows = Receipt.select().where(Receipt.client_id == client_id).order_by(Receipt.type)
-    return ClientSettings({row.type: row.texts for row in rows})
+    return {row.type: row.texts for row in rows}
 
 
 def _text_for(texts: Mapping[str, str], language: str | None) -> str:

@@ -18,6 +18,7 @@ from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import require_name
 from ussd_server.services.pages import find_by_id
 from ussd_server.services.reconciliation.messages import StatementReading
+from ussd_server.services.reconciliation.running_balance import RunningBalance
 from ussd_server.services.reconciliation.statement_lines import ProviderLine, StatementReader
 from ussd_server.services.reconciliation.statement_rows import lacks_columns
 from ussd_server.services.reconciliation.statements import ProviderStatementService
@@ -63,8 +64,10 @@ class LayoutService(Service):
         reader = self._statements.reader_of(provider, request.reading)
         lines: list[ProviderLine] = []
         sums, problem = {1: 0, -1: 0}, None
+        balance = RunningBalance()
         try:
             for line in reader.lines(request.source):
+                balance.follow(line)
                 if len(lines) < _LINES_SHOWN:
                     lines.append(line)
                 if line.status is LineStatus.SUCCEEDED:
@@ -80,7 +83,8 @@ class LayoutService(Service):
             sums[-1],
             None if problem else period.first,
             None if problem else period.last,
-            problem=problem,
+            None if problem else balance.first_break,
+            problem,
         )
 
     def keep(self, request: KeepLayout, context: RequestContext) -> LayoutView:

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import BinaryIO
 
 from ussd_server.providers.statement_format import LineStatus, LineType, StatementField
-from ussd_server.services.reconciliation.messages import StatementReading
+from ussd_server.services.reconciliation.messages import BalanceBreak, StatementReading
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +48,6 @@ class LineView:
     amount_cents: int
     kind: LineType
     status: LineStatus
-
-
-@dataclass(frozen=True, slots=True)
-class BalanceBreak:
-    """The first line that does not follow from the running balance, with both balances in cents."""
-
-    line: int
-    expected_cents: int
-    found_cents: int
 
 
 @dataclass(frozen=True, slots=True)

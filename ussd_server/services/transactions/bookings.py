@@ -28,7 +28,11 @@ from ussd_server.services.transactions.messages import (
     Source,
     TransactionType,
 )
-from ussd_server.services.transactions.transactions import require_description, require_reference
+from ussd_server.services.transactions.transactions import (
+    RETURNED_SETTLEMENT,
+    require_description,
+    require_reference,
+)
 from ussd_server.status import Code, ServiceError
 
 
@@ -94,6 +98,8 @@ class DepositService:
         """
         context.require("accounts:credit")
         require_reference(request.reference)
+        if request.reference.startswith(RETURNED_SETTLEMENT):
+            raise ServiceError(Code.INVALID_REQUEST, f"reference: {RETURNED_SETTLEMENT} begins those of settlements.")
         require_description(request.description or "")
         digest = digest_of({"deposit": request.amount_cents, "reference": request.reference})
 

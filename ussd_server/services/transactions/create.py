@@ -16,7 +16,6 @@ from peewee import IntegrityError, Query
 from ussd_server.database.tables import CompiledQuery, param
 from ussd_server.database.unit_of_work import GroupCommit, database
 from ussd_server.logs import Logger, current_traceparent
-from ussd_server.models.clients import Client
 from ussd_server.models.operations import ReferenceKey, kept_check_value
 from ussd_server.models.transactions import IdempotencyKey, Transaction
 from ussd_server.runtime import Runtime, Service
@@ -131,8 +130,6 @@ class TransactionCreator(Service):
         try:
             if source is not Source.OPERATOR:
                 self.require_open()
-            elif Client.select().where(Client.id == identity.client_id, Client.moved_at.is_null(False)).exists():
-                raise ServiceError(Code.INVALID_REQUEST, "The client was moved to another installation")
             view = self.fees.with_agreed_fee(
                 identity.client_id, identity.type, lambda: self._insert(*prepare(identity), source, within)
             )

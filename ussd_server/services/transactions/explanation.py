@@ -132,7 +132,15 @@ def _deposit(view: TransactionView) -> str:
 
 
 def _settlement(view: TransactionView) -> str:
-    return gettext("%(amount)s left the %(account)s for the bank, as recorded %(since)s", **_said(view))
+    said = _said(view)
+    match view.status:
+        case TransactionStatus.CREATED:
+            return gettext("%(amount)s is reserved in the %(account)s for a transfer to the bank", **said)
+        case TransactionStatus.FAILED:
+            return gettext("The settlement was cancelled, so %(amount)s is available in the %(account)s again", **said)
+        case TransactionStatus.REVERSED:
+            return gettext("The bank sent %(amount)s back, which returned to the %(account)s %(since)s", **said)
+    return gettext("%(amount)s left the %(account)s for the bank, as recorded %(since)s", **said)
 
 
 _LEAVES = (TransactionType.DISBURSEMENT, TransactionType.REFUND)
@@ -145,6 +153,9 @@ _ELSE = {
 
 def _next_step(view: TransactionView, *, is_in_review: bool) -> str:
     """What happens next, empty when the transaction is complete."""
+    if view.type is TransactionType.SETTLEMENT:
+        waits = view.status is TransactionStatus.CREATED
+        return gettext("the operator records it when the bank has paid") if waits else ""
     provider, next_check_at = _provider(view), view.next_check_at
     asks = ""
     if next_check_at is not None:

@@ -43,7 +43,11 @@ OPERATOR_REFUND = "operator-refund-"
 """Begins the references of refunds by operators."""
 
 SETTLEMENT = "bank/"
-"""Begins the references of settlements to the bank; what follows is the bank's own reference."""
+"""Begins the references of settlements to the bank; what follows is an id, in those of version 1.0.0 the bank's
+reference."""
+
+RETURNED_SETTLEMENT = f"{SETTLEMENT}returned/"
+"""Begins the references of deposits that return settlements; what follows is the id of the settlement."""
 
 INCOMING = "in/"
 """Begins the references of payments that payers made by themselves; what follows is the provider's receipt."""

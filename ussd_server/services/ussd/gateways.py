@@ -81,6 +81,7 @@ class GatewayService:
         self._channels = channels
         self._sessions = sessions
         self._conversations = conversations
+        self._limiter = runtime.limiter
         self._quota = QuotaLeases(runtime.limiter, "channel", most=max(1, settings.channel_limit_per_minute // 100))
         self._cache = SessionCache()
         self._dials = DialLookups()
@@ -101,7 +102,7 @@ class GatewayService:
         gateway = ADAPTERS[channel.adapter]
         if not self._quota.take(channel.channel_id):
             log.warning("a channel is over its limit", channel_id=channel.channel_id)
-            return self._refuse(adapter, secret)
+            return self.refuse(adapter, secret)
         try:
             step = gateway.read(request, ChannelOptions(channel.codes, channel.cumulative))
             if not step.service_code and not channel.codes:
@@ -109,7 +110,7 @@ class GatewayService:
                 step = gateway.read(request, ChannelOptions(channel.codes, channel.cumulative))
         except UnreadableError as why:
             log.warning("a step cannot be read", why=str(why), channel_id=channel.channel_id)
-            return self._refuse(adapter, secret)
+            return self.refuse(adapter, secret)
         except DATABASE_TROUBLE as error:
             return _answer_failure(adapter, error)
         if only_client_id is not None:
@@ -128,6 +129,14 @@ class GatewayService:
             screen = phone_step.error_screen()
         return gateway.write(screen, step)
 
+    def refuse(self, adapter: str, secret: str) -> GatewayReply:
+        """An error screen for a step that is not read; NOT_FOUND when its channel has been closed."""
+        try:
+            self._channels.find(adapter, secret)
+        except DATABASE_TROUBLE as error:
+            _log_failure(error)
+        return _error_screen(adapter)
+
     def record_end(self, adapter: str, secret: str, request: GatewayRequest) -> None:
         """Record a gateway's report on an ended session. Raises NOT_FOUND for an unknown path."""
         self._channels.find_cached(adapter, secret, request.address)
@@ -139,14 +148,6 @@ class GatewayService:
             self._record(gateway.read_event(request), channel)
         except UnreadableError as why:
             log.warning("a report cannot be read", why=str(why), channel_id=channel.channel_id)
-
-    def _refuse(self, adapter: str, secret: str) -> GatewayReply:
-        """An error screen for a step that is not read; NOT_FOUND when its channel has been closed."""
-        try:
-            self._channels.find(adapter, secret)
-        except DATABASE_TROUBLE as error:
-            _log_failure(error)
-        return _error_screen(adapter)
 
     def _answer_from_cache(self, phone_step: PhoneStep) -> GatewayScreen | None:
         """Answer the next entry of a cached session without reading it; None when it must be read.
@@ -228,7 +229,7 @@ class GatewayService:
         """Begin a session and end the previous one under the same session id; None when another step was faster."""
         step, channel, code, now = phone_step.step, phone_step.channel, phone_step.code, phone_step.input.received_at
         target = phone_step.target or find_target(code, channel.client_id, step.phone_number, now)
-        if target is None:
+        if target is None or not self._may_begin(phone_step):
             raise NoScreenError
         if (
             previous is not None
@@ -251,6 +252,14 @@ class GatewayService:
             previous_id=None if previous is None else previous.id,
         )
         return self._conversations.begin(dial)
+
+    def _may_begin(self, phone_step: PhoneStep) -> bool:
+        """Count one more conversation of this number on this channel. Costs the first step a round trip to Redis."""
+        channel_id, number = phone_step.channel.channel_id, phone_step.step.phone_number
+        if self._limiter.hit("conversations", f"{channel_id}/{number}").accepted:
+            return True
+        log.warning("a number began too many sessions", channel_id=channel_id)
+        return False
 
     def _screen_of_last_turn(self, row: UssdSession) -> GatewayScreen:
         """The last screen of a session that was just written; keeps an active session in the cache."""

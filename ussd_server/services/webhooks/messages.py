@@ -19,6 +19,8 @@ EVENT_TYPES: Mapping[str, str] = {
     "transaction.needs_review": "The provider could not confirm the outcome; an operator reviews the transaction.",
     "payout.needs_approval": "A payout was created; another key or person than its maker can approve it.",
     "payout.needs_money": "A payout is due and its money is missing. It is cancelled a day later, unless money comes.",
+    "payout.approval_withdrawn": "An approval was withdrawn, because its key or person was revoked or its fees "
+    "changed. The payout is a draft.",
     "payout.completed": "Every row of an approved payout has its outcome, or was cancelled.",
     "ussd.session.ended": "A USSD session came to its end.",
     "api_key.deleted": "An API key was deleted and is refused from now on.",

@@ -31,6 +31,7 @@ _COLUMNS = (
     Column("updated_at", "Changed", "moment"),
     Column("user_id", "Id", "id"),
 )
+_CONFIRMED = Column("confirmed", "Confirmed", value=lambda person: "no" if person.needs_confirmation else "yes")
 
 
 @console.page("GET", "/people", needs="team:read")
@@ -42,7 +43,7 @@ def list_people(context: RequestContext) -> Response:
     shown = Column("second_factor", "Second factor", value=lambda person: "yes" if person.user_id in holders else "no")
     return show_table(
         "console/people/list.html",
-        DataTable("People, newest first", (*_COLUMNS[:3], shown, *_COLUMNS[3:]), page),
+        DataTable("People, newest first", (*_COLUMNS[:3], shown, _CONFIRMED, *_COLUMNS[3:]), page),
         is_factor_required=factors.is_required(context),
     )
 
@@ -83,6 +84,14 @@ def change_role(context: RequestContext, user_id: str) -> Any:
     changed = services().team.change_role(ChangeRole(user_id, request.form.get("role", "")), context)
     hint = " The link of the invitation has ended: make a new one." if changed.state == "invited" else ""
     return _changed(user_id, f"{changed.email} is {changed.role} from now on.{hint}", context)
+
+
+@console.page("POST", "/people/<user_id>/confirm", needs="payouts:approve", fresh_code=True)
+def confirm_person(context: RequestContext, user_id: str) -> Any:
+    """Confirm that a person is a person of their own."""
+    confirmed = services().team.confirm(user_id, context)
+    text = gettext("%(email)s counts as a person of their own from now on.", email=confirmed.email)
+    return _changed(user_id, text, context)
 
 
 @console.page("POST", "/people/<user_id>/disable", needs="team:write", fresh_code=True)

@@ -20,17 +20,20 @@ from ussd_server.services.bank.messages import (
     LARGEST_FILE_BYTES,
     ConfirmBankAccount,
     DueSettlement,
+    ProposeSettlements,
     StateBankAccount,
 )
 from ussd_server.services.operators.messages import Propose
 from ussd_server.status import Code, ServiceError
 
 _SETTLED_COLUMNS = (
-    Column("created_at", "Recorded", "moment", link=lambda each: link_to("transaction", each.transaction_id)),
+    Column("created_at", "Proposed", "moment", link=lambda each: link_to("transaction", each.settlement_id)),
     Column("client", "Client"),
     Column("amount", "Amount", "money"),
+    Column("status", "Status", "status"),
+    Column("bank_account", "Bank account"),
     Column("bank_reference", "Bank reference", "reference"),
-    Column("transaction_id", "Id", "id", where="files"),
+    Column("settlement_id", "Id", "id", where="files"),
 )
 
 
@@ -40,7 +43,7 @@ def show_bank_account(context: RequestContext) -> str:
     return _account_page(context)
 
 
-@console.page("POST", "/bank-account", needs="statements:read", fresh_code=True)
+@console.page("POST", "/bank-account", needs="bank_account:write", fresh_code=True)
 def state_bank_account(context: RequestContext) -> Any:
     """State another bank account; an operator confirms it before it is used."""
     stated = StateBankAccount(*(request.form.get(part, "") for part in ("bank", "number", "name")))
@@ -57,11 +60,23 @@ def list_settlements(context: RequestContext) -> Response:
     return _settlements_page(context)
 
 
-@console.page("GET", "/operator/settlements/due.csv", who="operator")
-def download_due_settlements(context: RequestContext) -> Response:
-    """What clients are due, as a file for the bank."""
-    day = _day()
-    return send_csv(services().bank_settlements.file(day, context), "settlements-due", day or "now")
+@console.page("POST", "/operator/settlements/reserve", who="operator")
+def reserve_settlements(context: RequestContext) -> Any:
+    """Reserve what clients are due; answer with the file for the bank."""
+    day = forms.date_of(request.form.get("date", ""))
+    proposed = ProposeSettlements(context.caller.operator or "", day)
+    with shown_again(lambda error: _settlements_page(context, error)):
+        due = services().bank_settlements.propose(proposed, context)
+    if not due:
+        return done("No client is due anything.", "list_settlements", tone="warn")
+    return send_csv(services().bank_settlements.file(due), "settlements", day or "now")
+
+
+@console.page("GET", "/operator/settlements/waiting.csv", who="operator")
+def download_waiting_settlements(context: RequestContext) -> Response:
+    """Every settlement that waits for the bank, as a file for it."""
+    waiting = services().bank_settlements.waiting(context)
+    return send_csv(services().bank_settlements.file(waiting), "settlements-waiting")
 
 
 @console.page("POST", "/operator/settlements/<client_id>/confirm", who="operator")
@@ -83,7 +98,9 @@ def propose_settlements(context: RequestContext) -> Any:
         lines = services().bank_settlements.read(file.read(), context)
         services().proposals.propose_all(
             [
-                Propose("settlement.record", line.client_id, f"Paid by the bank as {line.bank_reference}", asdict(line))
+                Propose(
+                    "settlement.record", line.settlement_id, f"Paid by the bank as {line.bank_reference}", asdict(line)
+                )
                 for line in lines
             ],
             context,
@@ -100,7 +117,7 @@ def _account_page(context: RequestContext, error: ServiceError | None = None) ->
 def _settlements_page(context: RequestContext, error: ServiceError | None = None) -> Response:
     day, due = _day(), list[DueSettlement]()
     try:
-        due += services().bank_settlements.propose(day, context)
+        due += services().bank_settlements.due(day, context)
     except ServiceError as refusal:
         error = error or refusal
     table = DataTable(
@@ -108,10 +125,13 @@ def _settlements_page(context: RequestContext, error: ServiceError | None = None
         _SETTLED_COLUMNS,
         services().bank_settlements.list(context),
         empty_title="Nothing was settled yet",
-        empty_text="Settlements appear here when two operators have recorded them.",
+        empty_text="Settlements appear here when they are reserved.",
     )
     waiting = [each for each in services().bank_accounts.list(context) if each.bank and not each.confirmed_at]
-    page = show_table("console/bank/settlements.html", table, due=due, day=day, waiting=waiting, error=error)
+    waits = any(each.status == "created" for each in table.rows)
+    page = show_table(
+        "console/bank/settlements.html", table, due=due, day=day, waiting=waiting, waits=waits, error=error
+    )
     return forms.refused(page, error) if error else page
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from flask import Response, render_template, request
 
+from schemas.messages import UpdateClientSettingsBody
 from schemas.payouts import ApprovePayoutBody, CreatePayoutQuery
 from ussd_server.api.requests import load, services
 from ussd_server.console import forms
@@ -17,12 +18,14 @@ from ussd_server.console.links import link_to
 from ussd_server.console.tables import PERIOD, Column, DataTable, TableFilter, chosen, send_csv, show_table, words_of
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
-from ussd_server.services.clients.messages import ClientView
+from ussd_server.services.clients.messages import ClientView, UpdateClientSettings
 from ussd_server.services.payouts.messages import (
     FIELDS,
     LARGEST_FILE_BYTES,
     MOST_CORRECTED,
+    MOST_RULES,
     ApprovePayout,
+    CancelPayout,
     CreatePayout,
     ItemState,
     ListPayoutItems,
@@ -100,6 +103,33 @@ def list_payouts(context: RequestContext, client: ClientView | None = None) -> R
 def new_payout(_: RequestContext) -> str:
     """The form of a new payout."""
     return render_template("console/payouts/new.html", given={}, error=None)
+
+
+@console.page("GET", "/payouts/approval-rules", needs="settings:read")
+def show_approval_rules(context: RequestContext) -> str:
+    """How many people approve a payout, by its sum."""
+    return _rules_page(context)
+
+
+@console.page("POST", "/payouts/approval-rules", needs="settings:write", fresh_code=True)
+def set_approval_rules(context: RequestContext) -> Any:
+    """Set the rules of the form; those that ask for less wait for another person."""
+    with shown_again(lambda error: _rules_page(context, error), Code.INSUFFICIENT_SCOPE):
+        rules = load(UpdateClientSettingsBody(), {"approval_rules": _typed_rules()})
+        settings = services().client_settings.update(UpdateClientSettings(**rules), context)
+    if settings.proposed_approval_rules is None:
+        return done("The rules hold from now on.", "show_approval_rules")
+    return done(
+        "The rules ask for less. They hold once another owner or admin has confirmed them.", "show_approval_rules"
+    )
+
+
+@console.page("POST", "/payouts/approval-rules/confirm", needs="payouts:approve", fresh_code=True)
+def confirm_approval_rules(context: RequestContext) -> Any:
+    """Let rules that another person proposed hold."""
+    with shown_again(lambda error: _rules_page(context, error), Code.INSUFFICIENT_SCOPE):
+        services().approval_rules.confirm(context)
+    return done("The rules hold from now on.", "show_approval_rules")
 
 
 @console.page("POST", "/payouts/new", needs="payouts:write", max_body_bytes=LARGEST_FILE_BYTES + _FORM_BYTES)
@@ -186,8 +216,10 @@ def correct_payout(context: RequestContext, payout_id: str) -> Any:
 def approve_payout(context: RequestContext, payout_id: str) -> Any:
     """Reserve the sum and the fees of all ready rows, and send them."""
     with _shown_again(payout_id, context):
-        shown = load(ApprovePayoutBody(), {name: value for name, value in request.form.items() if name == "total_fee"})
-        approved = services().payouts.approve(ApprovePayout(payout_id, **shown), context)
+        given = {name: value for name in ("total_fee", "note") if (value := request.form.get(name))}
+        approved = services().payouts.approve(ApprovePayout(payout_id, **load(ApprovePayoutBody(), given)), context)
+    if approved.status is PayoutStatus.DRAFT:
+        return done("Your approval is kept. The payout needs another one.", "show_payout", payout_id=payout_id)
     if approved.send_at and approved.approved_at and approved.send_at > approved.approved_at:
         return done("The payout is approved. It waits for its date.", "show_payout", payout_id=payout_id)
     return done("The payout is approved. Its rows are being sent.", "show_payout", payout_id=payout_id)
@@ -198,7 +230,7 @@ def approve_payout(context: RequestContext, payout_id: str) -> Any:
 def cancel_payout(context: RequestContext, payout_id: str, client: ClientView | None = None) -> Any:
     """Cancel what was not sent. The client reads in its audit trail that an operator did it."""
     with _shown_again(payout_id, context, client):
-        services().payouts.cancel(payout_id, context)
+        services().payouts.cancel(CancelPayout(payout_id, request.form.get("note")), context)
     view = "show_any_payout" if client else "show_payout"
     return done("What was not sent is cancelled, and its money is free again.", view, payout_id=payout_id)
 
@@ -249,7 +281,7 @@ def _live_parts(payout: PayoutView, context: RequestContext, client: ClientView 
 def _people(payout: PayoutView, context: RequestContext) -> dict[str, Any]:
     """The names of the people who made and approved a payout, and of the people who may still approve it."""
     reader = services().team
-    names = reader.names((payout.created_by, payout.approved_by), context)
+    names = reader.names((payout.created_by, payout.approved_by, *(each.by for each in payout.approvals)), context)
     counted_as_maker = services().payouts.counted_as_maker(payout.payout_id, context)
     is_open = payout.status is PayoutStatus.DRAFT and payout.ready_count > 0
     return {
@@ -258,12 +290,38 @@ def _people(payout: PayoutView, context: RequestContext) -> dict[str, Any]:
         "approvers": reader.who_may("payouts:approve", context, without=counted_as_maker) if is_open else (),
         "may_correct": payout.status is PayoutStatus.DRAFT and payout.created_by == context.caller.user_id,
         "is_maker": context.caller.user_id in counted_as_maker,
+        "approvals": [(names.get(each.by, _OTHERS), each) for each in payout.approvals],
+        "needed": services().payouts.approvals_needed(payout.payout_id, context) if is_open else 0,
+        "maker_left": is_open and reader.has_left(payout.created_by, context),
     }
+
+
+def _rules_page(context: RequestContext, error: ServiceError | None = None) -> str:
+    settings = services().client_settings.get(context)
+    return render_template(
+        "console/payouts/rules.html",
+        rules=settings.approval_rules,
+        proposed=settings.proposed_approval_rules,
+        most=MOST_RULES,
+        error=error,
+    )
+
+
+def _typed_rules() -> list[dict[str, Any]]:
+    """The rules of the form: its lines with a sum."""
+    lines = zip(request.form.getlist("above"), request.form.getlist("approvals"), strict=False)
+    return [
+        {"above": above.replace(",", "").strip(), "approvals": int(number) if number in "12345" else 0}
+        for above, number in list(lines)[:MOST_RULES]
+        if above.strip() and number
+    ]
 
 
 def _version_of(payout: PayoutView) -> str:
     """What the page's actions depend on."""
-    parts = (payout.status.value, "final" if payout.completed_at else "", "reserved" if payout.reserved_at else "")
+    approvals = f"{len(payout.approvals)}-approvals" if payout.status is PayoutStatus.DRAFT else ""
+    states = ("final" if payout.completed_at else "", "reserved" if payout.reserved_at else "")
+    parts = (payout.status.value, approvals, *states)
     return "-".join(filter(None, parts))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
+from datetime import date
 from io import TextIOWrapper
 from itertools import islice
 from tempfile import TemporaryFile
@@ -62,7 +63,7 @@ VERDICTS = {
     Verdict.FEE: "Fee",
 }
 _STEPS = {verdict.value: title for verdict, title in VERDICTS.items()} | marked(
-    {"late_change": "Late change", "timing": "Dated on a neighbouring day"}
+    {"late_change": "Late change", "timing": "Dated around midnight", "other_day": "Dated on another day"}
 )
 
 _STATEMENT_COLUMNS = (
@@ -132,6 +133,7 @@ def create_reconciliation(context: RequestContext) -> Any:
             with shown_again(lambda error: _refused_form(context, error)):
                 if file is None or not file.filename:
                     raise ServiceError(Code.INVALID_REQUEST, "Choose a file.")
+                covers = _days_of_form()
                 wanted = ReconcileStatement(
                     provider,
                     file.filename,
@@ -150,12 +152,18 @@ def create_reconciliation(context: RequestContext) -> Any:
             status = 200 if wanted.is_dry_run or _keeps_file() else Code.INVALID_REQUEST.http_status
             preview = preview_of(file.stream, provider, wanted.reading, context)
             return Response(_form(context, tried=result, preview=preview), status=status)
+        statement_id, answer = result.statement.statement_id, None
+        if covers is not None:
+            # Two operators state what a file covers; this one proposes it.
+            with shown_again(lambda error: _form(context, error)):
+                answer = _propose_cover(statement_id, covers, context)
         if request.form.get("result") == "csv":
             # The file is sent after the view has returned.
             return send_csv(_parts(result_file, held.pop_all()), "reconciliation", provider, wanted.file_name)
+    if answer is not None:
+        return answer
     if result.is_repeat:
         flash("This file was compared before. Nothing was stored again.", "warn")
-    statement_id = result.statement.statement_id
     return redirect(url_for("console.show_reconciliation", statement_id=statement_id), 303)
 
 
@@ -173,10 +181,9 @@ def show_reconciliation(context: RequestContext, statement_id: str) -> Response:
         empty_title="The books agree",
         empty_text="Every line matches a transaction of ours.",
     )
-    is_proposed = proposal_about(statement_id, context) is not None
-    return show_table(
-        "console/reconciliation/statement.html", table, seen=seen, verdicts=VERDICTS, is_proposed=is_proposed
-    )
+    open_proposals = services().proposals.list_open(context)
+    proposed = {each.action for each in open_proposals if each.object_id == statement_id}
+    return show_table("console/reconciliation/statement.html", table, seen=seen, verdicts=VERDICTS, proposed=proposed)
 
 
 @console.page("POST", "/operator/reconciliation/<statement_id>/undo", who="operator")
@@ -184,6 +191,15 @@ def propose_undo(context: RequestContext, statement_id: str) -> Any:
     """Propose to take the import of a statement back."""
     services().provider_statements.show(statement_id, context)
     return propose("statement.undo", statement_id, context)
+
+
+@console.page("POST", "/operator/reconciliation/<statement_id>/cover", who="operator")
+def propose_cover(context: RequestContext, statement_id: str) -> Any:
+    """Propose to state that a statement has every line of some days."""
+    covers = _days_of_form()
+    if covers is None:
+        raise ServiceError(Code.INVALID_REQUEST, "Choose the first and the last day.")
+    return _propose_cover(statement_id, covers, context)
 
 
 @console.page("GET", "/operator/differences", who="operator")
@@ -243,6 +259,16 @@ def close_day(context: RequestContext) -> Any:
     return done(gettext("%(day)s is closed.", day=day), "list_days")
 
 
+@console.page("POST", "/operator/days/propose", who="operator")
+def propose_closing(context: RequestContext) -> Any:
+    """Propose to close a day whose bridge takes two operators."""
+    day, provider = forms.date_of(request.form.get("date", "")), request.form.get("provider", "")
+    with shown_again(lambda error: _days_page(context, error)):
+        if day is None:
+            raise ServiceError(Code.INVALID_REQUEST, "Choose a day.")
+        return propose("day.close", f"{provider} {day}", context)
+
+
 def side(value: int | str | None) -> str | None:
     """What one side of a difference has: a status, or an amount with its sign."""
     return written_amount(value) if isinstance(value, int) else value
@@ -267,12 +293,27 @@ def _may_conclude(each: DifferenceView) -> bool:
     return each.ended_at is None and each.verdict is Verdict.STATUS_DIFFERS and each.theirs == LineStatus.SUCCEEDED
 
 
+def _days_of_form() -> tuple[date, date] | None:
+    """The first and the last day of a form; None where neither is given."""
+    first, last = (forms.date_of(request.form.get(name, "")) for name in ("covers_from", "covers_to"))
+    if (first is None) != (last is None):
+        raise ServiceError(Code.INVALID_REQUEST, "Choose the first and the last day.")
+    return None if first is None or last is None else (first, last)
+
+
+def _propose_cover(statement_id: str, days: tuple[date, date], context: RequestContext) -> Any:
+    reason = request.form.get("reason") or "The file has every line of these days"
+    first, last = map(str, days)
+    return propose("statement.cover", statement_id, context, reason, first=first, last=last)
+
+
 def _days_page(context: RequestContext, error: ServiceError | None = None, refused: CloseDay | None = None) -> str:
     return render_template(
         "console/reconciliation/days.html",
         days=services().days.list(context),
         steps=_STEPS,
         error=error,
+        for_two=refused if refused and services().days.takes_two(refused, context) else None,
         empty=refused if refused and services().days.may_be_empty(refused, context) else None,
     )
 

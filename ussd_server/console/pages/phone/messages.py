@@ -16,7 +16,7 @@ from ussd_server.console.forms import done, shown_again
 from ussd_server.console.links import link_to
 from ussd_server.console.tables import PHONE_NUMBER, Column, DataTable, TableFilter, chosen, show_table
 from ussd_server.context import RequestContext
-from ussd_server.services.sms.messages import ListSms, SmsStatus, UpdateClientSettings
+from ussd_server.services.sms.messages import ListSms, SmsStatus, UpdateReceipts
 from ussd_server.status import Code, ServiceError
 
 _RECEIPTS = {
@@ -63,7 +63,7 @@ def list_messages(context: RequestContext) -> Response:
 @console.page("GET", "/messages/receipts", needs="settings:read")
 def show_receipts(context: RequestContext) -> str:
     """The texts of receipts."""
-    return _receipts_page(services().receipts.get(context).receipts)
+    return _receipts_page(services().receipts.get(context))
 
 
 @console.page("POST", "/messages/receipts", needs="settings:write")
@@ -75,7 +75,7 @@ def save_receipts(context: RequestContext) -> Any:
             receipts = Receipts().deserialize(given)
         except ValidationError as fault:
             raise ServiceError(Code.INVALID_REQUEST, str(fault.messages[0])) from None
-        services().receipts.update(UpdateClientSettings(receipts), context)
+        services().receipts.update(UpdateReceipts(receipts), context)
     return done("The texts of receipts are saved.", "show_receipts")
 
 

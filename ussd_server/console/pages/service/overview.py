@@ -85,6 +85,7 @@ def _figures(context: RequestContext) -> dict[str, Any]:
     troubled_count = sum(state.is_troubled for state in states)
     unclear_count = len(services().transactions.list(unclear, context).items)
     waiting_payouts = sum(1 for draft in drafts if draft.ready_count)
+    unconfirmed_count = services().team.count_unconfirmed(context)
     bad_webhooks = [each for each in webhooks if each.failing_since or not each.is_active]
     return {
         "recent": services().recent_payments.get(context),
@@ -93,9 +94,18 @@ def _figures(context: RequestContext) -> dict[str, Any]:
         "states": states,
         "unclear_count": unclear_count,
         "waiting_payouts": waiting_payouts,
+        "unconfirmed_count": unconfirmed_count,
         "expiring_keys": services().key_reader.expiring(context),
         "bad_webhooks": bad_webhooks,
-        "attention_count": troubled_count + bool(unclear_count) + bool(waiting_payouts) + len(bad_webhooks),
+        "attention_count": sum(
+            (
+                troubled_count,
+                bool(unclear_count),
+                bool(waiting_payouts),
+                bool(unconfirmed_count),
+                len(bad_webhooks),
+            )
+        ),
     }
 
 
@@ -118,6 +128,7 @@ def _waiting(context: RequestContext) -> dict[str, Any]:
         "review_count": services().reviews.count(context),
         "held_count": services().held_payments.count(context),
         "account_count": services().bank_accounts.count_waiting(context),
+        "late_settlement_count": services().bank_settlements.count_late(context),
         "difference_count": services().differences.count(context),
     }
     troubles = sum(state.is_troubled + bool(state.float_low_since) for state in states)

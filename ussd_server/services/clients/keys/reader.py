@@ -11,6 +11,7 @@ from ussd_server.database.unit_of_work import for_update
 from ussd_server.models.clients import Client, User
 from ussd_server.models.keys import ApiKey, KeySpending
 from ussd_server.runtime import Runtime, Service
+from ussd_server.security.key_ring import Vault
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.key_cache import KeyCache
 from ussd_server.services.clients.keys.messages import (
@@ -25,6 +26,7 @@ from ussd_server.services.clients.keys.messages import (
 from ussd_server.services.pages import find_by_id, require_row
 from ussd_server.services.people import people_behind
 from ussd_server.services.request_log.requests import RequestLogService
+from ussd_server.services.signatures import sign_row
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id, kampala_day
 from ussd_server.wire import view_of_row
@@ -89,7 +91,7 @@ class ApiKeyReader(Service):
         if approves(row.scopes):
             context.require(APPROVE, _MAY_NOT)
         while unread := unread_keys([row], context):
-            add_reader(unread, context, self._key_cache)
+            add_reader(unread, context, self._key_cache, self._vault)
             row = _find(api_key_id, context)
         write_audit_event("api_key.revealed", context, self._clock.now(), client_id=context.client_id, object_id=row.id)
         return self._vault.decrypt(row.secret_sealed, row.client_id, row.id)
@@ -194,7 +196,7 @@ def unread_keys(rows: Iterable[ApiKey], context: RequestContext) -> list[str]:
     return unread if unread and Client.get_by_id(context.client_id).counts_readers else []
 
 
-def add_reader(key_ids: Sequence[str], context: RequestContext, key_cache: KeyCache) -> None:
+def add_reader(key_ids: Sequence[str], context: RequestContext, key_cache: KeyCache, vault: Vault) -> None:
     """Count the caller as a person behind these keys, in every process from the return on.
 
     Read the secrets afterwards and look again: a rotation in between replaces secret and people.
@@ -206,3 +208,4 @@ def add_reader(key_ids: Sequence[str], context: RequestContext, key_cache: KeyCa
         keys = ApiKey.select(ApiKey.id, ApiKey.people).where(ApiKey.id.in_(key_ids), ApiKey.client_id == client_id)
         for key in for_update(keys.order_by(ApiKey.id)):
             ApiKey.update(people=readers.union(key.people or ())).where(ApiKey.id == key.id).execute()
+            sign_row(vault, ApiKey, key.id)

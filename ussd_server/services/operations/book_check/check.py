@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import zip_longest
 
 from ussd_server.database.schema_differences import schema_differences
@@ -21,7 +22,9 @@ from ussd_server.services.operations.book_check.money import (
     NAME_RULES,
     TRANSACTION_RULES,
 )
-from ussd_server.services.operations.book_check.payouts import PAYOUT_RULES, approval_faults
+from ussd_server.services.operations.book_check.payouts import PAYOUT_RULES, approval_faults, rules_faults
+from ussd_server.services.reconciliation.days.proofs import day_faults
+from ussd_server.services.signatures import unsigned_rows
 from ussd_server.values import is_id, iso_milliseconds, new_id_floor
 
 _FIRST = "00000000-0000-0000-0000-000000000000"
@@ -76,22 +79,36 @@ class _Part:
     compare: Callable[[str, str, Vault | None], Iterator[tuple[str, str]]] | None = None
 
 
+def _signed_part(noun: str, table: str, column: str = "id", rules: Mapping[str, str] | None = None) -> _Part:
+    """A table whose rows are signed."""
+    return _Part(noun, table, column, rules or {}, partial(unsigned_rows, table))
+
+
 _SCHEMA = "schema"
 _CLOCK = "clock"
 _PARTS = {
     "clients": _Part("Client", "clients", rules=CLIENT_RULES),
     "accounts": _Part("Account", "ledger_accounts", rules=ACCOUNT_RULES),
     "transactions": _Part("Transaction", "transactions", rules=TRANSACTION_RULES, compare=history_faults),
-    "incoming_payments": _Part("Incoming payment", "incoming_payments", rules=INCOMING_RULES),
+    "incoming_payments": _signed_part("Incoming payment", "incoming_payments", rules=INCOMING_RULES),
+    "api_keys": _signed_part("API key", "api_keys"),
+    "bank_accounts": _signed_part("The bank account of client", "bank_accounts", "client_id"),
+    "prefixes": _signed_part("The prefix of client", "payment_code_prefixes", "client_id"),
+    "payment_codes": _signed_part("Payment code", "payment_codes"),
     "keys": _Part("API key", "key_spending", "key_id", rules=KEY_RULES),
+    "approval_rules": _Part("The approval rules of", "approval_rules", "client_id", compare=rules_faults),
     "payouts": _Part("Payout", "payouts", rules=PAYOUT_RULES, compare=approval_faults),
     "events": _Part("Object", "events", "object_id", rules=_EVENT_RULES),
     "deliveries": _Part("Delivery", "deliveries", rules=_DELIVERY_RULES),
+    "closed_days": _Part("The close of", "day_proofs", compare=day_faults),
     "past_days": _Part("The past of", "history_digests", compare=past_faults),
     "sessions": _Part("Session", "ussd_sessions", rules=_SESSION_RULES),
 }
+_DAYS = ("closed_days", "past_days")
 # All of these are checked each time, with all their movements: a fortieth of the work, and the proof of the money.
-_LASTING = frozenset({"clients", "accounts", "keys"})
+_LASTING = frozenset({
+    "clients", "accounts", "keys", "api_keys", "approval_rules", "bank_accounts", "prefixes", "payment_codes",
+})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +170,7 @@ def check_ranges(
         while high != _LAST:
             with dialect().snapshot():
                 # A day may have as many payments as a range of them.
-                high, rows = _bounds(_PARTS[name], low, 1 if name == "past_days" else batch)
+                high, rows = _bounds(_PARTS[name], low, 1 if name in _DAYS else batch)
                 violations = tuple(_violations(name, low, high, given, vault))
             low = high
             mark = f"{name}:{high}" if high != _LAST else f"{following}:{start}" if following else None

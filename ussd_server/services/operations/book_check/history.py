@@ -55,6 +55,7 @@ _MOVING = (
 )  # fmt: skip
 _MOMENTS = (
     "created_at", "completed_at", "review_opened_at", "review_closed_at", "approved_at", "send_at", "needs_money_at",
+    "withdrawn_at", "revoked_at",
 )  # fmt: skip
 _NUMBERS = (
     "sequence", "late", "amount_cents", "fee_cents", "item_count", "ready_count", "invalid_count",
@@ -161,17 +162,18 @@ def _is_forged(row: dict[str, Any], events: Sequence[_EventRow]) -> bool:
             return True
         # Events of the first version do not show it.
         refunded = payload.get("refunded_amount")
-        if refunded is not None and not _may_be_refunded(refunded, event, outcome.status, amounts["amount"]):
+        collected = amounts["amount"] if row["type"] == "collection" else 0
+        if refunded is not None and not _may_be_refunded(refunded, event, outcome.status, collected):
             return True
     return bool(events) and not _ends_with(row, outcome, payload)
 
 
-def _may_be_refunded(shown: object, event: _EventRow, status: str | None, amount: float) -> bool:
-    """Return whether an event may show that so much of an amount was refunded."""
+def _may_be_refunded(shown: object, event: _EventRow, status: str | None, collected: float) -> bool:
+    """Return whether an event may show that so much of what was collected was refunded."""
     if status == "reversed":
-        return shown == amount
+        return shown == collected
     if event.type == _NEEDS_REVIEW and status == "succeeded":
-        return isinstance(shown, int | float) and 0 <= shown <= amount
+        return isinstance(shown, int | float) and 0 <= shown <= collected
     return shown == 0
 
 

@@ -10,14 +10,16 @@ from typing import Any
 
 import orjson
 
-from ussd_server.models.clients import Client
+from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.operations import HistoryDigest
 from ussd_server.models.transactions import StatusChange, Transaction
 from ussd_server.runtime import Service
 from ussd_server.security.key_ring import Vault
+from ussd_server.services.signatures import is_audit_day_signed, sign_audit_day
 from ussd_server.values import iso_milliseconds, new_id_floor
 
 OTHER_PAST = "does not have the payments of a past day, or their histories, as they were when that day was over"
+OTHER_TRAIL = "does not have the audit events as they were when that day was over"
 OTHER_DIGEST = "has a digest that was changed, or lacks the digest of the day before"
 
 _DAY = timedelta(days=1)
@@ -53,7 +55,9 @@ class HistoryDigests(Service):
                 digest="",
             )
             row.digest = self._vault.keyed_digest(_content(row))
-            HistoryDigest.insert(row.__data__).on_conflict_ignore().execute()
+            with unit_of_work():
+                HistoryDigest.insert(row.__data__).on_conflict_ignore().execute()
+                sign_audit_day(self._vault, start)
             start, written = start + _DAY, written + 1
         return written
 
@@ -88,10 +92,10 @@ def _faults_of(row: HistoryDigest, vault: Vault | None) -> Iterator[tuple[str, s
     if row.id != new_id_floor(start) or not has_before or not is_true:
         yield row.day, OTHER_DIGEST
         return
+    if not is_audit_day_signed(vault, start):
+        yield row.day, OTHER_TRAIL
     kept, found = orjson.loads(row.clients), clients_of(start)
-    # The payments of a client that came later from another installation were in no digest here.
-    came_later = {each.id for each in Client.select(Client.id).where(Client.imported_at >= start + _DAY)}
-    for client_id in sorted((found.keys() - came_later) | kept.keys()):
+    for client_id in sorted(found.keys() | kept.keys()):
         if found.get(client_id) != kept.get(client_id):
             yield client_id, OTHER_PAST
 

@@ -117,6 +117,7 @@ TRANSACTION_RULES = {
                 OR (debited.name <> CASE
                         WHEN purpose = 'fee' THEN account
                         WHEN type = 'collection' THEN 'provider:' || provider
+                        WHEN type = 'deposit' AND substr(reference, 1, 14) = 'bank/returned/' THEN 'bank'
                         WHEN type = 'deposit' THEN 'deposits'
                         ELSE account END
                     AND NOT (debited.name = 'shortfall' AND moved.kind = 'move' AND late
@@ -136,7 +137,7 @@ TRANSACTION_RULES = {
         )
         SELECT id FROM promised LEFT JOIN legs ON transaction_id = id AND legs.purpose = promised.purpose
         WHERE coalesce(moved, 0) <> CASE WHEN status IN ('succeeded', 'reversed') THEN cents ELSE 0 END
-            OR coalesce(held, 0) <> CASE WHEN type IN ('disbursement', 'refund')
+            OR coalesce(held, 0) <> CASE WHEN type IN ('disbursement', 'refund', 'settlement')
                 AND status NOT IN ('succeeded', 'reversed', 'failed') THEN cents ELSE 0 END""",
     "is a refund of something else than a collection of its client that succeeded": """
         SELECT refund.id FROM transactions AS refund LEFT JOIN transactions AS original
@@ -152,9 +153,23 @@ TRANSACTION_RULES = {
             WHERE refund_of = refunded.id AND (status <> 'failed' OR due_at IS NOT NULL))""",
     "is reversed without refunds of all of it, or has them and is not reversed": """
         SELECT id FROM transactions AS refunded WHERE id > :low AND id <= :high
+            AND type <> 'settlement'
             AND (status = 'reversed') <> (amount_cents <= coalesce((
                 SELECT sum(amount_cents) FROM transactions
                 WHERE refund_of = refunded.id AND status = 'succeeded'), 0))""",
+    "is reversed without a deposit of what the bank sent back, or has one and is not reversed": """
+        SELECT id FROM transactions AS settled WHERE id > :low AND id <= :high AND type = 'settlement'
+            AND (status = 'reversed') <> EXISTS (
+                SELECT 1 FROM transactions AS returned WHERE returned.client_id = settled.client_id
+                    AND returned.reference = 'bank/returned/' || CAST(settled.id AS text)
+                    AND returned.type = 'deposit' AND returned.status = 'succeeded'
+                    AND returned.amount_cents = settled.amount_cents)""",
+    "returns no settlement of its client": """
+        SELECT id FROM transactions AS returned WHERE id > :low AND id <= :high
+            AND type = 'deposit' AND substr(reference, 1, 14) = 'bank/returned/' AND NOT EXISTS (
+                SELECT 1 FROM transactions AS settled
+                WHERE settled.client_id = returned.client_id AND settled.type = 'settlement'
+                    AND CAST(settled.id AS text) = substr(returned.reference, 15))""",
     "has an idempotency key that is bound to another one": """
         SELECT id FROM transactions JOIN idempotency_keys
             ON idempotency_keys.client_id = transactions.client_id AND key = idempotency_key
@@ -166,8 +181,12 @@ TRANSACTION_RULES = {
     "has a lease or a due time far ahead": """
         SELECT id FROM transactions WHERE id > :low AND id <= :high
             AND (leased_until > :latest_lease OR due_at > :latest_due)
-            AND NOT (payout_id IS NOT NULL AND asked_at IS NULL AND status IN ('created', 'submitted')
+            AND NOT ((payout_id IS NOT NULL OR type = 'settlement')
+                AND asked_at IS NULL AND status IN ('created', 'submitted')
                 AND due_at = '9999-01-01T00:00:00.000Z' AND leased_until IS NULL)""",
+    "is complete and due again": """
+        SELECT id FROM transactions WHERE id > :low AND id <= :high
+            AND status IN ('succeeded', 'reversed') AND due_at IS NOT NULL""",
     "was answered by its provider and never sent": """
         SELECT id FROM transactions WHERE id > :low AND id <= :high
             AND status IN ('pending', 'ambiguous') AND asked_at IS NULL""",
@@ -188,7 +207,9 @@ TRANSACTION_RULES = {
     "names a payout that does not have it as a row": """
         SELECT paid.id FROM transactions AS paid
             LEFT JOIN payout_items AS item ON item.transaction_id = paid.id AND item.payout_id = paid.payout_id
-        WHERE paid.id > :low AND paid.id <= :high AND paid.payout_id IS NOT NULL AND item.payout_id IS NULL""",
+        WHERE paid.id > :low AND paid.id <= :high AND paid.payout_id IS NOT NULL AND item.payout_id IS NULL
+            AND NOT (paid.status = 'failed' AND paid.failure_code = 'CANCELLED' AND paid.asked_at IS NULL
+                AND EXISTS (SELECT 1 FROM payouts WHERE payouts.id = paid.payout_id AND withdrawn_at IS NOT NULL))""",
 }
 
 INCOMING_RULES = {
@@ -229,7 +250,7 @@ NAME_RULES = {
     for table, names in {
         "incoming_payments": [("the receipt", "provider, provider_transaction_id", "true")],
         "ledger_accounts": [("the name", "client_id, name", "true")],
-        "payouts": [("the reference", "client_id, reference", "replaced_by IS NULL")],
+        "payouts": [("the reference", "client_id, reference", "replaced_by IS NULL AND revoked_at IS NULL")],
         "transactions": [
             ("the reference", "client_id, reference, (type = 'deposit')", "true"),
             ("the idempotency key", "client_id, idempotency_key", "idempotency_key IS NOT NULL"),

@@ -40,6 +40,8 @@ PAYOUT_RULES = {
                 AND paid.client_id = payouts.client_id AND paid.type = 'disbursement'
                 AND paid.phone_number = item.phone_number AND paid.amount_cents = item.amount_cents
                 AND paid.provider = item.provider AND paid.reference = payouts.reference || '/' || item.reference
+                    || CASE WHEN payouts.reservation_number > 1
+                        THEN '/approval-' || payouts.reservation_number ELSE '' END
         WHERE payouts.id > :low AND payouts.id <= :high
             AND (paid.id IS NOT NULL) <> (item.is_ready AND payouts.reserved_at IS NOT NULL)
         UNION ALL
@@ -71,11 +73,13 @@ PAYOUT_RULES = {
             SELECT 1 FROM events WHERE object_id = CAST(payouts.id AS text) AND type = 'payout.completed')""",
 }
 
+OTHER_THAN_SET = "are not what was set and confirmed"
 OTHER_THAN_JUDGED = "is not what was judged and approved"
 UNREPORTED = "was created without an event of it, or has an event that shows something else"
 
 APPROVAL_RULES = (OTHER_THAN_JUDGED, UNREPORTED)
 
+_WITHDRAWN = "payout.approval_withdrawn"
 _SHOWN = (
     "reference", "description", "item_count", "ready_count", "invalid_count", "created_by", "created_at", "send_at",
 )  # fmt: skip
@@ -83,13 +87,20 @@ _SHOWN_WHEN_DUE = ("approved_by", "approved_at", "needs_money_at")
 _SHOWN_AT_THE_END = ("approved_by", "approved_at", "completed_at", "status")
 _COLUMNS = (
     "id", "client_id", *_SHOWN, *_SHOWN_AT_THE_END, "total_amount_cents", "total_fee_cents", "request_digest", "people",
-    "items_digest", "draft_digest", "approval_digest", "key_id", "needs_money_at",
+    "items_digest", "draft_digest", "approval_digest", "key_id", "needs_money_at", "withdrawn_at", "revoked_at",
 )  # fmt: skip
 _PAYOUTS = "SELECT {} FROM payouts WHERE id > :low AND id <= :high ORDER BY id"
+_OF_APPROVAL = (
+    "id", "payout_id", "made_by", "people", "key_id", "operators", "note", "total_fee_cents", "created_at", "digest",
+)  # fmt: skip
+_APPROVALS = "SELECT {} FROM payout_approvals WHERE payout_id > :low AND payout_id <= :high ORDER BY id"
+_OF_RULES = ("client_id", "rules", "proposed", "proposed_by", "digest")
+_RULES = "SELECT {} FROM approval_rules WHERE client_id > :low AND client_id <= :high"
 _OF_EVENT = ("object_id", "type", "client_id", "created_at", "payload")
 _EVENTS = """SELECT {} FROM events
     WHERE object_id > :low AND object_id <= :high
-        AND type IN ('payout.needs_approval', 'payout.needs_money', 'payout.completed')
+        AND type IN (
+            'payout.needs_approval', 'payout.needs_money', 'payout.approval_withdrawn', 'payout.completed')
     ORDER BY object_id, sequence"""
 
 
@@ -100,17 +111,35 @@ def approval_faults(low: str, high: str, vault: Vault | None) -> Iterator[tuple[
     payout.
     """
     digests = PayoutDigests(vault) if vault else None
+    forged = set(_forged_approvals(low, high, digests)) if digests else set()
     events = defaultdict(list)
     for payout_id, *event in run_query(_EVENTS.format(as_text(_OF_EVENT)), low=low, high=high):
         events[payout_id].append(tuple(event))
     for row in list(run_query(_PAYOUTS.format(as_text(_COLUMNS)), low=low, high=high)):
         payout = SimpleNamespace(**dict(zip(_COLUMNS, row, strict=True)))
-        if not _is_as_judged(payout, digests):
+        if payout.id in forged or not _is_as_judged(payout, digests):
             yield payout.id, OTHER_THAN_JUDGED
         if not _is_reported(payout, events.pop(payout.id, [])):
             yield payout.id, UNREPORTED
     for payout_id in sorted(events):
         yield payout_id, UNREPORTED
+
+
+def rules_faults(low: str, high: str, vault: Vault | None) -> Iterator[tuple[str, str]]:
+    """Yield the id of every client within (low, high] whose approval rules were edited, and the broken rule."""
+    for row in list(run_query(_RULES.format(as_text(_OF_RULES)), low=low, high=high)) if vault else ():
+        client_id, *columns = row
+        rules = SimpleNamespace(id=client_id, **dict(zip(_OF_RULES[1:], columns, strict=True)))
+        if not PayoutDigests(vault).are_as_set(rules):
+            yield client_id, OTHER_THAN_SET
+
+
+def _forged_approvals(low: str, high: str, digests: PayoutDigests) -> Iterator[str]:
+    """Yield the ids of the payouts with an approval that was edited."""
+    for row in list(run_query(_APPROVALS.format(as_text(_OF_APPROVAL)), low=low, high=high)):
+        approval = SimpleNamespace(**dict(zip(_OF_APPROVAL, row, strict=True)))
+        if not digests.is_as_given(approval):
+            yield approval.payout_id
 
 
 def _is_as_judged(payout: Any, digests: PayoutDigests | None) -> bool:
@@ -128,7 +157,11 @@ def _is_reported(payout: Any, events: list[tuple[str, ...]]) -> bool:
     types = [event_type for event_type, *_ in events]
     if types.count("payout.needs_approval") != bool(payout.ready_count):
         return False
-    if types.count("payout.needs_money") != (payout.needs_money_at is not None):
+    # Events before the last withdrawal show an approval that is gone.
+    gone = len(types) - types[::-1].index(_WITHDRAWN) if _WITHDRAWN in types else 0
+    if types[gone:].count("payout.needs_money") != (payout.needs_money_at is not None):
+        return False
+    if payout.withdrawn_at != (events[gone - 1][2] if gone else None):
         return False
     draft = _record(payout, _SHOWN) | {"payout_id": payout.id, "total_amount": shillings(payout.total_amount_cents)}
     at_the_end = draft | _record(payout, _SHOWN_AT_THE_END) | {"total_fee": shillings(payout.total_fee_cents)}
@@ -138,8 +171,10 @@ def _is_reported(payout: Any, events: list[tuple[str, ...]]) -> bool:
         "payout.needs_money": (payout.needs_money_at, approved | {"status": PayoutStatus.APPROVED}),
         "payout.completed": (payout.completed_at, at_the_end),
     }
-    for event_type, client_id, created_at, payload in events:
-        expected_at, record = expected[event_type]
+    for place, (event_type, client_id, created_at, payload) in enumerate(events):
+        expected_at, record = expected.get(event_type, (created_at, draft | {"status": PayoutStatus.DRAFT}))
+        if place < gone and event_type == "payout.needs_money":
+            expected_at, record = created_at, draft
         try:
             shown = orjson.loads(payload)
         except ValueError:

@@ -1,0 +1,213 @@
+"""No input of any parser costs more than four times what a plain one of its size costs at the same endpoint (P31).
+
+Run with `-s`, the tests print the table of `docs/RELIABILITY.md`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+
+from tests.support import worst_inputs
+from tests.support.costs import LIMIT, Endpoint, Stretches, worst_ratio
+from tests.support.money import operator
+from tests.support.program import Program
+from tests.support.shop import Shop
+from ussd_server.bootstrap import Services
+
+SIZE = 64 * 1024
+FILE_SIZE = 2 * 1024 * 1024 - 64
+LONGEST_STRETCH_MS = 10
+QUERY_SIZE = HEADER_SIZE = 4000
+ROW = {"phone_number": "+256770000000", "amount": 500}
+# What each costs does not depend on the database.
+pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+
+
+def check(title: str, endpoint: Endpoint, plain: bytes, bodies: Iterable[tuple[str, bytes]]) -> None:
+    calls = [(name, partial(endpoint.call, body)) for name, body in bodies]
+    report(title, *worst_ratio(partial(endpoint.call, plain), calls))
+
+
+def report(title: str, ratio: float, name: str) -> None:
+    print(f"| {title} | {ratio:.1f} | {name} |")
+    assert ratio <= LIMIT, (title, name)
+
+
+def json_of(size: int) -> tuple[bytes, list[tuple[str, bytes]]]:
+    return worst_inputs.plain_json(size), list(worst_inputs.json_bodies(size))
+
+
+@pytest.mark.parametrize("path", ["/api/clients/login", "/api/clients/token/refresh"])
+def test_json_without_credentials(app: Flask, path: str) -> None:
+    check(f"JSON, `{path}`", Endpoint(app, path), *json_of(SIZE))
+
+
+def test_json_of_a_provider_that_asks_about_a_code(app: Flask, services: Services) -> None:
+    (paths,) = services.notices.paths(operator())
+    check("JSON, `…/incoming/{secret}/check`", Endpoint(app, f"{paths.path}/check"), *json_of(SIZE))
+    check("JSON, `…/incoming/{secret}/notify`", Endpoint(app, f"{paths.path}/notify"), *json_of(SIZE))
+
+
+@pytest.mark.parametrize("path", ["/api/transactions", "/api/webhooks", "/api/ussd/sessions", "/api/messages"])
+def test_json_of_a_key(app: Flask, services: Services, web: FlaskClient, path: str) -> None:
+    def call(body: bytes) -> float:
+        # A new key for each call, because a key may call a hundred times a minute.
+        return Endpoint(app, path, headers=Program(services, web).headers).call(body)
+
+    plain, bodies = json_of(SIZE)
+    report(
+        f"JSON, `{path}`", *worst_ratio(partial(call, plain), ((name, partial(call, body)) for name, body in bodies))
+    )
+
+
+def menu_of(size: int) -> str:
+    node = (
+        "  n{0}:\n    type: screen\n    text: Pay the school fees\n    options:\n      - {{label: Pay, goto: n{0}}}\n"
+    )
+    return "start: n0\nnodes:\n" + "".join(map(node.format, range(size // len(node))))
+
+
+def test_menus_in_yaml(app: Flask, services: Services, web: FlaskClient) -> None:
+    units = [
+        "- a\n",
+        "{a: b},",
+        "[],",
+        "[",
+        "? a\n: b\n",
+        '"a",',
+        "- - - - - a\n",
+        "1,",
+        "- |\n a\n",
+        "#a\n",
+        ": ",
+        "- &a\n",
+    ]
+    texts = [(repr(begin + unit), begin + unit * (SIZE // len(unit))) for unit in units for begin in ("", "a: [")]
+
+    def call(text: str) -> float:
+        headers = Program(services, web).headers
+        return Endpoint(app, "/api/menus/m/check", "application/yaml", headers).call(text.encode()[: SIZE - 1])
+
+    plain = partial(call, menu_of(SIZE))
+    report("YAML, a menu", *worst_ratio(plain, ((name, partial(call, text)) for name, text in texts)))
+
+
+@pytest.mark.parametrize("path", ["/console/sign-in", "/console/payouts/new"])
+def test_forms_of_the_console(app: Flask, path: str) -> None:
+    form = Endpoint(app, path, worst_inputs.FORM)
+    check(f"Form, `{path}`", form, worst_inputs.plain_form(SIZE), worst_inputs.form_bodies(SIZE))
+    parts = Endpoint(app, path, worst_inputs.MULTIPART)
+    check(f"Multipart, `{path}`", parts, worst_inputs.plain_multipart(SIZE), worst_inputs.multipart_bodies(SIZE))
+
+
+def test_steps_of_gateways(app: Flask, shop: Shop) -> None:
+    size = 16 * 1024
+    form = Endpoint(app, shop.channel.gateway_path, worst_inputs.FORM)
+    check("Form, a gateway", form, worst_inputs.plain_form(size), worst_inputs.form_bodies(size))
+
+
+@pytest.mark.parametrize("path", ["/console/sign-in", "/api/openapi.json", "/api/clients/audit-events"])
+def test_queries_and_headers(app: Flask, path: str) -> None:
+    endpoint = Endpoint(app, path, method="GET")
+    plain = worst_inputs.plain_form(QUERY_SIZE).decode()
+    queries = [
+        (name, partial(endpoint.call, query=query.decode("latin-1")))
+        for name, query in worst_inputs.form_bodies(QUERY_SIZE)
+    ]
+    report(f"Query, `{path}`", *worst_ratio(partial(endpoint.call, query=plain), queries))
+    for header in (
+        "Cookie",
+        "Accept",
+        "Accept-Language",
+        "Authorization",
+        "X-Request-Id",
+        "traceparent",
+        "Origin",
+        "Range",
+    ):
+        headers = [
+            (unit, partial(endpoint.call, headers={header: (unit * HEADER_SIZE)[:HEADER_SIZE]}))
+            for unit in (
+                "a=b;",
+                'a="',
+                '"',
+                ",",
+                "a,",
+                "a;q=0.1,",
+                '\\"',
+                'a="\\1"; ',
+                "%E9",
+                "a/b;q=1,",
+                "console=e30.e.",
+                "eyJ.",
+            )
+        ]
+        least = partial(endpoint.call, headers={header: "a" * HEADER_SIZE})
+        report(f"`{header}`, `{path}`", *worst_ratio(least, headers))
+
+
+def files() -> Iterator[tuple[str, bytes]]:
+    heading = b"phone_number,amount,reference\n"
+    units = {
+        "400 digits": b"9" * 400 + b",x,y\n", "amounts of 390 digits": b"0770000000," + b"9" * 390 + b",y\n",
+        "thousands": b'0770000000,"1' + b",000" * 95 + b'",y\n', "60 cells": b"a," * 60 + b"\n", "short rows": b"a\n",
+        "quotes": b'"a""b",', "quoted lines": b'",\n',
+        "spaces": b" " * 990 + b",1,1\n", "no-break spaces": "\u00a0,\n".encode(),
+    }  # fmt: skip
+    for name, unit in units.items():
+        yield name, (heading + unit * (FILE_SIZE // len(unit)))[:FILE_SIZE]
+
+
+def rows(**more: object) -> bytes:
+    return json.dumps(
+        {"reference": "P", "items": [ROW | more | {"reference": f"r{row}"} for row in range(5000)]}
+    ).encode()
+
+
+@pytest.fixture
+def send(app: Flask, services: Services, web: FlaskClient) -> Callable[..., float]:
+    def send(body: bytes, content_type: str = "application/json", query: str = "") -> float:
+        return Endpoint(app, "/api/payouts", content_type, Program(services, web).headers, query=query).call(body)
+
+    return send
+
+
+def test_payouts(send: Callable[..., float]) -> None:
+    plain = rows(description="x" * 290)
+    bodies = [*worst_inputs.json_bodies(FILE_SIZE, 31_000), ("short rows", rows()), ("bad rows", rows(amount="9" * 30))]
+    report(
+        "JSON of 2 MB, `/api/payouts`", *worst_ratio(partial(send, plain), [(n, partial(send, b)) for n, b in bodies])
+    )
+    as_csv = partial(send, content_type="text/csv", query="reference=F")
+    table = b"phone_number,amount,reference,description\n" + b"+256770000000,500,r,xxxxxxx\n" * 5000
+    report(
+        "CSV of 2 MB, `/api/payouts`",
+        *worst_ratio(partial(as_csv, table), [(n, partial(as_csv, b)) for n, b in files()]),
+    )
+
+
+def test_no_stretch_without_a_pause_is_long(send: Callable[..., float], monkeypatch: pytest.MonkeyPatch) -> None:
+    stretches = Stretches(monkeypatch)
+    bodies = [
+        *worst_inputs.json_bodies(FILE_SIZE, 31_000),
+        ("rows", rows(description="x" * 290)),
+        ("short rows", rows()),
+    ]
+    calls = [(name, partial(send, body)) for name, body in bodies]
+    calls += [(name, partial(send, body, "text/csv", "reference=F")) for name, body in files()]
+    longest = (0.0, "")
+    for name, call in calls:
+        took = stretches.of(call)
+        for _ in range(6):
+            if took <= LONGEST_STRETCH_MS:
+                break
+            took = min(took, stretches.of(call))
+        longest = max(longest, (took, name))
+    print(f"longest stretch without a pause: {longest[0]:.1f} ms ({longest[1]})")
+    assert longest[0] <= LONGEST_STRETCH_MS, longest

@@ -1,0 +1,1 @@
+"""Reads texts of any sender within bounds: JSON, forms and queries."""

@@ -1,0 +1,184 @@
+"""Approval rules: how many different people approve a payout, by its sum."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from ussd_server.context import APPROVE, RequestContext
+from ussd_server.database.tables import lock_row
+from ussd_server.database.unit_of_work import unit_of_work
+from ussd_server.logs import Logger
+from ussd_server.models.clients import Client
+from ussd_server.models.payouts import ApprovalRules, Payout
+from ussd_server.runtime import Runtime, Service
+from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.payouts.digests import PayoutDigests
+from ussd_server.services.payouts.messages import MOST_RULES, ApprovalRule, ApprovalRulesView
+from ussd_server.services.people import people_behind, present_role
+from ussd_server.status import Code, ServiceError
+from ussd_server.values import grouped
+
+log = Logger(__name__)
+
+_MOST_APPROVALS = 5
+_MAY_NOT = "Insufficient permissions"
+_PLACE = "Invalid request body: approval_rules: "
+_ONE = (ApprovalRule(0, 1),)
+
+
+class _Rules(NamedTuple):
+    """The rules that hold, those that wait for confirmation, and the id of the person who proposed them."""
+
+    held: Sequence[ApprovalRule]
+    proposed: Sequence[ApprovalRule] | None
+    proposed_by: str | None
+
+
+class ApprovalRuleService(Service):
+    """Shows and changes the approval rules of clients."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        super().__init__(runtime)
+        self._digests = PayoutDigests(runtime.vault)
+
+    def get(self, context: RequestContext) -> ApprovalRulesView:
+        """The rules of the caller's client, and those that wait for confirmation."""
+        context.require("settings:read", _MAY_NOT)
+        return _view(_rules_of(context.client_id, self._digests))
+
+    def set(self, rules: Sequence[ApprovalRule], context: RequestContext) -> ApprovalRulesView:
+        """Set the rules, for owners. Rules that ask for less anywhere wait until another person confirms them.
+
+        The proposed rules again, by another owner or admin, confirm them. Raises INVALID_REQUEST for malformed rules,
+        INSUFFICIENT_SCOPE for others than owners.
+        """
+        context.require("settings:write", _MAY_NOT)
+        checked = _checked(rules)
+        with unit_of_work():
+            lock_row(Client, context.client_id)
+            known = _rules_of(context.client_id, self._digests)
+            if checked == known.proposed and context.caller.user_id != known.proposed_by:
+                self._confirm(known, context)
+            else:
+                _require_owner(context)
+                self._set(checked, known.held, context)
+        return self.get(context)
+
+    def confirm(self, context: RequestContext) -> ApprovalRulesView:
+        """Confirm the proposed rules: another owner or admin than who proposed them, or an operator.
+
+        Raises INVALID_REQUEST where nothing is proposed, INSUFFICIENT_SCOPE for people who count as one person with the
+        proposer.
+        """
+        context.require("settings:write", _MAY_NOT)
+        with unit_of_work():
+            lock_row(Client, context.client_id)
+            self._confirm(_rules_of(context.client_id, self._digests), context)
+        return self.get(context)
+
+    def _set(self, rules: Sequence[ApprovalRule], held: Sequence[ApprovalRule], context: RequestContext) -> None:
+        waits = _asks_for_less(rules, held)
+        now = self._write(_Rules(held, rules, context.caller.user_id) if waits else _Rules(rules, None, None), context)
+        action = "approval_rules.proposed" if waits else "approval_rules.changed"
+        write_audit_event(action, context, now, client_id=context.client_id, reason=in_words(rules))
+
+    def _confirm(self, known: _Rules, context: RequestContext) -> None:
+        if known.proposed is None or known.proposed_by is None:
+            raise ServiceError(Code.INVALID_REQUEST, "No approval rules wait for confirmation")
+        _require_another_approver(known.proposed_by, context)
+        now = self._write(_Rules(known.proposed, None, None), context)
+        reason = in_words(known.proposed)
+        write_audit_event("approval_rules.confirmed", context, now, client_id=context.client_id, reason=reason)
+
+    def _write(self, rules: _Rules, context: RequestContext) -> datetime:
+        now = self._clock.now()
+        row = ApprovalRules(
+            id=context.client_id,
+            rules=_stored(rules.held),
+            proposed=None if rules.proposed is None else _stored(rules.proposed),
+            proposed_by=rules.proposed_by,
+            updated_at=now,
+        )
+        row.digest = self._digests.of_rules(row)
+        values = {name: value for name, value in row.__data__.items() if name != "id"}
+        ApprovalRules.insert(id=row.id, **values).on_conflict(
+            conflict_target=[ApprovalRules.id], update=values
+        ).execute()
+        return now
+
+
+def approvals_needed(payout: Payout, digests: PayoutDigests) -> int:
+    """How many approvals a payout needs, by the sum of its ready rows without fees.
+
+    INVALID_REQUEST when the rules of its client were edited in the database.
+    """
+    return _needed(_rules_of(payout.client_id, digests).held, payout.total_amount_cents)
+
+
+def in_words(rules: Sequence[ApprovalRule]) -> str:
+    """Rules on one line: `1 above UGX 0, 2 above UGX 5,000,000`."""
+    return ", ".join(f"{rule.approvals} above UGX {grouped(rule.above_cents)}" for rule in rules)
+
+
+def _rules_of(client_id: str, digests: PayoutDigests) -> _Rules:
+    row = ApprovalRules.get_or_none(ApprovalRules.id == client_id)
+    if row is None:
+        return _Rules(_ONE, None, None)
+    if not digests.are_as_set(row):
+        log.error("approval rules are not what was set", client_id=client_id)
+        raise ServiceError(Code.INVALID_REQUEST, "The approval rules were edited in the database; ask the operator")
+    return _Rules(_read(row.rules), _read(row.proposed) if row.proposed else None, row.proposed_by)
+
+
+def _needed(rules: Sequence[ApprovalRule], cents: int) -> int:
+    """The number of the last rule whose bound is below the sum; the first rule holds for every sum."""
+    return [rule.approvals for rule in rules if rule.above_cents < cents or rule.above_cents == 0][-1]
+
+
+def _asks_for_less(rules: Sequence[ApprovalRule], held: Sequence[ApprovalRule]) -> bool:
+    # Between two bounds nothing changes.
+    sums = [rule.above_cents + 1 for rule in (*rules, *held)]
+    return any(_needed(rules, cents) < _needed(held, cents) for cents in sums)
+
+
+def _checked(rules: Sequence[ApprovalRule]) -> tuple[ApprovalRule, ...]:
+    bounds = [rule.above_cents for rule in rules]
+    if not 0 < len(rules) <= MOST_RULES:
+        raise ServiceError(Code.INVALID_REQUEST, f"{_PLACE}Must be 1 to {MOST_RULES} rules.")
+    if bounds[0] != 0 or bounds != sorted(set(bounds)):
+        raise ServiceError(
+            Code.INVALID_REQUEST, f"{_PLACE}above: Must be 0 in the first rule, and rise from each to the next."
+        )
+    if not all(1 <= rule.approvals <= _MOST_APPROVALS for rule in rules):
+        raise ServiceError(Code.INVALID_REQUEST, f"{_PLACE}approvals: Must be 1 to {_MOST_APPROVALS}.")
+    return tuple(rules)
+
+
+def _require_owner(context: RequestContext) -> None:
+    if present_role(context) != "owner":
+        raise ServiceError(Code.INSUFFICIENT_SCOPE, _MAY_NOT)
+
+
+def _require_another_approver(proposer: str, context: RequestContext) -> None:
+    """Refuse people who may not approve payouts, or count as one person with the proposer; operators may always."""
+    person = context.caller.user_id
+    if person is None:
+        context.require_operator()
+    elif not context.may(APPROVE) or (
+        people_behind(context.client_id, [person]) & people_behind(context.client_id, [proposer])
+    ):
+        raise ServiceError(Code.INSUFFICIENT_SCOPE, _MAY_NOT)
+
+
+def _stored(rules: Sequence[ApprovalRule]) -> list[list[int]]:
+    return [[rule.above_cents, rule.approvals] for rule in rules]
+
+
+def _read(stored: Sequence[Sequence[int]]) -> tuple[ApprovalRule, ...]:
+    return tuple(ApprovalRule(above, approvals) for above, approvals in stored)
+
+
+def _view(rules: _Rules) -> ApprovalRulesView:
+    return ApprovalRulesView(tuple(rules.held), None if rules.proposed is None else tuple(rules.proposed))

@@ -1,0 +1,110 @@
+"""The approvals of payouts: each one is kept with who gave it, and counts until it is withdrawn."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from uuid import UUID, uuid5
+
+from ussd_server.context import CallerKind, RequestContext
+from ussd_server.models.payouts import Approval, Payout
+from ussd_server.services.payouts.digests import PayoutDigests
+from ussd_server.services.payouts.messages import ApprovalView, ApprovePayout
+from ussd_server.services.people import people_behind
+from ussd_server.status import Code, ServiceError
+from ussd_server.values import new_id
+
+_LONGEST_NOTE = 200
+_OPERATORS = UUID("7d1f6c52-6f0e-5c55-9d59-2f3c1c1b8a60")
+
+
+def caller_id(context: RequestContext) -> str:
+    """The id of the key or the person that calls; for operators an id made of their names."""
+    if context.caller.kind is CallerKind.OPERATOR:
+        assert context.caller.operator is not None, "operators make and approve payouts by their names"
+        return str(uuid5(_OPERATORS, context.caller.operator))
+    caller = context.caller.key_id or context.caller.user_id
+    assert caller is not None, "payouts are made and approved by keys, people and operators"
+    return caller
+
+
+def caller_people(context: RequestContext) -> frozenset[str]:
+    """The ids of the people behind the caller: who signed in, or who made or rotated the key."""
+    person = context.caller.user_id
+    return context.caller.people if person is None else frozenset({person})
+
+
+def checked_note(note: str | None) -> str | None:
+    """The note without spaces around it; None for an empty one.
+
+    INVALID_REQUEST for more than 200 characters, and for control characters.
+    """
+    note = (note or "").strip() or None
+    if note is not None and (len(note) > _LONGEST_NOTE or not note.isprintable()):
+        raise ServiceError(Code.INVALID_REQUEST, "note: Must be at most 200 characters without control characters.")
+    return note
+
+
+def standing(payout_id: str) -> list[Approval]:
+    """The approvals of a payout that were not withdrawn, oldest first."""
+    return standing_of([payout_id])[payout_id]
+
+
+def standing_of(payout_ids: Sequence[str]) -> Mapping[str, list[Approval]]:
+    """As `standing`, for several payouts, by their ids."""
+    found: defaultdict[str, list[Approval]] = defaultdict(list)
+    given = Approval.select().where(Approval.payout_id.in_(list(payout_ids)), Approval.withdrawn_at.is_null())
+    for approval in given.order_by(Approval.id):
+        found[approval.payout_id].append(approval)
+    return found
+
+
+def approval_views(payout: Payout, given: Sequence[Approval]) -> tuple[ApprovalView, ...]:
+    """The standing approvals of a payout as its client sees them; a version without notes kept the last one only."""
+    if not given and payout.approved_by is not None:
+        return (ApprovalView(payout.approved_by, payout.approved_at, None),)
+    return tuple(ApprovalView(each.made_by, each.created_at, each.note) for each in given)
+
+
+def require_another_person(payout: Payout, given: Sequence[Approval], context: RequestContext) -> None:
+    """Raise INSUFFICIENT_SCOPE when one person stands behind the caller and an approval that was given before."""
+    behind = people_behind(payout.client_id, caller_people(context))
+    operators = set(operators_of(context) or ())
+    for each in given:
+        if (
+            each.made_by == caller_id(context)
+            or behind & people_behind(payout.client_id, each.people)
+            or operators & set(each.operators or ())
+        ):
+            raise ServiceError(
+                Code.INSUFFICIENT_SCOPE, "Each approval of a payout is given by another person, and with another key"
+            )
+
+
+def keep_approval(request: ApprovePayout, context: RequestContext, digests: PayoutDigests, now: datetime) -> Approval:
+    """Keep an approval by the caller. Call in a unit of work with the payout locked."""
+    approval = Approval(
+        id=new_id(now),
+        payout_id=request.payout_id,
+        made_by=caller_id(context),
+        people=caller_people(context),
+        key_id=context.caller.key_id,
+        operators=operators_of(context),
+        note=checked_note(request.note),
+        total_fee_cents=request.total_fee_cents,
+        created_at=now,
+    )
+    approval.digest = digests.of_given(approval)
+    approval.save(force_insert=True)
+    return approval
+
+
+def end_approvals(given: Sequence[Approval], now: datetime) -> None:
+    """Withdraw approvals. Call in a unit of work with the payout locked."""
+    Approval.update(withdrawn_at=now).where(Approval.id.in_([each.id for each in given])).execute()
+
+
+def operators_of(context: RequestContext) -> list[str] | None:
+    """The names of the operators who approve together; None for other callers."""
+    return context.caller.operator.split(" and ") if context.caller.operator else None

@@ -1,0 +1,204 @@
+"""Withdrawals: what a revoked key or person made or approved of payouts that have not left.
+
+A payout whose approval is withdrawn is a draft again, and its reservation is released. A draft of a revoked key is
+cancelled, and its reference is free. A draft of a person who left stays. Of a payout that began to leave, the rows that
+were not sent are cancelled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from ussd_server.context import APPROVE, Caller, CallerKind, RequestContext
+from ussd_server.database.tables import lock_row
+from ussd_server.database.unit_of_work import dialect, run_query, unit_of_work
+from ussd_server.models.clients import Client, User
+from ussd_server.models.keys import ApiKey, DeletedApiKey
+from ussd_server.models.payouts import Approval, Payout
+from ussd_server.runtime import Service
+from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.leases import end_lease
+from ussd_server.services.payouts.approvers import end_approvals, standing
+from ussd_server.services.payouts.messages import PayoutStatus
+from ussd_server.services.payouts.queue import cancel_queued, is_under_way
+from ussd_server.services.payouts.records import complete, mark_cancelled, write_payout_event
+from ussd_server.services.people import MAKE, ROLES_OF
+from ussd_server.status import Code, ServiceError
+from ussd_server.values import iso_milliseconds
+
+_OPEN = (PayoutStatus.DRAFT, PayoutStatus.APPROVED, PayoutStatus.RUNNING)
+_BY_ITSELF = RequestContext(Caller(CallerKind.NOBODY))
+_STATEMENT_MILLISECONDS = 30_000
+_RIGHTS = {APPROVE: "approve payouts", MAKE: "make payouts"}
+
+
+class _Giver(NamedTuple):
+    """A key or a person who made or approved a payout."""
+
+    is_key: bool
+    fault: str | None
+    """Why it may no longer do that, in words; None while it may."""
+
+
+class PayoutWithdrawals(Service):
+    """Withdraws what expired keys made and approved. All other revocations withdraw it themselves."""
+
+    def withdraw_expired(self) -> None:
+        """Withdraw what keys made and approved that have expired since, for every client."""
+        for (client_id,) in run_query(_CLIENTS_OF_EXPIRED, now=iso_milliseconds(self._clock.now())).fetchall():
+            with unit_of_work():
+                lock_row(Client, str(client_id))
+                withdraw_revoked(str(client_id), _BY_ITSELF, self._clock.now())
+
+    def withdraw_if_revoked(self, payout_id: str) -> None:
+        """Withdraw the approval of a payout whose rows are about to be sent, if its giver may no longer give it."""
+        with unit_of_work():
+            row = lock_row(Payout, payout_id)
+            if row.status in (PayoutStatus.APPROVED, PayoutStatus.RUNNING):
+                _withdraw(row, _BY_ITSELF, self._clock.now())
+
+
+_CLIENTS_OF_EXPIRED = """
+    SELECT DISTINCT payouts.client_id FROM api_keys JOIN payouts ON payouts.client_id = api_keys.client_id
+        AND payouts.status IN ('draft', 'approved', 'running')
+    WHERE api_keys.expires_at <= :now
+        AND ((payouts.status = 'draft' AND payouts.created_by = api_keys.id) OR payouts.approved_by = api_keys.id
+            OR EXISTS (SELECT 1 FROM payout_approvals AS given WHERE given.payout_id = payouts.id
+                AND given.made_by = api_keys.id AND given.withdrawn_at IS NULL))"""
+
+
+def withdraw_revoked(
+    client_id: str, context: RequestContext, now: datetime, *, disabled_person: str | None = None
+) -> None:
+    """Withdraw what keys and people of a client made and approved who may no longer do it.
+
+    Call in the unit of work of the revocation, after it was written and with the client's row locked.
+    `disabled_person` is the id of a person who was disabled: approvals by keys behind which only this person stands are
+    withdrawn as well.
+    """
+    rows = Payout.select(Payout.id).where(Payout.client_id == client_id, Payout.status.in_(_OPEN))
+    alone = _keys_of_one_person(client_id, disabled_person) if disabled_person else frozenset()
+    for found in list(rows.order_by(Payout.id)):
+        _withdraw(lock_row(Payout, found.id), context, now, alone)
+
+
+def require_still_allowed(grant: str, context: RequestContext, now: datetime) -> None:
+    """Raise API_KEY_DISABLED or INSUFFICIENT_SCOPE when the caller has lost a right since the call began.
+
+    Call with the row of the client locked, so that the answer holds until the unit of work ends.
+    """
+    caller = context.caller
+    giver = _giver(caller.key_id or caller.user_id or "", grant, now)
+    if giver.fault and giver.is_key:
+        raise ServiceError(Code.API_KEY_DISABLED, "The API key is disabled or expired")
+    if giver.fault:
+        raise ServiceError(Code.INSUFFICIENT_SCOPE, "Insufficient permissions")
+
+
+def withdraw_approvals(
+    row: Payout, given: Sequence[Approval], reason: str, context: RequestContext, now: datetime
+) -> None:
+    """Make a payout a draft again without these approvals. Call in a unit of work with the payout locked.
+
+    Of a payout of which a row has left, the others are cancelled instead; one whose rows have all left stays as it is.
+    """
+    dialect().allow_statements(_STATEMENT_MILLISECONDS)
+    cancelled = cancel_queued(row.id, now) if row.reserved_at is not None else 0
+    if row.reserved_at is not None and not cancelled:
+        return
+    end_approvals(given, now)
+    row.withdrawal_reason, row.updated_at = reason, now
+    end_lease(row)
+    if row.reserved_at is not None and cancelled < row.ready_count:
+        _cancel_the_rest(row, reason, context, now)
+        return
+    if row.status != PayoutStatus.DRAFT:
+        if row.reserved_at is not None:
+            run_query(_WITHOUT_TRANSACTIONS, payout_id=row.id)
+            row.reservation_number += 1
+        row.status = PayoutStatus.DRAFT
+        row.approved_by = row.approved_at = row.key_id = row.reserved_at = row.needs_money_at = None
+        row.approved_fee_cents = row.approval_digest = row.due_at = None
+    row.withdrawn_at = now
+    row.save()
+    write_payout_event(row, "payout.approval_withdrawn", now)
+    _write_audit("payout.approval_withdrawn", row, reason, context, now)
+
+
+_WITHOUT_TRANSACTIONS = """
+    UPDATE payout_items SET transaction_id = NULL,
+        fee_cents = (SELECT paid.fee_cents FROM transactions AS paid WHERE paid.id = payout_items.transaction_id)
+    WHERE payout_id = :payout_id AND transaction_id IS NOT NULL"""
+
+
+def _withdraw(row: Payout, context: RequestContext, now: datetime, alone: Collection[str] = ()) -> None:
+    """Withdraw what no longer holds of a payout, which is locked."""
+    given = standing(row.id)
+    faults = {each.made_by: _giver(each.made_by, APPROVE, now).fault or _alone(each.made_by, alone) for each in given}
+    if not given and row.approved_by is not None:
+        # An earlier version kept no approvals beside the payout.
+        faults[row.approved_by] = _giver(row.approved_by, APPROVE, now).fault or _alone(row.approved_by, alone)
+    if row.status in _OPEN and (reason := next(filter(None, faults.values()), None)):
+        withdraw_approvals(row, [each for each in given if faults[each.made_by]], reason, context, now)
+    if row.status == PayoutStatus.DRAFT and (maker := _giver(row.created_by, MAKE, now)).is_key and maker.fault:
+        end_approvals(standing(row.id), now)
+        mark_cancelled(row, now)
+        row.revoked_at, row.withdrawal_reason = now, maker.fault
+        row.save()
+        _write_audit("payout.cancelled", row, maker.fault, context, now)
+
+
+def _cancel_the_rest(row: Payout, reason: str, context: RequestContext, now: datetime) -> None:
+    mark_cancelled(row, now)
+    if is_under_way(row.id):
+        row.due_at = now
+        row.save()
+    else:
+        complete(row, now)
+    _write_audit("payout.cancelled", row, reason, context, now)
+
+
+def _write_audit(action: str, row: Payout, reason: str, context: RequestContext, now: datetime) -> None:
+    is_automatic = context.caller.kind is CallerKind.NOBODY
+    about = {"client_id": row.client_id, "object_id": row.id, "reason": reason}
+    write_audit_event(action, context, now, is_automatic=is_automatic, **about)
+
+
+def _giver(id_: str, grant: str, now: datetime) -> _Giver:
+    """What is known of the key or person with this id; operators have no row, and no fault."""
+    key: ApiKey | None = ApiKey.get_or_none(ApiKey.id == id_) if id_ else None
+    if key is not None:
+        return _Giver(True, _fault_of_key(key, grant, now))
+    if id_ and (deleted := DeletedApiKey.get_or_none(DeletedApiKey.id == id_)) is not None:
+        return _Giver(True, f"The API key {deleted.apikey} was deleted.")
+    person: User | None = User.get_or_none(User.id == id_) if id_ else None
+    return _Giver(False, None if person is None else _fault_of_person(person, grant))
+
+
+def _fault_of_key(key: ApiKey, grant: str, now: datetime) -> str | None:
+    named = f"The API key {key.name or key.apikey}"
+    if not key.is_active:
+        return f"{named} was disabled."
+    if key.expires_at is not None and key.expires_at <= now:
+        return f"{named} has expired."
+    scopes = None if key.scopes is None else frozenset(key.scopes.split())
+    caller = Caller(CallerKind.KEY, client_id=key.client_id, grants=scopes)
+    return None if RequestContext(caller).may(grant) else f"{named} may no longer {_RIGHTS[grant]}."
+
+
+def _fault_of_person(person: User, grant: str) -> str | None:
+    if not person.is_active:
+        return f"{person.email} was disabled."
+    return None if person.role in ROLES_OF[grant] else f"{person.email} may no longer {_RIGHTS[grant]}."
+
+
+def _alone(giver: str, keys: Collection[str]) -> str | None:
+    return "The only person behind the API key was disabled." if giver in keys else None
+
+
+def _keys_of_one_person(client_id: str, person: str) -> frozenset[str]:
+    """The ids of the keys behind which no other person stands."""
+    keys = ApiKey.select(ApiKey.id, ApiKey.people).where(ApiKey.client_id == client_id)
+    return frozenset(key.id for key in keys if key.people == {person})

@@ -1,0 +1,297 @@
+"""The bridge of a day from our sum to theirs, computed from our payments, the lines and the differences of the day."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+import orjson
+from peewee import JOIN, chunked, fn
+
+from ussd_server.models.clients import Client
+from ussd_server.models.incoming import IncomingPayment
+from ussd_server.models.statements import ClosedDay, DifferenceInStatement, StatementDifference
+from ussd_server.models.transactions import Transaction
+from ussd_server.services.reconciliation.days.coverage import Coverage
+from ussd_server.services.reconciliation.days.lines import DayLine, lines_of
+from ussd_server.services.reconciliation.matching import AT_PROVIDERS, LONGEST_PAYMENT
+from ussd_server.services.reconciliation.messages import BridgeStep, Verdict
+from ussd_server.services.transactions.messages import SUCCESSFUL, Origin, TransactionType
+from ussd_server.values import bounds_of_day, kampala_day
+
+LATE_CHANGE, TIMING, OTHER_DAY = "late_change", "timing", "other_day"
+_NEAR_MIDNIGHT = timedelta(minutes=30)
+_DAY = timedelta(days=1)
+_AT_ONCE = 1000
+_ORDER = (*(verdict.value for verdict in Verdict), LATE_CHANGE, TIMING, OTHER_DAY)
+# What one operator may sign: what agrees, the provider's charges, and differences, whose reviews have ended.
+_FOR_ONE = {TIMING, *(verdict.value for verdict in Verdict)}
+
+
+class DayPayment(NamedTuple):
+    """A payment of ours that became final on a day. `began` is when it was created, or when its payer paid."""
+
+    id: str
+    provider_id: str | None
+    reference: str | None
+    signed_cents: int
+    began: datetime
+    completed_at: datetime
+    is_late: bool
+
+    @property
+    def began_on(self) -> str:
+        """The day in Kampala on which it began."""
+        return kampala_day(self.began)
+
+    @property
+    def latest(self) -> datetime:
+        """The latest moment at which the provider can have dated it."""
+        return min(self.completed_at, self.began + LONGEST_PAYMENT)
+
+    @property
+    def came_later(self) -> bool:
+        """Whether it became final long after the provider can have dated it."""
+        return self.is_late or self.completed_at > self.latest
+
+
+@dataclass(frozen=True, slots=True)
+class DayBridge:
+    """Both sums of a day and the steps between them.
+
+    `missing` are payments of ours without a line and without a difference, which cannot be explained. `open_count` are
+    differences whose reviews are open. `content` is a digest of the payments, lines and differences.
+    """
+
+    ours_cents: int
+    theirs_cents: int
+    steps: tuple[BridgeStep, ...]
+    missing: tuple[DayPayment, ...]
+    open_count: int
+    content: str
+
+    @property
+    def steps_for_two(self) -> tuple[BridgeStep, ...]:
+        """The steps that take a second operator. What matches adds nothing, unless two statements contradict."""
+        return tuple(
+            step
+            for step in self.steps
+            if step.verdict not in _FOR_ONE or (step.verdict == Verdict.MATCHED and step.amount_cents)
+        )
+
+
+def bridge_of(provider: str, day: date, coverage: Coverage, closed_at: datetime) -> DayBridge:
+    """Compute the bridge of a day from the statements that cover it.
+
+    `closed_at` is when the day is or was closed: earlier days that were closed by then have late changes.
+    """
+    begin, end = bounds_of_day(day)
+    steps, content, theirs_cents = _Steps(), sha256(), 0
+    payments = {each.id: each for each in _payments_of(provider, begin, end)}
+    for each in payments.values():
+        content.update(orjson.dumps((each.id, each.signed_cents)))
+    paired: dict[str, Verdict] = {}
+    abroad: list[DayLine] = []
+    for line in lines_of(coverage.statement_ids, [day.isoformat()]):
+        content.update(line.written())
+        theirs_cents += line.cents
+        is_ours = line.is_pair and line.transaction_id in payments
+        if is_ours and (line.is_difference or line.transaction_id not in paired):
+            paired[line.transaction_id] = line.verdict
+        if line.is_pair and line.cents and not is_ours and not line.is_difference:
+            abroad.append(line)
+        else:
+            steps.add(line.verdict, -line.cents)
+    for name, verdict in paired.items():
+        steps.add(verdict, payments[name].signed_cents, count=0)
+    for line, ended_at in _with_their_ends(abroad):
+        steps.add(step_between(line.at, ended_at, begin, end), -line.cents)
+    alone = [each for each in payments.values() if each.id not in paired]
+    dated = _dates_of_lines(alone, day, coverage)
+    differences = _differences(coverage.statement_ids, begin, end, paired.keys() | dated.keys())
+    content.update(orjson.dumps([tuple(row) for row in differences]))
+    missing = []
+    for each, step, late_for in _steps_of(alone, provider, dated, differences, coverage, (begin, end), closed_at):
+        if step is None:
+            missing.append(each)
+        else:
+            steps.add(step, each.signed_cents, late_for=late_for)
+    return DayBridge(
+        sum(each.signed_cents for each in payments.values()),
+        theirs_cents,
+        steps.in_order(),
+        tuple(missing),
+        sum(row.ended_at is None for row in differences),
+        content.hexdigest(),
+    )
+
+
+class _Steps:
+    """The counts and amounts of the steps, by verdict and by the day that they change."""
+
+    def __init__(self) -> None:
+        self._amounts: Counter[tuple[str, str]] = Counter()
+        self._counts: Counter[tuple[str, str]] = Counter()
+
+    def add(self, step: str, cents: int, *, count: int = 1, late_for: str = "") -> None:
+        """Add an amount to a step."""
+        self._amounts[str(step), late_for] += cents
+        self._counts[str(step), late_for] += count
+
+    def in_order(self) -> tuple[BridgeStep, ...]:
+        """The steps in their order."""
+        keys = sorted(self._counts, key=lambda key: (_ORDER.index(key[0]), key[1]))
+        return tuple(BridgeStep(key[0], self._counts[key], self._amounts[key], key[1] or None) for key in keys)
+
+
+def _steps_of(
+    alone: Sequence[DayPayment],
+    provider: str,
+    dated: Mapping[str, datetime],
+    differences: Sequence[_DayDifference],
+    coverage: Coverage,
+    bounds: tuple[datetime, datetime],
+    closed_at: datetime,
+) -> Iterator[tuple[DayPayment, str | None, str]]:
+    """The step of each payment without a line on the day, None for one that is missing, and the day that it changes."""
+    not_theirs = {row.transaction_id for row in differences if row.verdict == Verdict.NOT_THEIRS}
+    closed = _closed_days(provider, {each.began_on for each in alone if each.came_later}, closed_at)
+    for each in alone:
+        if each.id in not_theirs:
+            yield each, Verdict.NOT_THEIRS, ""
+        elif each.came_later and each.began_on in closed:
+            yield each, LATE_CHANGE, each.began_on
+        elif each.id in dated:
+            yield each, step_between(dated[each.id], each.completed_at, *bounds), ""
+        elif coverage.first_at <= each.began and each.latest <= coverage.last_at:
+            yield each, None, ""
+        else:
+            # A payment that was under way at midnight may be in the neighbouring statement.
+            yield each, OTHER_DAY if each.came_later else step_between(each.began, each.completed_at, *bounds), ""
+
+
+def step_between(dated: datetime, ended_at: datetime | None, *midnights: datetime) -> str:
+    """`timing` where both dates lie within thirty minutes of one of the midnights, else `other_day`."""
+    is_near = ended_at is not None and any(
+        max(abs(dated - midnight), abs(ended_at - midnight)) <= _NEAR_MIDNIGHT for midnight in midnights
+    )
+    return TIMING if is_near else OTHER_DAY
+
+
+def _payments_of(provider: str, begin: datetime, end: datetime) -> Iterator[DayPayment]:
+    """Our payments that became final on a day, in the order of their ids."""
+    paid_at = _paid_at(provider, begin, end)
+    rows: Any = Transaction.select(
+        Transaction.id,
+        Transaction.provider_transaction_id,
+        Transaction.provider_reference,
+        Transaction.type,
+        Transaction.amount_cents,
+        Transaction.created_at,
+        Transaction.completed_at,
+        Transaction.late,
+    ).where(ended_within(provider, begin, end))
+    for name, receipt, reference, kind, cents, created_at, completed_at, is_late in _in_order(rows):
+        signed = cents if kind == TransactionType.COLLECTION else -cents
+        began = paid_at.get(name, created_at)
+        yield DayPayment(name, receipt, reference, signed, began, completed_at, bool(is_late))
+
+
+def _in_order(rows: Any) -> Any:
+    return rows.order_by(Transaction.id).tuples().iterator()
+
+
+def ended_within(provider: str, begin: datetime, end: datetime) -> Any:
+    """The condition on what succeeded at a provider on a day, by its end here."""
+    return (
+        (Transaction.completed_at >= begin)
+        & (Transaction.completed_at < end)
+        & (Transaction.provider == provider)
+        & Transaction.status.in_(SUCCESSFUL)
+        & Transaction.type.in_(AT_PROVIDERS)
+        & Transaction.client_id.in_(Client.select(Client.id))
+    )
+
+
+def _paid_at(provider: str, begin: datetime, end: datetime) -> dict[str, datetime]:
+    """When payers paid what was booked on a day, by transaction: as the till said, else by the statement's line."""
+    rows: Any = (
+        IncomingPayment.select(
+            IncomingPayment.transaction_id, IncomingPayment.paid_at, fn.MIN(DifferenceInStatement.at)
+        )
+        .join(Transaction, on=(Transaction.id == IncomingPayment.transaction_id))
+        .join_from(
+            IncomingPayment,
+            DifferenceInStatement,
+            JOIN.LEFT_OUTER,
+            on=(DifferenceInStatement.difference_id == IncomingPayment.difference_id),
+        )
+        .where(ended_within(provider, begin, end), Transaction.origin == Origin.PAYER)
+        .group_by(IncomingPayment.transaction_id, IncomingPayment.paid_at)
+        .tuples()
+    )
+    return {name: paid or date_of_line for name, paid, date_of_line in rows if paid or date_of_line}
+
+
+def _closed_days(provider: str, days: Collection[str], closed_at: datetime) -> set[str]:
+    rows = ClosedDay.select(ClosedDay.day).where(
+        ClosedDay.provider == provider, ClosedDay.day.in_(list(days)), ClosedDay.closed_at <= closed_at
+    )
+    return {row.day for row in rows}
+
+
+def _with_their_ends(lines: Sequence[DayLine]) -> Iterator[tuple[DayLine, datetime | None]]:
+    """Lines with the moments at which their payments became final here."""
+    for some in chunked(lines, _AT_ONCE):
+        rows: Any = Transaction.select(Transaction.id, Transaction.completed_at).where(
+            Transaction.id.in_([line.transaction_id for line in some])
+        )
+        ends = dict(rows.tuples())
+        yield from ((line, ends.get(line.transaction_id)) for line in some)
+
+
+def _dates_of_lines(alone: Sequence[DayPayment], day: date, coverage: Coverage) -> dict[str, datetime]:
+    """The dates of the lines that payments have on other days, by payment."""
+    if not alone:
+        return {}
+    names = {each.id for each in alone}
+    days = {date.fromisoformat(each.began_on) for each in alone} | {day}
+    near = {(each + step * _DAY).isoformat() for each in days for step in (-1, 0, 1)} - {day.isoformat()}
+    return {
+        line.transaction_id: line.at
+        for line in lines_of(coverage.statement_ids, near)
+        if line.is_pair and line.transaction_id in names
+    }
+
+
+class _DayDifference(NamedTuple):
+    id: str
+    verdict: str
+    transaction_id: str | None
+    ours: Any
+    theirs: Any
+    ended_at: datetime | None
+    ended_by: str | None
+    reason: str | None
+
+
+def _differences(
+    statement_ids: Collection[str], begin: datetime, end: datetime, with_line: Collection[str]
+) -> list[_DayDifference]:
+    """The differences of the day that the statements have, without those of payments that another statement has."""
+    place = DifferenceInStatement
+    columns = (getattr(StatementDifference, name) for name in _DayDifference._fields)
+    rows: Any = (
+        StatementDifference.select(*columns)
+        .join(place, on=(place.difference_id == StatementDifference.id))
+        .where(place.statement_id.in_(list(statement_ids)))
+        .where(place.at.is_null() | ((place.at >= begin) & (place.at < end)))
+        .distinct()
+        .order_by(StatementDifference.id)
+    )
+    found = (_DayDifference(*row) for row in rows.tuples())
+    return [row for row in found if row.verdict != Verdict.NOT_THEIRS or row.transaction_id not in with_line]
