@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from functools import lru_cache
@@ -18,6 +19,10 @@ PHONE_NUMBER = re.compile(r"\+256[0-9]{9}")
 _TYPED_PHONE_NUMBER = re.compile(r"(?:\+?256|0(?=[1-9]))([0-9]{9})")
 _AMOUNT_TEXT = re.compile(r"[0-9]{1,12}(\.[0-9]{1,2})?")
 _EXACT_DIGITS = 28
+# The minus sign, and what Unicode calls a letter, a mark or a symbol although it shows nothing.
+_NO_GLYPH = frozenset("\u2212\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0") | frozenset(
+    map(chr, [*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)])
+)
 
 
 def phone_number(typed: str) -> str | None:
@@ -29,6 +34,19 @@ def phone_number(typed: str) -> str | None:
 def national_number(phone_number: str) -> str:
     """Return the nine digits of a phone number without the code of Uganda."""
     return phone_number.removeprefix("+256")
+
+
+def canonical_receipt(written: str) -> str:
+    """The form in which receipts of providers and references of banks are compared; empty for nothing but spaces.
+
+    NFKC, upper case, without spaces, hyphens and characters without a glyph.
+    """
+    letters = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", written).upper())
+    return "".join(each for each in letters if not _is_left_out(each))
+
+
+def _is_left_out(letter: str) -> bool:
+    return letter in _NO_GLYPH or letter.isspace() or unicodedata.category(letter) in ("Pd", "Cf", "Cc")
 
 
 def cents_of(amount: object, least: Decimal = Decimal("0.01"), below: Decimal = Decimal(1_000_000)) -> int | None:

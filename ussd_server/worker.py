@@ -102,6 +102,7 @@ class Worker:
             ("ask for floats", 5.0, services.floats.ask),
             ("write digests of past days", 600.0, services.history_digests.write),
             ("sign what earlier versions wrote", 600.0, services.signatures.begin),
+            ("decide held payments", 1.0, services.notices.decide_waiting),
             ("write counts of calls", 60.0, services.call_history.write),
             ("look at outages", 15.0, services.outage_watch.look),
             ("write notices of expiry", 60.0, services.key_notices.write_expiring),

@@ -845,6 +845,8 @@ export interface Transaction {
   payout_id: string | null;
   /** Who began it: `client`, `ussd` for a menu, or `payer` for money that came with a payment code. */
   origin: Origin;
+  /** The other transaction that tells of the same money; null for none. The one that succeeded counts. */
+  same_money_as: string | null;
   /** One sentence: where the money is now, and what happens next. */
   explanation?: string;
   /** The status history, oldest first. */

@@ -36,7 +36,16 @@ TARGETS = {
         ],
     ),
     "bank": ([f"{_SERVICES}/bank"], ["tests/services/bank"]),
+    "incoming": (
+        [f"{_SERVICES}/incoming", f"{_SERVICES}/gates/receipts.py"],
+        ["tests/services/incoming", "tests/gates/test_same_money.py"],
+    ),
+    "recovery": ([f"{_SERVICES}/reconciliation/recovery.py"], ["tests/services/reconciliation/test_recovery.py"]),
     "payouts": ([f"{_SERVICES}/payouts"], ["tests/services/payouts", "tests/services/mail/test_notices.py"]),
+    "reconciliation": (
+        [f"{_SERVICES}/reconciliation", f"{_SERVICES}/reconciliation/days"],
+        ["tests/services/reconciliation"],
+    ),
     "limits": (["ussd_server/limits"], ["tests/limits"]),
     "key_cache": (
         [f"{_SERVICES}/clients/key_cache.py", f"{_SERVICES}/clients/key_reader.py"],

@@ -32,6 +32,7 @@ _REFUSED = {
     "dial": "demo.json",
     "incoming assign": "not found",
     "incoming return": "not found",
+    "incoming same": "not found",
     "mail test": "USSD_SMTP_URL",
     "menu rollback": "no version before",
     "secrets sign": "must be the e-mail address of an active operator",

@@ -53,6 +53,7 @@ def work(services: Services, clock: MovableClock, seconds: float = 0, step: floa
         while ids := services.settlement.claim(100):
             for transaction_id in ids:
                 services.settlement.advance(transaction_id)
+        services.notices.decide_waiting()
         if passed >= seconds:
             return
         clock.advance(step)

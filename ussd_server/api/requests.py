@@ -196,16 +196,12 @@ def parse_object(request: Request, body: bytes, most_values: int = Body.most_val
 
 
 def _parse_json(body: bytes, pause: Callable[[], object]) -> Any:
+    decoder = _DECODER
     if pause is not no_pause:
+        decoder = _decoder(pause)
         pause()
     try:
-        document = json.loads(
-            body.decode("utf-8"),
-            object_pairs_hook=_with_pauses(_object, pause),
-            parse_constant=_fitting_nowhere,
-            parse_float=_with_pauses(_decimal, pause),
-            parse_int=_with_pauses(_whole, pause),
-        )
+        document = decoder.decode(body.decode("utf-8"))
     except json.JSONDecodeError as error:
         sentence = f"The request body is not valid JSON: {error.msg} (line {error.lineno}, column {error.colno})"
         raise ServiceError(Code.INVALID_REQUEST, sentence) from None
@@ -225,6 +221,15 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(document) != len(pairs):
         raise DuplicateNameError
     return document
+
+
+def _decoder(pause: Callable[[], object]) -> json.JSONDecoder:
+    return json.JSONDecoder(
+        object_pairs_hook=_with_pauses(_object, pause),
+        parse_constant=_fitting_nowhere,
+        parse_float=_with_pauses(_decimal, pause),
+        parse_int=_with_pauses(_whole, pause),
+    )
 
 
 def _with_pauses(make: Callable[[_Given], _Made], pause: Callable[[], object]) -> Callable[[_Given], _Made]:
@@ -340,3 +345,6 @@ def _first_sentence(problem: Any) -> str:
     while isinstance(problem, dict | list):
         problem = next(iter(problem.values() if isinstance(problem, dict) else problem))
     return str(problem)
+
+
+_DECODER = _decoder(no_pause)

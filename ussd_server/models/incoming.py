@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from peewee import SQL, BooleanField, TextField, fn
+from peewee import BooleanField, TextField
 
 from ussd_server.database.tables import CentsField, IdField, MomentField, Table
-from ussd_server.models.transactions import Transaction
 
 
 class PaymentCodePrefix(Table):
@@ -46,7 +45,8 @@ class IncomingPayment(Table):
 
     `code` is what the payer typed, null for a line of a statement. `held_because` says why it fits nothing.
     `difference_id` is the difference of the statement that it was made from. `decided_by` are the operators who
-    assigned it or marked it for return, `reason` is why they return it.
+    assigned it or marked it for return, `reason` is why they return it. `waits_for` is the collection whose money
+    it may be; when that is final, the payment is booked or left out.
     """
 
     id = IdField(primary_key=True)
@@ -63,16 +63,11 @@ class IncomingPayment(Table):
     difference_id = IdField(null=True)
     decided_by = TextField(null=True)
     reason = TextField(null=True)
+    waits_for = IdField(null=True)
     received_at = MomentField()
     updated_at = MomentField()
 
 
 def waits_for_operators() -> Any:
-    """The condition on `IncomingPayment` that it is held, and is no payment that we requested and that succeeded."""
-    requested = Transaction.select(SQL("1")).where(
-        Transaction.provider_transaction_id == IncomingPayment.provider_transaction_id,
-        Transaction.provider == IncomingPayment.provider,
-        Transaction.type == "collection",
-        Transaction.status.in_(["succeeded", "reversed"]),
-    )
-    return (IncomingPayment.status == "held") & ~fn.EXISTS(requested)
+    """The condition on `IncomingPayment` that it is held."""
+    return IncomingPayment.status == "held"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 from peewee import BooleanField, IntegerField, TextField
 
@@ -24,6 +25,8 @@ class Transaction(Table):
     `review_note` says how it ended and who decided it. `request_id` and `traceparent` are those of the call which
     created it, for the logs and for other servers. `payout_id` is the payout that it is a row of. `key_id` is the API
     key that paid it, or that approved its payout. `origin` is who began it: `client`, `ussd` for a menu, `payer`.
+    `same_money_as` is the other record of the same money: of a collection and a payment that the payer began.
+    `contested_id` is the payment that has the receipt of this one; operators say in the review whether both are one.
     """
 
     id = IdField(primary_key=True)
@@ -69,9 +72,33 @@ class Transaction(Table):
     payout_id = IdField(null=True)
     key_id = IdField(null=True)
     origin = TextField()
+    same_money_as = IdField(null=True)
+    contested_id = IdField(null=True)
 
     class Meta:
         only_save_dirty = True
+
+
+def counts_elsewhere() -> Any:
+    """The condition on `Transaction` that its money counts as that of the transaction in `same_money_as`."""
+    given_back = (Transaction.status == "reversed") & (Transaction.origin == "payer")
+    return Transaction.same_money_as.is_null(False) & (given_back | (Transaction.status == "failed"))
+
+
+class ReceiptClaim(Table):
+    """A receipt of a provider, or a reference of the bank, in the form of `canonical_receipt`: it is money once.
+
+    `issuer` is the provider's name, or `bank`. `transaction_id` is the payment that was booked under it, `incoming_id`
+    the incoming payment that reported it; null for none.
+    """
+
+    issuer = TextField()
+    receipt = TextField()
+    transaction_id = IdField(null=True)
+    incoming_id = IdField(null=True)
+
+    class Meta:
+        primary_key = False
 
 
 class IdempotencyKey(Table):

@@ -7,6 +7,7 @@ once, when the first worker of this version starts; from then on each of these r
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any, NamedTuple
@@ -72,10 +73,31 @@ SIGNED_TABLES = {
 
 
 def sign_row(vault: Vault, table: Any, key: str) -> None:
-    """Sign a row as it is now. Call at the end of the unit of work that changed it."""
+    """Sign a row as it is now. Call in the unit of work that wrote all of it."""
     signed = SIGNED_TABLES[table._meta.table_name]
     for row in table.select().where(getattr(table, signed.key) == key, signed.which):
         _sign(vault, signed.name(row), signed.content(row))
+
+
+@contextmanager
+def signed_change(vault: Vault, table: Any, key: str) -> Iterator[None]:
+    """A change of a part of a row, locked in a unit of work: signed afterwards, if the row had a true signature.
+
+    So an edit at the database prompt stays unsigned, whatever the service changes later.
+    """
+    was_signed = is_row_signed(vault, table, key)
+    yield
+    if was_signed:
+        sign_row(vault, table, key)
+
+
+def is_row_signed(vault: Vault, table: Any, key: str) -> bool:
+    """Whether a row is as the service wrote it last; also before signatures have begun, and for one without any."""
+    signed = SIGNED_TABLES[table._meta.table_name]
+    row = table.get_or_none(getattr(table, signed.key) == key, signed.which)
+    if row is None or not has_begun():
+        return True
+    return bool(_true_names(vault, {signed.name(row): signed.content(row)}))
 
 
 def sign_audit_day(vault: Vault, start: datetime) -> None:

@@ -665,6 +665,7 @@ class Transaction(TypedDict):
     refunded_amount: Amount
     payout_id: str | None
     origin: Origin
+    same_money_as: str | None
     explanation: NotRequired[str]
     events: NotRequired[list[TransactionChange]]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ from tests.conftest import MovableClock
 from tests.support.money import operator
 from tests.support.program import Program
 from ussd_server.bootstrap import Services
+from ussd_server.models.incoming import IncomingPayment
 from ussd_server.services.incoming.messages import IncomingPaths, SetPrefix
 
 NOTICE = {
@@ -141,14 +142,67 @@ def test_an_unknown_path_does_not_exist(till: Till, web: FlaskClient) -> None:
     ("change", "error"),
     [
         ({"amount": "1e3"}, "INVALID_AMOUNT"),
-        ({"phone_number": "0772123456"}, "INVALID_PHONE_NUMBER"),
+        ({"amount": None}, "INVALID_AMOUNT"),
         ({"provider_transaction_id": ""}, "INVALID_REQUEST"),
-        ({"colour": "red"}, "INVALID_REQUEST"),
+        ({"provider_transaction_id": "- \u200b"}, "INVALID_REQUEST"),
+        ({"provider_transaction_id": None}, "INVALID_REQUEST"),
     ],
 )
-def test_a_signed_notice_that_is_malformed_is_refused(till: Till, change: dict[str, Any], error: str) -> None:
+def test_a_signed_notice_without_receipt_or_amount_is_refused(till: Till, change: dict[str, Any], error: str) -> None:
     refused = till.notify(NOTICE | change)
     assert (refused.status_code, refused.json["error"]) == (400, error)
+
+
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        ({"phone_number": "0772123456"}, "booked"),
+        ({"phone_number": "25677****56"}, "booked"),
+        ({"phone_number": "a9993e364706816aba3e25717850c26c9cd0d89d"}, "booked"),
+        ({"phone_number": "+254712345678"}, "booked"),
+        ({"phone_number": ""}, "booked"),
+        ({"phone_number": None}, "booked"),
+        ({"phone_number": 256772123456}, "booked"),
+        ({"phone_number": ["+256772123456"]}, "booked"),
+        ({"code": None}, "held"),
+        ({"code": 1042}, "held"),
+        ({"code": {"is": "SCH1042"}}, "held"),
+        ({"code": "x" * 5000}, "held"),
+        ({"name": "A" * 5000}, "booked"),
+        ({"name": 7}, "booked"),
+        ({"at": "2026-11-20 09:05:10"}, "booked"),
+        ({"at": None}, "booked"),
+        ({"at": "yesterday"}, "booked"),
+        ({"at": 1700000000}, "booked"),
+        ({"at": "0001-01-01T00:00:00+14:00"}, "booked"),
+        ({"at": "2999-01-01T00:00:00Z"}, "held"),
+        ({"provider_transaction_id": 31000000041}, "booked"),
+        ({"provider_transaction_id": "R" * 200}, "booked"),
+        ({"provider_transaction_id": "R\t7"}, "booked"),
+        ({"colour": "red", "channel": {"deep": [1]}}, "booked"),
+    ],
+)
+def test_a_signed_notice_is_never_turned_away_for_a_field(
+    program: Program, till: Till, change: dict[str, Any], status: str
+) -> None:
+    put(program, "SCH1042", CODE)
+    answer = till.notify(NOTICE | change)
+    assert (answer.status_code, answer.json["data"]["status"]) == (200, status), answer.json
+    assert till.notify(NOTICE | change).json["data"] == answer.json["data"]
+
+
+@pytest.mark.parametrize("name", ["code", "phone_number", "name", "at"])
+def test_a_field_of_a_signed_notice_may_be_missing(program: Program, till: Till, name: str) -> None:
+    put(program, "SCH1042", CODE)
+    notice = {key: value for key, value in NOTICE.items() if key != name}
+    answer = till.notify(notice)
+    assert (answer.status_code, answer.json["data"]["status"]) == (200, "held" if name == "code" else "booked")
+
+
+def test_a_time_without_an_offset_is_that_of_kampala(program: Program, till: Till) -> None:
+    put(program, "SCH1042", CODE)
+    till.notify(NOTICE | {"at": "2026-11-20 09:05:10"})
+    assert IncomingPayment.get().paid_at == datetime(2026, 11, 20, 6, 5, 10, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("reference", ["in/R-77", "bank/FT1"])

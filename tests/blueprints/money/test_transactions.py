@@ -20,7 +20,7 @@ RECORD = [
     "transaction_id", "reference", "type", "phone_number", "to_phone_number", "amount", "fee", "currency", "account",
     "provider", "provider_reference", "provider_transaction_id", "status", "failure", "late", "session_id",
     "description", "metadata", "created_at", "updated_at", "completed_at", "next_check_at",
-    "refund_of", "refunded_amount", "payout_id", "origin",
+    "refund_of", "refunded_amount", "payout_id", "origin", "same_money_as",
 ]  # fmt: skip
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 PATH = "/api/transactions"
@@ -64,6 +64,7 @@ def test_an_accepted_collection_shows_its_whole_record_and_where_it_lies(program
         "description": "Order 12", "metadata": {"order": 12, "share": 0.5}, "completed_at": None,
         "refund_of": None, "refunded_amount": 0, "payout_id": None,
         "origin": "client",
+        "same_money_as": None,
     }  # fmt: skip
 
 

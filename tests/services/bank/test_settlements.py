@@ -184,6 +184,7 @@ def test_lines_without_a_bank_reference_are_not_recorded(services: Services, cli
         ({"client_id": UNKNOWN}, "settlement_id: Is not a settlement of the client."),
         ({"number": "1"}, "number: Is not the client's confirmed bank account."),
         ({"bank_reference": "x" * 60}, "bank_reference: Must be at most 59 characters."),
+        ({"bank_reference": "-"}, "bank_reference: Needs a letter or a digit."),
     ],
 )
 def test_one_bad_line_refuses_the_file(
@@ -307,10 +308,68 @@ def test_a_settlement_of_more_than_seven_days_needs_attention(
     assert services.bank_settlements.count_late(operator()) == 0
 
 
+def test_only_operators_settle_to_banks(services: Services, client: ExampleClient) -> None:
+    settlements, own = services.bank_settlements, client.at_console()
+    file = completed(services, "FT1")
+    (line,) = settlements.read(file, operator())
+    end = EndSettlement(line.settlement_id, BY, SECOND)
+    for call in (
+        lambda: settlements.due(None, own),
+        lambda: settlements.propose(ProposeSettlements(BY), own),
+        lambda: settlements.waiting(own),
+        lambda: settlements.count_late(own),
+        lambda: settlements.read(file, own),
+        lambda: settlements.record(RecordSettlements(BytesIO(file), BY, SECOND), own),
+        lambda: settlements.require_recordable(line, own),
+        lambda: settlements.cancel(end, own),
+        lambda: settlements.record_return(end, own),
+        lambda: settlements.list(own),
+        lambda: services.bank_accounts.list(own),
+        lambda: services.bank_accounts.count_waiting(own),
+        lambda: services.bank_accounts.confirm(ConfirmBankAccount(client.id, BY, number=STANBIC.number), own),
+        lambda: services.bank_accounts.set_terms(SetSettlementTerms(client.id), own),
+    ):
+        with pytest.raises(ServiceError) as refused:
+            call()
+        assert refused.value.code is Code.INSUFFICIENT_SCOPE
+
+
+@pytest.mark.parametrize("number", ["", "90/30", "9030\u200b", "x" * 101])
+def test_the_number_of_an_account_has_letters_digits_spaces_and_hyphens(
+    services: Services, client: ExampleClient, number: str
+) -> None:
+    with pytest.raises(ServiceError, match="number: Must be"):
+        services.bank_accounts.state(StateBankAccount("Stanbic", number, "ACME Ltd"), client.at_console())
+
+
+def test_each_part_of_an_account_has_1_to_100_characters(services: Services, client: ExampleClient) -> None:
+    for short, long in (("B", "9"), ("B" * 100, "9" * 100)):
+        assert services.bank_accounts.state(StateBankAccount(short, long, short), client.at_console()).bank == short
+    with pytest.raises(ServiceError, match="bank: Must be 1 to 100"):
+        services.bank_accounts.state(StateBankAccount("B" * 101, "9", "ACME Ltd"), client.at_console())
+
+
 def test_two_different_people_record(services: Services, client: ExampleClient) -> None:
     file = completed(services, "FT1")
     with pytest.raises(ServiceError, match="Two different people"):
         services.bank_settlements.record(RecordSettlements(BytesIO(file), BY, BY.upper()), operator())
+
+
+def test_a_bank_reference_is_recorded_once_however_it_is_written_and_for_one_client(
+    services: Services, client: ExampleClient
+) -> None:
+    (first,) = record(services, completed(services, "FT26110001", amount="1000"))
+    assert f"bank_reference: Was recorded as transaction {first.transaction_id}." in refusal(
+        services, completed(services, "ft-2611 0001", amount="1000")
+    )
+    other = ExampleClient(services, "shop")
+    deposit(services, other.at_console(), 5000)
+    services.bank_accounts.state(STANBIC, other.at_console())
+    services.bank_accounts.confirm(ConfirmBankAccount(other.id, BY), operator())
+    refused = refusal(services, completed(services, "FT26110002", "FT26110001", amount="1000"))
+    assert "Was recorded as transaction" in refused
+    assert len(services.bank_settlements.list(operator())) == 1
+    assert check_everything() == []
 
 
 @pytest.mark.parametrize("reference", ["bank/FT1", "in/R1"])

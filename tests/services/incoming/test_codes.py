@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
+from tests.conftest import MovableClock
 from tests.support.example_client import ExampleClient
 from tests.support.money import operator
 from ussd_server.bootstrap import Services
@@ -44,6 +47,16 @@ def test_no_prefix_is_or_begins_that_of_another_client(services: Services) -> No
     services.payment_codes.put(PutPaymentCode("SHOP1", "Tea"), operator_context(shop.id))
     with pytest.raises(ServiceError, match="has payment codes that begin with SHOP"):
         give(SetPrefix(shop.id, "TEA"), operator())
+
+
+def test_the_expiry_of_a_code_lies_in_the_future(services: Services, clock: MovableClock) -> None:
+    client = ExampleClient(services)
+    services.payment_codes.set_prefix(SetPrefix(client.id, "SCH"), operator())
+    assert "in the future" in refusal(services, PutPaymentCode("SCH1", "Fees", expires_at=clock.now()), client)
+    lasting = PutPaymentCode("SCH1", "Fees", expires_at=clock.now() + timedelta(seconds=1))
+    made = services.payment_codes.put(lasting, operator_context(client.id))
+    clock.advance(2)
+    assert services.payment_codes.put(lasting, operator_context(client.id)) == made, "a repeat changes nothing"
 
 
 def test_a_fixed_amount_and_bounds_exclude_each_other(services: Services) -> None:

@@ -98,6 +98,29 @@ def test_two_operators_assign_a_payment_whatever_its_code_takes(
     assert check_everything() == []
 
 
+def test_one_person_marks_no_payment_for_return(services: Services, school: ExampleClient, till: Till) -> None:
+    till.pay("SCHI042")
+    (payment,) = held(services)
+    for by, second, reason in ((BY, BY, "asked"), (BY, "", "asked"), (BY, SECOND, " ")):
+        with pytest.raises(ServiceError):
+            services.held_payments.mark_returned(ReturnIncoming(payment.incoming_id, reason, by, second), operator())
+    assert held(services) == (payment,)
+
+
+@pytest.mark.parametrize("typed", ["SCH104", "SCH10442", "SCH1402", "CSH1042", "SCH10042", "SCH1O42"])
+def test_a_code_is_suggested_for_one_slip(services: Services, school: ExampleClient, till: Till, typed: str) -> None:
+    till.pay(typed)
+    assert held(services)[0].suggestions == ("SCH1042",)
+
+
+@pytest.mark.parametrize("typed", ["SCH10", "HCS1042", "SCH104299", "SCH2043"])
+def test_a_code_is_not_suggested_for_two_slips(
+    services: Services, school: ExampleClient, till: Till, typed: str
+) -> None:
+    till.pay(typed)
+    assert held(services)[0].suggestions == ()
+
+
 def test_a_returned_payment_is_never_booked(services: Services, school: ExampleClient, till: Till) -> None:
     till.pay("SCHI042")
     (payment,) = held(services)
@@ -154,15 +177,19 @@ def test_a_notice_before_the_success_of_a_payment_that_was_asked_for_leaves_the_
     services: Services, school: ExampleClient, till: Till, clock: MovableClock
 ) -> None:
     made = services.transactions.create(request(), operator_context(school.id)).transaction
-    till.pay("", receipt="early")
+    early = f"SBX{str(made.provider_reference).replace('-', '')[:12].upper()}"
+    till.pay("", receipt=f"sbx-{early[3:]}")
     (payment,) = held(services)
     work(services, clock, 2)
-    Transaction.update(provider_transaction_id="early").where(Transaction.id == made.transaction_id).execute()
+    row = Transaction.get_by_id(made.transaction_id)
+    assert (row.status, row.provider_transaction_id) == ("succeeded", early)
     assert held(services) == ()
     for act in (lambda: assign(services, payment, "SCH1042"), lambda: return_(services, payment)):
-        with pytest.raises(ServiceError, match="was asked for has this receipt"):
+        with pytest.raises(ServiceError, match="is booked, no longer held"):
             act()
-    assert till.pay("", receipt="early").transaction_id == made.transaction_id
+    assert till.pay("", receipt=early).transaction_id == made.transaction_id
+    assert balances(school.id)["main"] == (5000_00, 0)
+    assert check_everything() == []
 
 
 def test_operators_get_a_mail_of_the_first_payment_that_is_held_on_a_day_and_see_each_in_their_trail(

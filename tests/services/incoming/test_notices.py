@@ -19,7 +19,7 @@ from ussd_server.models.clients import Client
 from ussd_server.models.sending import Event, Receipt, Sms
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts.messages import FeeTerms
-from ussd_server.services.incoming.booking import IncomingBook
+from ussd_server.services.incoming.booking import IncomingBook, find_code, misfit_of
 from ussd_server.services.incoming.messages import CheckPayment, ListIncoming, PutPaymentCode
 from ussd_server.services.incoming.notices import NoticeService
 from ussd_server.services.sms import outbox
@@ -57,8 +57,23 @@ def test_a_payment_is_booked_under_its_code_without_regard_to_case_spaces_and_hy
 
 def test_a_repeated_notice_books_nothing_again(services: Services, school: ExampleClient, till: Till) -> None:
     first = till.pay("SCH1042")
-    assert [till.pay("SCH1042"), till.pay("SCH9999"), till.pay("SCH1042", 9999)] == [first] * 3
+    assert [till.pay("SCH1042"), till.pay("SCH9999"), till.pay("SCH1042", receipt=" r\u200b-1 ")] == [first] * 3
     assert balances(school.id)["main"] == (5000_00, 0)
+
+
+def test_a_notice_of_a_booked_receipt_with_another_amount_is_shown_to_operators(
+    services: Services, school: ExampleClient, till: Till
+) -> None:
+    first = till.pay("SCH1042")
+    for _ in range(2):
+        contradiction = till.pay("SCH1042", 9999)
+        assert (contradiction.status, contradiction.transaction_id) == ("held", None)
+    (review,) = services.reviews.list(operator())
+    assert review.transaction.transaction_id == first.transaction_id
+    assert review.reason == "the provider reported its receipt again with UGX 9,999"
+    assert till.pay("SCH1042") == first
+    assert balances(school.id)["main"] == (5000_00, 0)
+    assert check_everything() == []
 
 
 def test_the_same_notice_at_once_is_booked_once(services: Services, school: ExampleClient, till: Till) -> None:
@@ -135,6 +150,46 @@ def test_a_notice_about_a_payment_that_was_asked_for_books_nothing(
     assert till.pay("SCH1042", 5000, receipt).transaction_id == made.transaction_id
     assert balances(school.id)["main"] == (5000_00, 0)
     assert check_everything() == []
+
+
+def test_a_notice_of_our_receipt_with_another_amount_is_held(
+    services: Services, school: ExampleClient, till: Till, clock: MovableClock
+) -> None:
+    made = services.transactions.create(request(), operator_context(school.id)).transaction
+    work(services, clock, 2)
+    receipt = Transaction.get_by_id(made.transaction_id).provider_transaction_id
+    assert till.pay("SCH1042", 4999, receipt).status == "held"
+    assert why_held(services) == ["A payment that was asked for has this receipt"]
+    assert balances(school.id)["main"] == (5000_00, 0)
+
+
+def test_a_code_credits_its_own_account_and_the_fee_is_paid_from_there(
+    services: Services, school: ExampleClient, till: Till
+) -> None:
+    agree_fee(FeeTerms(school.id, TransactionType.COLLECTION, 100_00, 0))
+    put(services, school, "SCH5", account="+256772000005")
+    paid = till.pay("SCH5")
+    assert Transaction.get_by_id(paid.transaction_id).account == "+256772000005"
+    assert balances(school.id)["+256772000005"] == (4900_00, 0)
+    assert "main" not in balances(school.id)
+
+
+def test_a_code_takes_nothing_from_the_moment_of_its_expiry(
+    services: Services, school: ExampleClient, clock: MovableClock
+) -> None:
+    put(services, school, "SCH6", expires_at=clock.now() + timedelta(seconds=60))
+    code = find_code("SCH6")
+    assert code is not None
+    assert misfit_of(code, 1, code.expires_at) == "This code has expired"
+    assert misfit_of(code, 1, code.expires_at - timedelta(milliseconds=1)) is None
+
+
+@pytest.mark.parametrize("typed", ["\u017fCH1042", "\uff33\uff23\uff281042"])
+def test_letters_of_other_scripts_are_not_those_of_a_code(
+    services: Services, school: ExampleClient, till: Till, typed: str
+) -> None:
+    assert typed.upper() != typed or not typed.isascii()
+    assert till.pay(typed).status == "held"
 
 
 def test_a_check_says_who_is_paid_or_why_the_payment_would_be_held(services: Services, school: ExampleClient) -> None:

@@ -23,6 +23,6 @@ class Till:
 
     def pay(self, code: str, shillings: int = 5000, receipt: str = "R1", **more: Any) -> NotifiedPayment:
         """A payer pays, and the till reports it."""
-        provider, at = more.pop("provider", "sandbox"), more.pop("at", _AT)
-        notice = NotifyPayment(provider, receipt, code, shillings * 100, PAYER, at, **more)
+        provider, at, number = more.pop("provider", "sandbox"), more.pop("at", _AT), more.pop("number", PAYER)
+        notice = NotifyPayment(provider, receipt, code, shillings * 100, number, at, **more)
         return self.notices.notify(notice, RequestContext(Caller(CallerKind.NOBODY)))

@@ -55,7 +55,9 @@ RULES = {
     "SPENT": "has spent another sum on a day than its payments",
     "OTHER_RECEIPT": "is booked without the payment of its receipt, or has one and is not booked",
     "NO_RECEIPT": "came from a payer without a receipt of its own",
-    "PAID_TWICE": "came from a payer with the receipt of another collection",
+    "PAID_TWICE": "has the receipt of another payment that was credited",
+    "NOT_SAME": "names another payment as the same money, which does not name it",
+    "CONTESTED": "has a receipt of which operators must say whether it is one payment or two",
     "NO_DECISION": "was returned without a decision of two operators",
     "SAME_RECEIPT": "has the receipt of another one",
     "UNBOUND": "has an idempotency key that is bound to none",
@@ -129,7 +131,12 @@ SABOTAGE = [
     ("UPDATE incoming_payments SET status = 'booked' WHERE id = '{held}'", "OTHER_RECEIPT held"),
     ("UPDATE incoming_payments SET decided_by = NULL WHERE id = '{returned}'", "NO_DECISION returned"),
     ("UPDATE transactions SET provider_transaction_id = 'R1' WHERE id = '{collection_06}'",
-     "PAID_TWICE arrived, FORGED collection_06"),
+     "PAID_TWICE arrived, PAID_TWICE collection_06, FORGED collection_06"),
+    ("UPDATE transactions SET same_money_as = '{collection_04}' WHERE id = '{collection_06}'",
+     "NOT_SAME collection_06"),
+    ("UPDATE transactions SET contested_id = '{collection_04}', review_opened_at = created_at "
+     "WHERE id = '{collection_07}'",
+     "CONTESTED collection_07, CONTESTED collection_04, NO_REVIEW collection_07"),
     ("UPDATE transactions SET origin = 'client' WHERE id = '{arrived}'", "FORGED arrived"),
     # Statements.
     ("UPDATE ledger_entries SET balance_cents = balance_cents + 1 WHERE posted_us = "

@@ -64,7 +64,7 @@ def unguarded(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
         run("PRAGMA foreign_keys = 0")
     for index in ("names", "idempotency_key", "confirmation"):
         run(f"DROP INDEX transactions_{index}")
-    run("DROP INDEX ledger_transfers_effects")
+    run("DROP INDEX ledger_transfers_effects_each_way")
     run("DROP INDEX payouts_reference")
 
 

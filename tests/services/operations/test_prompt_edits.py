@@ -11,14 +11,16 @@ from tests.conftest import MovableClock
 from tests.services.operations.conftest import Scene
 from tests.support.books import check_everything
 from tests.support.example_client import ExampleClient
-from tests.support.money import operator
+from tests.support.money import deposit, operator
 from tests.support.unguarded import without_triggers
 from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import database, dialect, unit_of_work
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.keys import ApiKey
+from ussd_server.models.ledger import BankAccount
 from ussd_server.models.operations import RowSignature
 from ussd_server.models.statements import ClosedDay
+from ussd_server.services.bank.messages import ProposeSettlements, SetSettlementTerms, StateBankAccount
 from ussd_server.services.clients.keys.messages import RotateApiKey, UpdateApiKey
 from ussd_server.services.operations.book_check.history_digests import OTHER_PAST, OTHER_TRAIL
 from ussd_server.services.signatures import UNSIGNED
@@ -146,3 +148,22 @@ def test_rows_of_earlier_versions_are_signed_once_and_named_from_then_on(service
     assert check_everything(vault=services.runtime.vault) == []
     (event,) = AuditEvent.select().where(AuditEvent.action == "rows.signed_again")
     assert (event.decided_by, event.reason) == ("Ann, Ben", "Compared")
+
+
+def test_an_edit_stays_named_when_the_service_changes_the_row_later(services: Services) -> None:
+    client = ExampleClient(services)
+    key = client.create_key("balance:read")
+    services.bank_accounts.state(StateBankAccount("Stanbic", "9030", "ACME Ltd"), client.at_console())
+    services.signatures.begin()
+    ApiKey.update(scopes=None).where(ApiKey.id == key.id).execute()
+    BankAccount.update(number="666", confirmed_by="Eve", confirmed_at=services.clock.now()).execute()
+    services.api_keys.list(client.at_console())
+    services.api_keys.change(UpdateApiKey(key.id, name="Till"), client.call())
+    services.api_keys.rotate(RotateApiKey(key.id), client.call())
+    services.bank_accounts.set_terms(SetSettlementTerms(client.id, 0, 0), operator())
+    assert {each.id for each in check_everything(vault=services.runtime.vault)} == {key.id, client.id}
+    deposit(services, client.at_console(), 5000)
+    with pytest.raises(ServiceError, match="an owner has to state it again"):
+        services.bank_settlements.propose(ProposeSettlements("Ann"), operator())
+    services.bank_accounts.state(StateBankAccount("Stanbic", "9030", "ACME Ltd"), client.at_console())
+    assert {each.id for each in check_everything(vault=services.runtime.vault)} == {key.id}

@@ -20,7 +20,7 @@ from tests.support.books import check_everything
 from tests.support.money import operator
 from ussd_server.bootstrap import Services
 from ussd_server.models.clients import AuditEvent
-from ussd_server.models.statements import StatementCoverage, StatementDay
+from ussd_server.models.statements import DifferenceInStatement, StatementCoverage, StatementDay
 from ussd_server.services.reconciliation.messages import (
     CloseDay,
     ClosedDayView,
@@ -256,3 +256,53 @@ def test_titles_that_state_a_period_around_a_day_cover_it_once_that_is_over(
             close(services, day)
     stored(f"{before} 00:00:00", after)
     assert steps(close(services, day)) == {"matched": (1, 0)}
+
+
+def test_a_day_is_covered_from_a_line_before_its_first_moment_to_one_after_its_last(
+    services: Services, clock: MovableClock, day: date
+) -> None:
+    after = day + timedelta(days=1)
+    line = mtn_row(pay(services, clock), **{"External id": "unknown"})[:-1]
+    clock.advance(3 * 86_400)
+
+    def stored(*dates: str) -> None:
+        lines = [[f"F-{dated}", line[1], dated, *line[3:]] for dated in dates]
+        reconcile(services, csv_file(lines, WITHOUT_BALANCE))
+
+    stored(f"{day} 00:00:00", f"{after} 00:00:00")
+    stored(f"{day - timedelta(days=1)} 23:59:59", f"{day} 23:59:59")
+    end_reviews(services)
+    with pytest.raises(ServiceError, match=NOT_COVERED):
+        close(services, day)
+    stored(f"{day - timedelta(days=1)} 23:59:59", f"{day} 00:00:00", f"{after} 00:00:00")
+    assert steps(close(services, day)) == {"not_ours": (1, -500_000)}
+
+
+def test_balances_join_only_in_the_order_of_time(services: Services, clock: MovableClock, day: date) -> None:
+    rows = three_days(services, clock)
+    store(services, rows[:2])
+    # The balances join, and the second file begins before the first one ends.
+    earlier = [*rows[2][:2], f"{day} 08:00:00", *rows[2][3:]]
+    store(services, [earlier, *rows[3:]])
+    end_reviews(services)
+    with pytest.raises(ServiceError, match=NOT_COVERED):
+        close(services, day)
+
+
+def test_a_statement_of_the_version_before_covers_a_day_once_its_file_is_compared_again(
+    services: Services, clock: MovableClock, day: date
+) -> None:
+    rows = three_days(services, clock)
+    dearer = with_balances([*rows[:2], [*rows[2][:7], "6,000.00", *rows[2][8:]], *rows[3:]])
+    statement_id = store(services, dearer)
+    StatementDay.delete().execute()
+    StatementCoverage.delete().execute()
+    DifferenceInStatement.update(at=None).execute()
+    with pytest.raises(ServiceError, match=NOT_COVERED):
+        close(services, day)
+    assert store(services, dearer) == statement_id
+    assert StatementCoverage.select().count() == 1
+    with pytest.raises(ServiceError, match="1 of its differences is open"):
+        close(services, day)
+    end_reviews(services)
+    assert steps(close(services, day)) == {"matched": (2, 0), "amount_differs": (1, -100_000)}

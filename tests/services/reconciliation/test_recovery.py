@@ -17,7 +17,7 @@ from ussd_server.bootstrap import Services, build_services
 from ussd_server.context import RequestContext
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.reconciliation.messages import BookLost, Claim, FindLost, LostPayment, RecoveredPayment
-from ussd_server.services.transactions.messages import ListTransactions, TransactionType
+from ussd_server.services.transactions.messages import CreateRefund, ListTransactions, TransactionType
 from ussd_server.settings import Settings
 from ussd_server.status import Code, ServiceError
 
@@ -98,6 +98,50 @@ def test_a_lost_disbursement_needs_the_money_that_it_took(
     deposit(services, client, 8000)
     book(services, lost, claim)
     assert balances(client.client_id)["main"] == (300_000, 0)
+    assert check_everything() == []
+
+
+@pytest.fixture
+def collected(services: Services, clock: MovableClock, client: RequestContext) -> Transaction:
+    """A collection of UGX 5,000 whose refund the database lost."""
+    made = services.transactions.create(request(reference="known"), client).transaction
+    work(services, clock, 5)
+    row: Transaction = Transaction.get_by_id(made.transaction_id)
+    assert row.status == "succeeded"
+    return row
+
+
+@pytest.mark.parametrize("kind", ["Transfer", "Reversal"])
+def test_a_lost_refund_is_booked_and_its_collection_is_reversed(
+    services: Services, clock: MovableClock, client: RequestContext, collected: Transaction, kind: str
+) -> None:
+    to_payer = {"Type": kind, "From": "FRI:41000001/MM", "To": f"FRI:{NUMBER[1:]}/MSISDN"}
+    lost = find(services, clock, line(services, client, clock, "refund", **to_payer))
+    claim = Claim("sandbox", "990001", client.client_id, "R1")
+    (booked,) = book(services, lost, claim)
+    assert [each.replayed for each in book(services, lost, claim)] == [True]
+    row = Transaction.get_by_id(booked.transaction_id)
+    assert (row.type, row.refund_of, row.status) == ("refund", collected.id, "succeeded")
+    assert Transaction.get_by_id(collected.id).status == "reversed"
+    assert balances(client.client_id)["main"] == (0, 0)
+    repeated = services.refunds.create(CreateRefund(collected.id, "R1"), client)
+    assert (repeated.replayed, repeated.transaction.transaction_id) == (True, booked.transaction_id)
+    assert check_everything() == []
+
+
+def test_a_lost_refund_that_fits_two_collections_needs_the_name_of_one(
+    services: Services, clock: MovableClock, client: RequestContext, collected: Transaction
+) -> None:
+    services.transactions.create(request(reference="another"), client)
+    work(services, clock, 5)
+    to_payer = {"Type": "Transfer", "From": "FRI:41000001/MM", "To": f"FRI:{NUMBER[1:]}/MSISDN"}
+    lost = find(services, clock, line(services, client, clock, "refund", **to_payer))
+    claim = Claim("sandbox", "990001", client.client_id, "R1")
+    for unclear in (claim, replace(claim, refund_of="no id")):
+        with pytest.raises(ServiceError, match="refund_of"):
+            book(services, lost, unclear)
+    book(services, lost, replace(claim, refund_of=collected.id))
+    assert Transaction.get_by_id(collected.id).status == "reversed"
     assert check_everything() == []
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.support.books import check_everything
 from tests.support.desk import (
     FAILURE,
     NOT_FOUND,
@@ -59,6 +60,16 @@ def test_a_lost_payment_that_could_not_be_sent_again_at_first_is_sent_later(desk
     desk.order()
     desk.work(500)
     assert (desk.row.status, len(provider.asks), desk.row.ask_attempts) == ("succeeded", 4, 2)
+
+
+def test_a_payment_that_is_about_to_be_sent_again_is_no_violation(desk: Desk, provider: FakeProvider) -> None:
+    provider.asked, provider.enquired = [UNKNOWN], [NOT_FOUND]
+    desk.order()
+    desk.work(70)
+    Transaction.update(asked_at=None, status="ambiguous").where(Transaction.id == desk.id).execute()
+    assert desk.row.ask_attempts > 0
+    rules = {violation.rule for violation in check_everything()}
+    assert "was answered by its provider and never sent" not in rules
 
 
 def test_an_adapter_that_raises_exceptions_sends_a_payment_to_review(desk: Desk, provider: FakeProvider) -> None:

@@ -8,7 +8,14 @@ from ussd_server.cli import services
 from ussd_server.cli.commands import EXAMPLE_ID, group, show, show_lines
 from ussd_server.cli.names import client_named, two_people
 from ussd_server.context import operator_context
-from ussd_server.services.incoming.messages import AssignIncoming, IncomingView, ListIncoming, ReturnIncoming, SetPrefix
+from ussd_server.services.incoming.messages import (
+    AssignIncoming,
+    IncomingView,
+    ListIncoming,
+    ReturnIncoming,
+    SameIncoming,
+    SetPrefix,
+)
 from ussd_server.values import iso_milliseconds, written_amount
 
 _PAGE = 100
@@ -48,6 +55,19 @@ def assign(incoming_id: str, code: str, by: str, second: str) -> None:
     """Book a held payment under CODE, whatever amount and time the code says. Two people must agree."""
     booked = services().held_payments.assign(AssignIncoming(incoming_id, code, by, second), operator_context())
     show(booked, f"{written_amount(booked.amount_cents)} is booked as {booked.transaction_id}.")
+
+
+@incoming.command(example=f"{EXAMPLE_ID} --by Ann --and Bob")
+@_id
+@two_people()
+def same(incoming_id: str, by: str, second: str) -> None:
+    """Give the receipt of a held payment to the collection that it waits for. Two people must agree that both are one.
+
+    The collection succeeded without a receipt. Nothing is booked: its money was credited then.
+    """
+    request = SameIncoming(incoming_id, by, second)
+    taken = services().held_payments.take_as_same(request, operator_context())
+    show(taken, f"Receipt {taken.provider_transaction_id} is that of transaction {taken.transaction_id}.")
 
 
 @incoming.command(name="return", example=f"{EXAMPLE_ID} --reason 'The payer asked for it' --by Ann --and Bob")

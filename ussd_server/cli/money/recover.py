@@ -22,7 +22,7 @@ from ussd_server.values import iso_milliseconds, written_amount
 
 _COLUMNS = (
     "provider", "provider_id", "provider_reference", "at", "type", "amount", "currency", "phone_number", "client",
-    "reference",
+    "reference", "refund_of",
 )  # fmt: skip
 _CLAIMED = ("provider", "provider_id", "client", "reference")
 _BOUNDS = FileBounds(most_bytes=10 * 1024 * 1024, most_unpacked_bytes=100 * 1024 * 1024, most_elements=1_000_000)
@@ -62,7 +62,8 @@ def recover(
     ussd-server recover --since 2026-11-20T14:00:00Z --statement mtn=statement.csv --book lost.csv --by NAME --and NAME
 
     Write into the columns client and reference what each client says; the provider's name for the payment proves it.
-    Rows without them are left out. A repeat of the client's own request finds the booked payment.
+    Rows without them are left out. A refund is booked too: name its collection in the column refund_of, unless only one
+    fits. A repeat of the client's own request finds the booked payment.
     """
     if claims_file is not None and not (by and second):
         raise click.UsageError("--book needs --by and --and.")
@@ -102,17 +103,30 @@ def _claims(path: Path) -> list[Claim]:
     try:
         with path.open("rb") as file:
             rows = read_rows(file, _BOUNDS)
-            columns = find_columns(rows, {name: (name,) for name in _CLAIMED}, [(name,) for name in _CLAIMED]).columns
-            named = [[row.cell(columns[name]) for name in _CLAIMED] for row in rows]
+            wanted = {name: (name,) for name in (*_CLAIMED, "refund_of")}
+            columns = find_columns(rows, wanted, [(name,) for name in _CLAIMED]).columns
+            named = [[row.cell(columns.get(name)) for name in wanted] for row in rows]
     except SpreadsheetError as error:
         raise click.ClickException(f"{path.name}: {error}") from None
     return [
-        Claim(provider, provider_id, client_named(client).client_id, reference)
-        for provider, provider_id, client, reference in named
+        Claim(provider, provider_id, client_named(client).client_id, reference, refund_of or None)
+        for provider, provider_id, client, reference, refund_of in named
         if client and reference
     ]
 
 
 def _cells(lost: LostPayment) -> tuple[object, ...]:
     at, amount = iso_milliseconds(lost.at), shillings_cell(lost.amount_cents)
-    return lost.provider, lost.provider_id, lost.reference, at, lost.type, amount, "UGX", lost.phone_number, "", ""
+    return (
+        lost.provider,
+        lost.provider_id,
+        lost.reference,
+        at,
+        lost.type,
+        amount,
+        "UGX",
+        lost.phone_number,
+        "",
+        "",
+        lost.refund_of,
+    )

@@ -65,6 +65,8 @@ CREATE UNIQUE INDEX payouts_reference ON payouts (client_id, reference)
 
 CREATE INDEX payouts_open ON payouts (client_id) WHERE status IN ('draft', 'approved', 'running');
 
+CREATE INDEX deleted_api_keys_id ON deleted_api_keys (id);
+
 CREATE TABLE payout_approvals (
     id uuid PRIMARY KEY,
     payout_id uuid NOT NULL REFERENCES payouts (id),

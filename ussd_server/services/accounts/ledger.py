@@ -218,8 +218,12 @@ def _leg_of(hold: Any) -> Leg:
 def entries_of(transaction_id: str) -> dict[str, tuple[LedgerEntry, ...]]:
     """The entries of a transaction, by the status with which they were written."""
     entries: dict[str, tuple[LedgerEntry, ...]] = {}
+    moved = set()
     for transfer in _TRANSFERS.rows(Transfer, transaction_id=transaction_id):
-        status = _WRITTEN_WITH[transfer.kind]
+        # What moves a second time moves back.
+        status = _WRITTEN_WITH[transfer.kind] if transfer.purpose not in moved else TransactionStatus.REVERSED
+        if transfer.kind == "move":
+            moved.add(transfer.purpose)
         entries[status] = entries.get(status, ()) + _entries(transfer)
     return entries
 

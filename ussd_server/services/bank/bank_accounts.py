@@ -17,7 +17,7 @@ from ussd_server.services.bank.messages import BankAccountView, ConfirmBankAccou
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import notify_people
 from ussd_server.services.operator_names import require_name
-from ussd_server.services.signatures import sign_row
+from ussd_server.services.signatures import sign_row, signed_change
 from ussd_server.status import Code, ServiceError
 from ussd_server.wire import view_of_row
 
@@ -81,8 +81,8 @@ class BankAccountService(Service):
                 )
             if row.confirmed_at is None:
                 confirmed = {"confirmed_by": by, "confirmed_at": now}
-                BankAccount.update(**confirmed).where(BankAccount.client_id == row.client_id).execute()
-                sign_row(self._vault, BankAccount, row.client_id)
+                with signed_change(self._vault, BankAccount, row.client_id):
+                    BankAccount.update(**confirmed).where(BankAccount.client_id == row.client_id).execute()
                 shown = _shown(row.__data__)
                 write_audit_event(
                     "bank_account.confirmed", context, now, client_id=row.client_id, reason=shown, decided_by=by
@@ -98,8 +98,8 @@ class BankAccountService(Service):
         now = self._clock.now()
         with unit_of_work():
             row = _locked(request.client_id)
-            BankAccount.update(**terms).where(BankAccount.client_id == row.client_id).execute()
-            sign_row(self._vault, BankAccount, row.client_id)
+            with signed_change(self._vault, BankAccount, row.client_id):
+                BankAccount.update(**terms).where(BankAccount.client_id == row.client_id).execute()
             write_audit_event("settlement_terms.agreed", context, now, client_id=row.client_id)
         return _views(request.client_id)[0]
 

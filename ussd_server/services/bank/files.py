@@ -13,7 +13,7 @@ from ussd_server.spreadsheets.headings import Headings, find_columns
 from ussd_server.spreadsheets.reader import read_rows
 from ussd_server.spreadsheets.rows import FileBounds, Row, SpreadsheetError
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import cents_of, is_id
+from ussd_server.values import canonical_receipt, cents_of, is_id
 
 _COLUMNS = (
     "settlement_id", "client_id", "client", "bank", "number", "name", "amount", "currency", "bank_reference",
@@ -93,5 +93,7 @@ def _read_line(row: Row, headings: Headings) -> SettlementLine:
     reference = cells["bank_reference"]
     if len(reference) > _LONGEST_REFERENCE or not reference.isprintable():
         raise bad_line(row.line, f"bank_reference: Must be at most {_LONGEST_REFERENCE} characters.")
+    if not canonical_receipt(reference):
+        raise bad_line(row.line, "bank_reference: Needs a letter or a digit.")
     account = (cells["bank"], cells["number"], cells["name"])
     return SettlementLine(row.line, cells["client_id"], *account, amount_cents, reference, cells["settlement_id"])

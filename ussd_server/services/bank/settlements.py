@@ -34,8 +34,10 @@ from ussd_server.services.bank.messages import (
     SettlementLine,
     SettlementView,
 )
+from ussd_server.services.gates.receipts import BANK, RECEIPT_TAKEN, WayIn, lock_claims
 from ussd_server.services.operator_names import require_name, require_two_names
 from ussd_server.services.settlement.outcomes import fail, succeed
+from ussd_server.services.signatures import UNSIGNED, is_row_signed
 from ussd_server.services.transactions.bookings import audited, book
 from ussd_server.services.transactions.create import Prepared, RequestIdentity, TransactionCreator, digest_of
 from ussd_server.services.transactions.history import append_change
@@ -66,7 +68,7 @@ class BankSettlementService:
         self._creator = creator
         self._balances = balances
         self._statements = statements
-        self._clock = runtime.clock
+        self._clock, self._vault = runtime.clock, runtime.vault
 
     def due(self, day: date | None, context: RequestContext) -> tuple[DueSettlement, ...]:
         """The sums due to clients with a confirmed bank account, by the clients' names; no line for a sum of nothing.
@@ -91,6 +93,7 @@ class BankSettlementService:
                 lock_accounts(row.client_id, {MAIN_ACCOUNT})
                 cents = self._due_cents(row, until)
                 if cents > 0:
+                    self._require_signed(row.client_id)
                     made.append(self._reserve(_due(row, cents), by, context))
         return tuple(made)
 
@@ -132,6 +135,7 @@ class BankSettlementService:
         """
         lines = sorted(read_file(request.source), key=lambda line: (line.client_id, line.line))
         with unit_of_work():
+            lock_claims(BANK, (line.bank_reference for line in lines))
             return tuple(self.record_line(line, request.by, request.second, context) for line in lines)
 
     def read(self, file: bytes, context: RequestContext) -> Sequence[SettlementLine]:
@@ -150,6 +154,7 @@ class BankSettlementService:
             row = _settlement_of(line)
             is_new = row.status == TransactionStatus.CREATED
             if is_new:
+                self._require_signed(row.client_id)
                 self._post(row, line.bank_reference, names, context)
         return _view(row, replayed=not is_new)
 
@@ -222,6 +227,11 @@ class BankSettlementService:
         due -= row.keep_cents or 0
         return due if due >= (row.minimum_cents or 0) else 0
 
+    def _require_signed(self, client_id: str) -> None:
+        """INVALID_REQUEST for a bank account that something else than the service has changed."""
+        if not is_row_signed(self._vault, BankAccount, client_id):
+            raise _refusal(f"The bank account of client {client_id} {UNSIGNED}; an owner has to state it again.")
+
     def _reserve(self, due: DueSettlement, by: str, context: RequestContext) -> DueSettlement:
         reference = f"{SETTLEMENT}{new_id(self._clock.now())}"
         digest = digest_of({"settlement": due.amount_cents, "reference": reference})
@@ -248,7 +258,8 @@ class BankSettlementService:
         """Post what a settlement reserved, under the bank's reference. Call in a unit of work, with the row locked."""
         now = self._clock.now()
         row.provider_transaction_id, row.updated_at = bank_reference, now
-        succeed(row, Source.OPERATOR, now)
+        if not succeed(row, Source.OPERATOR, now, way=WayIn.SETTLEMENT):
+            raise _refusal(f"bank_reference: {RECEIPT_TAKEN} {row.contested_id}.")
         self._audit("transaction.settled_to_bank", row, names, context, now)
 
     def _credit(self, row: Transaction, names: Sequence[str], context: RequestContext) -> None:
@@ -341,13 +352,6 @@ def _settlement_of(line: SettlementLine) -> Transaction:
     if row.status != TransactionStatus.CREATED:
         raise _refusal("settlement_id: The settlement was cancelled.")
     _require_account(line)
-    of_reference = Transaction.select().where(
-        Transaction.provider_transaction_id == line.bank_reference,
-        _IS_SETTLEMENT,
-        Transaction.client_id == row.client_id,
-    )
-    if of_reference.exists():
-        raise _refusal("bank_reference: Another settlement of the client has it.")
     return row
 
 

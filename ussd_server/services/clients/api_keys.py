@@ -38,7 +38,7 @@ from ussd_server.services.clients.keys.messages import (
 from ussd_server.services.clients.keys.reader import ApiKeyReader, add_reader, key_of_any_client, unread_keys
 from ussd_server.services.payouts.withdrawals import withdraw_revoked
 from ussd_server.services.people import people_behind, present_role
-from ussd_server.services.signatures import sign_row
+from ussd_server.services.signatures import sign_row, signed_change
 from ussd_server.services.ussd.endings import invalidate_sessions
 from ussd_server.services.webhooks.events import write_event
 from ussd_server.status import Code, ServiceError
@@ -153,8 +153,8 @@ class ApiKeyService(Service):
             changed = {name: value for name, value in columns.items() if getattr(row, name) != value}
             _require_less_power(row, changed, context)
             if changed:
-                ApiKey.update(updated_at=now, **changed).where(ApiKey.id == row.id).execute()
-                sign_row(self._vault, ApiKey, row.id)
+                with signed_change(self._vault, ApiKey, row.id):
+                    ApiKey.update(updated_at=now, **changed).where(ApiKey.id == row.id).execute()
                 _write_audit_of_change(row, changed, context, now)
                 withdraw_revoked(row.client_id, context, now)
 
@@ -172,14 +172,14 @@ class ApiKeyService(Service):
             previous_secret = (
                 self._vault.decrypt(row.secret_sealed, row.client_id, row.id) if request.grace_period_seconds else None
             )
-            ApiKey.update(
-                **self._vault.keep(new_apisecret(), previous_secret, row.client_id, row.id),
-                previous_secret_expires_at=grace_ends_at if previous_secret else None,
-                people=_people(context),
-                previous_people=row.people if previous_secret else None,
-                updated_at=now,
-            ).where(ApiKey.id == row.id).execute()
-            sign_row(self._vault, ApiKey, row.id)
+            with signed_change(self._vault, ApiKey, row.id):
+                ApiKey.update(
+                    **self._vault.keep(new_apisecret(), previous_secret, row.client_id, row.id),
+                    previous_secret_expires_at=grace_ends_at if previous_secret else None,
+                    people=_people(context),
+                    previous_people=row.people if previous_secret else None,
+                    updated_at=now,
+                ).where(ApiKey.id == row.id).execute()
             write_audit_event("api_key.rotated", context, now, client_id=row.client_id, object_id=row.id)
             row = ApiKey.get_by_id(row.id)
         return self._view(RotatedApiKeyView, row, previous_secret_expires_at=grace_ends_at)
@@ -193,8 +193,8 @@ class ApiKeyService(Service):
             lock_row(Client, client_id)
             row = key_of_any_client(id_or_apikey, locked=True)
             row.is_active, row.updated_at = is_active, now
-            row.save(only=[ApiKey.is_active, ApiKey.updated_at])
-            sign_row(self._vault, ApiKey, row.id)
+            with signed_change(self._vault, ApiKey, row.id):
+                row.save(only=[ApiKey.is_active, ApiKey.updated_at])
             action = "api_key.enabled" if is_active else "api_key.disabled"
             write_audit_event(action, context, now, client_id=row.client_id, object_id=row.id)
             withdraw_revoked(row.client_id, context, now)
@@ -264,8 +264,8 @@ class ApiKeyService(Service):
             return ImportedApiKey(row.id, row.apikey, "unchanged")
         with self._key_cache.invalidate(row.client_id):
             lock_row(Client, row.client_id)
-            ApiKey.update(updated_at=now, **columns).where(ApiKey.id == row.id).execute()
-            sign_row(self._vault, ApiKey, row.id)
+            with signed_change(self._vault, ApiKey, row.id):
+                ApiKey.update(updated_at=now, **columns).where(ApiKey.id == row.id).execute()
             withdraw_revoked(row.client_id, context, now)
             write_audit_event("api_key.updated", context, now, client_id=row.client_id, object_id=row.id)
         return ImportedApiKey(row.id, row.apikey, "updated")

@@ -2,29 +2,42 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
+from hashlib import sha256
 from typing import Any
 
 from ussd_server.context import RequestContext
+from ussd_server.database.tables import find_row
 from ussd_server.database.unit_of_work import for_update
 from ussd_server.models.clients import Client
 from ussd_server.models.incoming import IncomingPayment, PaymentCode
-from ussd_server.models.transactions import Transaction
+from ussd_server.models.transactions import ReceiptClaim, Transaction
 from ussd_server.runtime import Runtime
 from ussd_server.services.accounts.ledger import PROVIDER_ACCOUNT
 from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.gates.receipts import WayIn, claiming, lock_claim, update_claim
 from ussd_server.services.incoming.codes import canonical
 from ussd_server.services.incoming.messages import IncomingStatus
 from ussd_server.services.sms.receipts import with_receipt
 from ussd_server.services.transactions.bookings import book
 from ussd_server.services.transactions.create import RequestIdentity, TransactionCreator, digest_of
-from ussd_server.services.transactions.messages import CreatedTransaction, Origin, Source, TransactionType
+from ussd_server.services.transactions.messages import (
+    UNFINISHED,
+    CreatedTransaction,
+    Origin,
+    Source,
+    TransactionStatus,
+    TransactionType,
+)
 from ussd_server.services.transactions.transactions import INCOMING
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import new_id, written_amount
 
 OWN_RECEIPT = "A payment that was asked for has this receipt"
 """Why a payment with the receipt of one of our collections is not booked."""
+
+_LOOKED_BACK = timedelta(days=1)
+_LONGEST_NAMED = 48
 
 
 def find_code(typed: str, *, locked: bool = False) -> PaymentCode | None:
@@ -57,8 +70,10 @@ def takes_amount(code: PaymentCode, amount_cents: int) -> bool:
     return (code.min_amount_cents or 0) <= amount_cents <= (code.max_amount_cents or amount_cents)
 
 
-def collection_of(row: IncomingPayment) -> Transaction | None:
-    """The collection that has the receipt of an incoming payment; None if there is none."""
+def collection_of(row: IncomingPayment, claim: ReceiptClaim) -> Transaction | None:
+    """The payment that has the receipt of an incoming payment: booked under it, or reported with it; None without."""
+    if claim.transaction_id is not None:
+        return find_row(Transaction, claim.transaction_id)
     found: Transaction | None = (
         Transaction.select()
         .where(
@@ -71,18 +86,63 @@ def collection_of(row: IncomingPayment) -> Transaction | None:
     return found
 
 
-def locked_receipt(provider: str, receipt: str, now: datetime, **columns: Any) -> tuple[IncomingPayment, bool]:
-    """The incoming payment with a receipt, locked, and whether it was made now: held, with these columns."""
+def collection_like(row: IncomingPayment, now: datetime) -> Transaction | None:
+    """A collection of ours whose money an incoming payment may be: of the same number, amount and provider.
+
+    It is unfinished, or succeeded without a receipt within a day.
+    """
+    if row.phone_number is None:
+        return None
+    found: Transaction | None = (
+        Transaction.select()
+        .where(
+            # By client, because the index of phone numbers begins with it.
+            Transaction.client_id.in_(Client.select(Client.id)),
+            Transaction.phone_number == row.phone_number,
+            Transaction.type == TransactionType.COLLECTION,
+            Transaction.provider == row.provider,
+            Transaction.amount_cents == row.amount_cents,
+            Transaction.status.in_(UNFINISHED)
+            | (
+                (Transaction.status == TransactionStatus.SUCCEEDED)
+                & Transaction.provider_transaction_id.is_null()
+                & (Transaction.completed_at > now - _LOOKED_BACK)
+            ),
+        )
+        .order_by(Transaction.id)
+        .first()
+    )
+    return found
+
+
+def locked_receipt(
+    provider: str, receipt: str, now: datetime, **columns: Any
+) -> tuple[IncomingPayment, ReceiptClaim, bool]:
+    """The incoming payment with a receipt and its claim, both locked, and whether it was made now: held, so."""
+    claim = lock_claim(provider, receipt)
     same = IncomingPayment.select().where(
-        IncomingPayment.provider == provider, IncomingPayment.provider_transaction_id == receipt
+        IncomingPayment.id == claim.incoming_id
+        if claim.incoming_id is not None
+        else (IncomingPayment.provider == provider) & (IncomingPayment.provider_transaction_id == receipt)
     )
     row = for_update(same).first()
-    if row is not None:
-        return row, False
-    made = {"id": new_id(now), "provider": provider, "provider_transaction_id": receipt, "status": IncomingStatus.HELD}
-    IncomingPayment.insert(**made, **columns, received_at=now, updated_at=now).on_conflict_ignore().execute()
-    row = for_update(same).get()
-    return row, row.id == made["id"]
+    is_new = row is None
+    if is_new:
+        row = IncomingPayment.create(
+            id=new_id(now),
+            provider=provider,
+            provider_transaction_id=receipt,
+            status=IncomingStatus.HELD,
+            received_at=now,
+            updated_at=now,
+            **columns,
+        )
+    if claim.incoming_id is None:
+        update_claim(claim, incoming_id=row.id)
+    if claim.transaction_id is None and row.transaction_id is not None:
+        # The earlier version booked it while this one was being installed.
+        update_claim(claim, transaction_id=row.transaction_id)
+    return row, claim, is_new
 
 
 def write_payment_event(
@@ -116,19 +176,19 @@ class IncomingBook:
         self._creator = creator
         self._clock = runtime.clock
 
-    def book(self, row: IncomingPayment, code: PaymentCode, source: Source, context: RequestContext) -> str:
+    def book(self, row: IncomingPayment, code: PaymentCode, way: WayIn, source: Source, context: RequestContext) -> str:
         """Credit the account of a code with a held payment; return the id of the transaction.
 
         SERVICE_UNAVAILABLE while the operator holds new money, unless operators decide.
         """
-        reference = f"{INCOMING}{row.provider_transaction_id}"
+        reference = f"{INCOMING}{_named(row.provider_transaction_id)}"
         try:
-            created = self._create(row, code, reference, source, context)
+            created = self._create(row, code, reference, way, source, context)
         except ServiceError as refusal:
             if refusal.code is not Code.IDEMPOTENCY_KEY_REUSED:
                 raise
             # Two providers may use the same receipt.
-            created = self._create(row, code, f"{reference}/{row.provider}", source, context)
+            created = self._create(row, code, f"{reference}/{row.provider}", way, source, context)
         transaction_id = created.transaction.transaction_id
         self.mark_booked(row, transaction_id)
         if code.used_at is None:
@@ -137,12 +197,18 @@ class IncomingBook:
 
     def mark_booked(self, row: IncomingPayment, transaction_id: str) -> None:
         """Name the transaction of an incoming payment."""
-        row.status, row.transaction_id = IncomingStatus.BOOKED, transaction_id
+        row.status, row.transaction_id, row.waits_for = IncomingStatus.BOOKED, transaction_id, None
         row.updated_at = self._clock.now()
         row.save()
 
     def _create(
-        self, row: IncomingPayment, code: PaymentCode, reference: str, source: Source, context: RequestContext
+        self,
+        row: IncomingPayment,
+        code: PaymentCode,
+        reference: str,
+        way: WayIn,
+        source: Source,
+        context: RequestContext,
     ) -> CreatedTransaction:
         receipt = {"incoming": row.provider_transaction_id, "provider": row.provider}
         digest = digest_of({**receipt, "amount_cents": row.amount_cents})
@@ -152,7 +218,7 @@ class IncomingBook:
             row.amount_cents,
             PROVIDER_ACCOUNT.format(row.provider),
             code.account,
-            with_receipt,
+            claiming(way, with_receipt),
             source,
             account=code.account,
             phone_number=row.phone_number,
@@ -163,6 +229,11 @@ class IncomingBook:
             request_id=context.request_id,
             origin=Origin.PAYER,
         )
+
+
+def _named(receipt: str) -> str:
+    """A receipt as a part of a reference, which has 64 characters at most."""
+    return receipt if len(receipt) <= _LONGEST_NAMED else sha256(receipt.encode()).hexdigest()[:_LONGEST_NAMED]
 
 
 def _amounts_of(code: PaymentCode) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import asdict
+from datetime import datetime
 from typing import Any
 
 from peewee import IntegrityError, fn
@@ -23,7 +24,7 @@ from ussd_server.services.incoming.messages import (
     SetPrefix,
 )
 from ussd_server.services.pages import page_of, require_row
-from ussd_server.services.signatures import sign_row
+from ussd_server.services.signatures import sign_row, signed_change
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import new_id
 from ussd_server.wire import DeletionResult, Page, view_of_row
@@ -61,7 +62,7 @@ class PaymentCodeService(Service):
         """Create a payment code, or replace what it says; the same request again changes nothing.
 
         INVALID_REQUEST for a code that does not begin with the client's prefix, for an amount beside bounds, for bounds
-        in the wrong order, and beyond 100,000 codes.
+        in the wrong order, for an expiry in the past, and beyond 100,000 codes.
         """
         context.require("collection:write")
         _require_bounds(request)
@@ -71,6 +72,8 @@ class PaymentCodeService(Service):
         try:
             with unit_of_work():
                 row = for_update(_codes_of(context.client_id).where(PaymentCode.code == code)).first()
+                if row is None or row.expires_at != request.expires_at:
+                    _require_future(request.expires_at, now)
                 if row is not None:
                     return _view(self._replace(row, said, context))
                 if _codes_of(context.client_id).offset(MOST_CODES - 1).limit(1).exists():
@@ -136,8 +139,8 @@ class PaymentCodeService(Service):
             for name, value in said.items():
                 setattr(row, name, value)
             row.updated_at = self._clock.now()
-            row.save()
-            sign_row(self._vault, PaymentCode, row.id)
+            with signed_change(self._vault, PaymentCode, row.id):
+                row.save()
             _write_audit_event("payment_code.changed", row, context)
         return row
 
@@ -167,6 +170,11 @@ def _require_bounds(request: PutPaymentCode) -> None:
         raise ServiceError(Code.INVALID_REQUEST, "amount: A fixed amount has no min_amount and max_amount beside it")
     if least is not None and most is not None and least > most:
         raise ServiceError(Code.INVALID_REQUEST, "max_amount: Must be at least min_amount")
+
+
+def _require_future(expires_at: datetime | None, now: datetime) -> None:
+    if expires_at is not None and expires_at <= now:
+        raise ServiceError(Code.INVALID_REQUEST, "expires_at: Must be in the future")
 
 
 def _refuse_overlap(prefix: str, client_id: str) -> None:

@@ -6,9 +6,12 @@ import string
 from collections.abc import Iterator
 
 from ussd_server.context import RequestContext
+from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.incoming import IncomingPayment, PaymentCode, waits_for_operators
+from ussd_server.models.transactions import ReceiptClaim, Transaction
 from ussd_server.runtime import Runtime, Service
+from ussd_server.services.gates.receipts import WayIn, lock_claim, take_receipt
 from ussd_server.services.incoming.booking import (
     OWN_RECEIPT,
     IncomingBook,
@@ -27,15 +30,18 @@ from ussd_server.services.incoming.messages import (
     ListIncoming,
     PaymentCodeView,
     ReturnIncoming,
+    SameIncoming,
 )
 from ussd_server.services.operator_names import require_name, require_two_names, require_two_people
 from ussd_server.services.pages import find_by_id, page_of, require_row
 from ussd_server.services.reconciliation.cell_values import phone_number_in
 from ussd_server.services.reconciliation.differences import DifferenceService
+from ussd_server.services.reconciliation.imports import lock_imports
 from ussd_server.services.reconciliation.messages import DifferenceView, EndDifference, Verdict
 from ussd_server.services.signatures import sign_row
-from ussd_server.services.transactions.messages import Source
+from ussd_server.services.transactions.messages import SUCCESSFUL, Source
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import canonical_receipt
 from ussd_server.wire import Page, view_of_row
 
 _MOST_SUGGESTED = 3
@@ -54,10 +60,7 @@ class HeldPaymentService(Service):
         self._differences = differences
 
     def list(self, request: ListIncoming, context: RequestContext) -> Page[IncomingView]:
-        """A page of held payments, newest first. INVALID_REQUEST for a cursor of another list.
-
-        A payment that we requested, and whose success came after its notice, is left out.
-        """
+        """A page of held payments, newest first. INVALID_REQUEST for a cursor of another list."""
         context.require_operator()
         rows = IncomingPayment.select().where(waits_for_operators())
         found, cursor = page_of(rows, IncomingPayment, request.cursor, request.limit, self._tokens, may_lag=False)
@@ -90,10 +93,33 @@ class HeldPaymentService(Service):
         with unit_of_work():
             row, code = _assignable(request.incoming_id, request.code)
             row.decided_by = ", ".join(names)
-            self._book.book(row, code, Source.OPERATOR, context)
+            self._book.book(row, code, WayIn.ASSIGNMENT, Source.OPERATOR, context)
             sign_row(self._vault, IncomingPayment, row.id)
             reason = f"Receipt {row.provider_transaction_id}, assigned to {code.code}"
             write_payment_event("transaction.assigned", row, context, reason, code.client_id)
+        return _view(row)
+
+    def take_as_same(self, request: SameIncoming, context: RequestContext) -> IncomingView:
+        """Give the receipt of a held payment to the collection that it waits for: both are the same money.
+
+        NOT_FOUND. INVALID_REQUEST for a payment that is not held or waits for no collection that succeeded without a
+        receipt, and unless two different people are named.
+        """
+        context.require_operator()
+        names = require_two_names(request.by, request.second)
+        now = self._clock.now()
+        with unit_of_work():
+            waits_for = _found(request.incoming_id, locked=False).waits_for
+            # Before the claim of its receipt, as settlement locks them.
+            collection = lock_row(Transaction, waits_for) if waits_for else None
+            row, claim = _held(request.incoming_id)
+            written = row.provider_transaction_id
+            if collection is None or not take_receipt(collection, claim, written, WayIn.SAME_PAYMENT, now):
+                raise ServiceError(Code.INVALID_REQUEST, "It waits for no collection that succeeded without a receipt")
+            row.decided_by = ", ".join(names)
+            self._book.mark_booked(row, collection.id)
+            reason = f"Receipt {row.provider_transaction_id} is that of the collection"
+            write_payment_event("transaction.receipt_given", row, context, reason, collection.client_id)
         return _view(row)
 
     def require_assignable(
@@ -113,7 +139,8 @@ class HeldPaymentService(Service):
         context.require_operator()
         names = require_two_people(request.by, request.second, request.reason)
         with unit_of_work():
-            row = _held(request.incoming_id)
+            row, _ = _held(request.incoming_id, may_contradict=True)
+            row.waits_for = None
             row.status, row.reason, row.decided_by = IncomingStatus.RETURNED, request.reason.strip(), ", ".join(names)
             row.updated_at = self._clock.now()
             row.save()
@@ -124,7 +151,7 @@ class HeldPaymentService(Service):
     def require_held(self, incoming_id: str, context: RequestContext) -> IncomingView:
         """A held payment, locked. Raises NOT_FOUND, and INVALID_REQUEST for one that is not held."""
         context.require_operator()
-        return _view(_held(incoming_id))
+        return _view(_held(incoming_id, may_contradict=True)[0])
 
     def hold(self, request: HoldDifference, context: RequestContext) -> IncomingView:
         """Hold a credit of a provider's statement that is not ours, and end the review of the difference.
@@ -135,9 +162,11 @@ class HeldPaymentService(Service):
         context.require_operator()
         by, now = require_name(request.by), self._clock.now()
         with unit_of_work():
+            # Before the claim, in the order of payments that are concluded from a statement.
+            lock_imports()
             difference = self._differences.show(request.difference_id, context)
             receipt, amount_cents = _credit_of(difference)
-            row, _ = locked_receipt(
+            row, claim, is_new = locked_receipt(
                 difference.provider,
                 receipt,
                 now,
@@ -146,6 +175,10 @@ class HeldPaymentService(Service):
                 held_because=f"The provider did not report it; it is a line of {difference.file_name}"[:200],
                 difference_id=difference.difference_id,
             )
+            ours = collection_of(row, claim)
+            if is_new and ours is not None and ours.status in SUCCESSFUL and ours.amount_cents == row.amount_cents:
+                # It was booked under another way of writing the receipt.
+                self._book.mark_booked(row, ours.id)
             self._differences.end(EndDifference(difference.difference_id, f"Incoming payment {row.id}", by), context)
         return _view(row)
 
@@ -154,9 +187,11 @@ def _credit_of(difference: DifferenceView) -> tuple[str, int]:
     """The receipt and the cents of a credit that is not ours. INVALID_REQUEST for any other difference."""
     receipt, cents = difference.provider_id, difference.theirs
     is_credit = difference.verdict is Verdict.NOT_OURS and isinstance(cents, int) and cents > 0
-    if not is_credit or difference.transaction_id is not None or not receipt or len(receipt) > _LONGEST_RECEIPT:
+    is_named = receipt is not None and bool(canonical_receipt(receipt)) and len(receipt) <= _LONGEST_RECEIPT
+    if not is_credit or difference.transaction_id is not None or not is_named:
         raise ServiceError(Code.INVALID_REQUEST, "Only a credit with a receipt that is not ours can be held")
     assert isinstance(cents, int)
+    assert receipt is not None
     return receipt, cents
 
 
@@ -165,34 +200,50 @@ def _found(incoming_id: str, *, locked: bool) -> IncomingPayment:
     return find_by_id(for_update(rows) if locked else rows, IncomingPayment, incoming_id, "Incoming payment")
 
 
-def _held(incoming_id: str) -> IncomingPayment:
+def _held(incoming_id: str, *, may_contradict: bool = False) -> tuple[IncomingPayment, ReceiptClaim]:
+    """A held payment and the claim of its receipt, both locked.
+
+    `may_contradict`: its receipt may be that of a payment of another amount, which leaves operators to end it.
+    """
+    found = _found(incoming_id, locked=False)
+    claim = lock_claim(found.provider, found.provider_transaction_id)
     row = _found(incoming_id, locked=True)
     if row.status != IncomingStatus.HELD:
         raise ServiceError(Code.INVALID_REQUEST, f"The payment is {row.status}, no longer held")
-    if (ours := collection_of(row)) is not None:
+    ours = collection_of(row, claim)
+    if ours is not None and not (may_contradict and ours.amount_cents != row.amount_cents):
         raise ServiceError(Code.INVALID_REQUEST, f"{OWN_RECEIPT}: transaction {ours.id}")
-    return row
+    return row, claim
 
 
 def _assignable(incoming_id: str, typed: str) -> tuple[IncomingPayment, PaymentCode]:
-    row = _held(incoming_id)
+    row, _ = _held(incoming_id)
     return row, require_row(find_code(typed, locked=True), "Payment code")
 
 
 def _suggestions(row: IncomingPayment) -> tuple[str, ...]:
-    """Up to three codes: the one that was typed, and those with one other letter; first those that take the amount."""
+    """Up to three codes: the one that was typed, and those that differ by one slip; first what takes the amount.
+
+    A slip is a wrong, missing, doubled or exchanged letter.
+    """
     typed = canonical(row.code or "")
     if not 1 < len(typed) <= _LONGEST_CODE:
         return ()
-    found = PaymentCode.select().where(PaymentCode.code.in_([typed, *_with_another_letter(typed)]))
+    found = PaymentCode.select().where(PaymentCode.code.in_({typed, *_with_one_slip(typed)}))
     ordered = sorted(found, key=lambda code: (code.code != typed, not takes_amount(code, row.amount_cents), code.code))
     return tuple(code.code for code in ordered[:_MOST_SUGGESTED])
 
 
-def _with_another_letter(typed: str) -> Iterator[str]:
-    for place in range(len(typed)):
+def _with_one_slip(typed: str) -> Iterator[str]:
+    for place in range(len(typed) + 1):
+        before, after = typed[:place], typed[place:]
         for letter in _LETTERS:
-            yield f"{typed[:place]}{letter}{typed[place + 1 :]}"
+            yield f"{before}{letter}{after[1:]}"
+            yield f"{before}{letter}{after}"
+        if after[:1] == before[-1:]:
+            yield f"{before}{after[1:]}"
+        if len(after) > 1:
+            yield f"{before}{after[1]}{after[0]}{after[2:]}"
 
 
 def _view(row: IncomingPayment) -> IncomingView:

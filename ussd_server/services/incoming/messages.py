@@ -98,14 +98,14 @@ class PaymentCheck:
 
 @dataclass(frozen=True, slots=True)
 class NotifyPayment:
-    """A provider reports that a payer has paid; `code` is what the payer typed, `at` is when."""
+    """A provider reports that a payer has paid; `code` is what the payer typed, `at` is when, None for now."""
 
     provider: str
     provider_transaction_id: str
-    code: str
+    code: str | None
     amount_cents: int
-    phone_number: str
-    at: datetime
+    phone_number: str | None
+    at: datetime | None
     name: str | None = None
 
 
@@ -153,6 +153,7 @@ class IncomingView:
     held_because: Annotated[str | None, "Why it was held; null if it was not."]
     suggestions: Annotated[tuple[str, ...], "Up to three codes that the payer may have meant."]
     transaction_id: Annotated[str | None, "The transaction; null until it is booked."]
+    waits_for: Annotated[str | None, "The collection whose money it may be; null for none."]
     decided_by: Annotated[str | None, "The operators who assigned or returned it; null for none."]
     reason: Annotated[str | None, "Why it is returned; null if it is not."]
     received_at: Annotated[datetime, "When it was reported here."]
@@ -164,6 +165,15 @@ class AssignIncoming:
 
     incoming_id: str
     code: str
+    by: str
+    second: str
+
+
+@dataclass(frozen=True, slots=True)
+class SameIncoming:
+    """Request of two operators to give the receipt of a held payment to the collection that it waits for."""
+
+    incoming_id: str
     by: str
     second: str
 

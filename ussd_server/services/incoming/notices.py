@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from ussd_server.context import RequestContext
+from ussd_server.context import Caller, CallerKind, RequestContext
+from ussd_server.database.tables import find_row, lock_row
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.clients import Client
 from ussd_server.models.incoming import IncomingPayment
+from ussd_server.models.transactions import ReceiptClaim, Transaction
 from ussd_server.outbound.signature import is_signed
 from ussd_server.runtime import Runtime, Service
+from ussd_server.services.gates.receipts import WayIn
 from ussd_server.services.incoming.booking import (
     OWN_RECEIPT,
     IncomingBook,
+    collection_like,
     collection_of,
     find_code,
     locked_receipt,
@@ -30,9 +34,14 @@ from ussd_server.services.incoming.messages import (
 )
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import notify_operators
-from ussd_server.services.transactions.messages import SUCCESSFUL, Source
+from ussd_server.services.settlement.outcomes import open_review
+from ussd_server.services.transactions.messages import SUCCESSFUL, UNFINISHED, Source, TransactionStatus
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import kampala_day, written_amount
+
+_MOST_AHEAD = timedelta(minutes=5)
+_DECIDED_AT_ONCE = 100
+_TWO_AMOUNTS = "the provider reported its receipt again with {}"
 
 
 class NoticeService(Service):
@@ -41,6 +50,7 @@ class NoticeService(Service):
     def __init__(self, runtime: Runtime, book: IncomingBook) -> None:
         super().__init__(runtime)
         self._book = book
+        self._is_money_held = runtime.settings.hold_money
 
     def paths(self, context: RequestContext) -> list[IncomingPaths]:
         """The path and the signing secret of every provider that is switched on, for the operator to register there."""
@@ -75,42 +85,107 @@ class NoticeService(Service):
     def notify(self, request: NotifyPayment, context: RequestContext) -> NotifiedPayment:
         """Book a payment under its code, or hold it for the operators; a repeat changes nothing.
 
-        A repeat books what is still held, if it fits by now. SERVICE_UNAVAILABLE while the operator holds new money.
+        A repeat books what is still held, if it fits by now; one with another amount opens a review of what is booked.
+        SERVICE_UNAVAILABLE while the operator holds new money.
         """
         now = self._clock.now()
         with unit_of_work():
-            row, is_new = locked_receipt(
+            row, claim, is_new = locked_receipt(
                 request.provider, request.provider_transaction_id, now, amount_cents=request.amount_cents
             )
             if row.status == IncomingStatus.HELD:
-                self._decide(row, request, context, now)
-                if is_new and row.status == IncomingStatus.HELD:
+                self._decide(row, claim, request, context, now)
+                if is_new and _waits_for_operators(row):
                     _report_held(row, context, now)
-        is_booked = row.status == IncomingStatus.BOOKED
-        return NotifiedPayment(row.transaction_id, IncomingStatus.BOOKED if is_booked else IncomingStatus.HELD)
+            is_booked = row.status == IncomingStatus.BOOKED
+            if is_booked and row.amount_cents != request.amount_cents:
+                _open_review(row, request.amount_cents, now)
+                is_booked = False
+        if not is_booked:
+            return NotifiedPayment(None, IncomingStatus.HELD)
+        return NotifiedPayment(row.transaction_id, IncomingStatus.BOOKED)
 
-    def _decide(self, row: IncomingPayment, request: NotifyPayment, context: RequestContext, now: datetime) -> None:
+    def decide_waiting(self) -> int:
+        """Decide held payments whose collection has become final; return how many. The worker calls it."""
+        is_final = Transaction.completed_at.is_null(False) & (
+            (Transaction.status == TransactionStatus.FAILED) | Transaction.provider_transaction_id.is_null(False)
+        )
+        waiting = (
+            IncomingPayment.select(IncomingPayment.provider, IncomingPayment.provider_transaction_id)
+            .join(Transaction, on=(Transaction.id == IncomingPayment.waits_for))
+            .where(IncomingPayment.waits_for.is_null(False), is_final)
+            .limit(_DECIDED_AT_ONCE)
+        )
+        if self._is_money_held:
+            return 0
+        found = list(waiting)
+        for each in found:
+            self._decide_waiting(each)
+        return len(found)
+
+    def _decide_waiting(self, each: IncomingPayment) -> None:
+        now, context = self._clock.now(), RequestContext(Caller(CallerKind.NOBODY))
+        with unit_of_work():
+            row, claim, _ = locked_receipt(each.provider, each.provider_transaction_id, now)
+            if row.status == IncomingStatus.HELD and row.waits_for is not None:
+                self._book_or_hold(row, claim, row.paid_at or now, context, now)
+                if _waits_for_operators(row):
+                    _report_held(row, context, now)
+
+    def _decide(
+        self, row: IncomingPayment, claim: ReceiptClaim, request: NotifyPayment, context: RequestContext, now: datetime
+    ) -> None:
         """Book the payment if it fits, else say why it is held."""
-        ours = collection_of(row)
         if row.amount_cents != request.amount_cents:
-            row.held_because = "It was reported with two amounts"
-        elif ours is not None and ours.status in SUCCESSFUL and ours.amount_cents == row.amount_cents:
+            row.held_because, row.updated_at = "It was reported with two amounts", now
+            row.save()
+            return
+        row.code, row.phone_number, row.name = request.code, request.phone_number or row.phone_number, request.name
+        row.paid_at = request.at or row.paid_at or now
+        self._book_or_hold(row, claim, row.paid_at, context, now)
+
+    def _book_or_hold(
+        self, row: IncomingPayment, claim: ReceiptClaim, paid_at: datetime, context: RequestContext, now: datetime
+    ) -> None:
+        row.waits_for = None
+        ours = collection_of(row, claim)
+        code = find_code(row.code or "", locked=True)
+        misfit = misfit_of(code, row.amount_cents, now)
+        if ours is not None and ours.status in SUCCESSFUL and ours.amount_cents == row.amount_cents:
             # The provider reports also what was asked for here.
             self._book.mark_booked(row, ours.id)
             return
-        elif ours is not None:
+        if ours is not None:
             row.held_because = OWN_RECEIPT
+            row.waits_for = ours.id if ours.status in UNFINISHED else None
+        elif paid_at > now + _MOST_AHEAD:
+            row.held_because = "It is dated more than five minutes ahead"
+        elif (ours := collection_like(row, now)) is not None:
+            row.held_because = f"It may be what transaction {ours.id} asked for"
+            row.waits_for = ours.id
+        elif code is not None and misfit is None:
+            self._book.book(row, code, WayIn.NOTICE, Source.CALLBACK, context)
+            return
         else:
-            row.code, row.phone_number, row.name = request.code, request.phone_number, request.name
-            row.paid_at = request.at
-            code = find_code(request.code, locked=True)
-            misfit = misfit_of(code, row.amount_cents, now)
-            if code is not None and misfit is None:
-                self._book.book(row, code, Source.CALLBACK, context)
-                return
             row.held_because = misfit
         row.updated_at = now
         row.save()
+
+
+def _waits_for_operators(row: IncomingPayment) -> bool:
+    """Whether a payment is held, and the end of a collection will not decide about it."""
+    if row.status != IncomingStatus.HELD:
+        return False
+    return row.waits_for is None or find_row(Transaction, row.waits_for).completed_at is not None
+
+
+def _open_review(row: IncomingPayment, amount_cents: int, now: datetime) -> None:
+    """Open a review of a booked payment that its provider reported again with another amount; once for each amount."""
+    booked = lock_row(Transaction, row.transaction_id)
+    reason = _TWO_AMOUNTS.format(written_amount(amount_cents))
+    if booked.review_reason != reason:
+        open_review(booked, reason, now)
+        booked.save()
 
 
 def _report_held(row: IncomingPayment, context: RequestContext, now: datetime) -> None:

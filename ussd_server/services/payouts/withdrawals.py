@@ -78,10 +78,9 @@ def withdraw_revoked(
     `disabled_person` is the id of a person who was disabled: approvals by keys behind which only this person stands are
     withdrawn as well.
     """
-    rows = Payout.select(Payout.id).where(Payout.client_id == client_id, Payout.status.in_(_OPEN))
     alone = _keys_of_one_person(client_id, disabled_person) if disabled_person else frozenset()
-    for found in list(rows.order_by(Payout.id)):
-        _withdraw(lock_row(Payout, found.id), context, now, alone)
+    for payout_id in _concerned(client_id, now, alone):
+        _withdraw(lock_row(Payout, payout_id), context, now, alone)
 
 
 def require_still_allowed(grant: str, context: RequestContext, now: datetime) -> None:
@@ -133,6 +132,23 @@ _WITHOUT_TRANSACTIONS = """
     WHERE payout_id = :payout_id AND transaction_id IS NOT NULL"""
 
 
+def _concerned(client_id: str, now: datetime, alone: Collection[str]) -> list[str]:
+    """The ids of the open payouts of which something no longer holds, in order; each giver is looked at once."""
+    is_open = (Payout.client_id == client_id) & Payout.status.in_(_OPEN)
+    kept = Approval.select(Approval.payout_id, Approval.made_by).join(Payout, on=(Payout.id == Approval.payout_id))
+    approvals = {(row.payout_id, row.made_by) for row in kept.where(is_open, Approval.withdrawn_at.is_null())}
+    payouts = list(Payout.select(Payout.id, Payout.status, Payout.created_by, Payout.approved_by).where(is_open))
+    approvals |= {(row.id, row.approved_by) for row in payouts if row.approved_by is not None}
+    drafts = {(row.id, row.created_by) for row in payouts if row.status == PayoutStatus.DRAFT}
+    gone = {each for each in {giver for _, giver in approvals} if _giver(each, APPROVE, now).fault or each in alone}
+    makers = {each: _giver(each, MAKE, now) for each in {maker for _, maker in drafts}}
+    gone_makers = {each for each, maker in makers.items() if maker.is_key and maker.fault}
+    return sorted(
+        {payout for payout, giver in approvals if giver in gone}
+        | {payout for payout, maker in drafts if maker in gone_makers}
+    )
+
+
 def _withdraw(row: Payout, context: RequestContext, now: datetime, alone: Collection[str] = ()) -> None:
     """Withdraw what no longer holds of a payout, which is locked."""
     given = standing(row.id)
@@ -171,10 +187,12 @@ def _giver(id_: str, grant: str, now: datetime) -> _Giver:
     key: ApiKey | None = ApiKey.get_or_none(ApiKey.id == id_) if id_ else None
     if key is not None:
         return _Giver(True, _fault_of_key(key, grant, now))
+    person: User | None = User.get_or_none(User.id == id_) if id_ else None
+    if person is not None:
+        return _Giver(False, _fault_of_person(person, grant))
     if id_ and (deleted := DeletedApiKey.get_or_none(DeletedApiKey.id == id_)) is not None:
         return _Giver(True, f"The API key {deleted.apikey} was deleted.")
-    person: User | None = User.get_or_none(User.id == id_) if id_ else None
-    return _Giver(False, None if person is None else _fault_of_person(person, grant))
+    return _Giver(False, None)
 
 
 def _fault_of_key(key: ApiKey, grant: str, now: datetime) -> str | None:

@@ -87,10 +87,11 @@ class DifferenceService(Service):
         names = require_two_people(request.by, request.second, request.reason)
         with unit_of_work():
             row = _conclusive(request.difference_id)
-            self._review.conclude(
+            concluded = self._review.conclude(
                 EndReview(row.transaction_id, request.reason, request.by, request.second), row.provider_id, context
             )
-            self._end(row, request.reason, ", ".join(names), context)
+            if concluded.transaction.status in SUCCESSFUL:
+                self._end(row, request.reason, ", ".join(names), context)
         return _views([row])[0]
 
     def require_conclusive(self, difference_id: str, context: RequestContext) -> DifferenceView:

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from ussd_server.models.incoming import IncomingPayment
-from ussd_server.models.transactions import Transaction
+from ussd_server.models.transactions import Transaction, counts_elsewhere
 from ussd_server.providers.statement_format import LineStatus, LineType
 from ussd_server.services.reconciliation.messages import ComparedLine, Verdict
 from ussd_server.services.reconciliation.statement_lines import Period, ProviderLine, StatementDates
@@ -155,7 +155,7 @@ class Matcher:
         if not values:
             return []
         rows: Any = Transaction.select(*_COLUMNS).where(
-            column.in_(list(values)), Transaction.provider == self._provider
+            column.in_(list(values)), Transaction.provider == self._provider, ~counts_elsewhere()
         )
         return [OurPayment(*row) for row in rows.tuples().iterator()]
 
@@ -249,6 +249,7 @@ def _payments_within(provider: str, period: Period) -> Iterator[OurPayment]:
         Transaction.select(*_COLUMNS)
         .join(IncomingPayment, on=(IncomingPayment.transaction_id == Transaction.id))
         .where(has_moved, Transaction.origin == Origin.PAYER, IncomingPayment.provider == provider)
+        .where(~counts_elsewhere())
         .where(IncomingPayment.paid_at >= period.first, IncomingPayment.paid_at <= period.last)
     )
     yield from _in_pages(came, period)

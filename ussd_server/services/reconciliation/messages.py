@@ -306,7 +306,8 @@ class LostPayment:
     """A success in a provider's statement that we do not know: its commit was lost, or it was never ours.
 
     `reference` is our name for the payment at the provider, empty for a payment that was never ours. `type` is
-    `collection` or `disbursement`.
+    `collection`, `disbursement` for what left, or `refund` where the statement says so; `refund_of` is the payment that
+    it names then.
     """
 
     provider: str
@@ -316,16 +317,21 @@ class LostPayment:
     type: str
     amount_cents: int
     phone_number: str | None
+    refund_of: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A client's name for a lost payment: the reference under which it had requested it."""
+    """A client's name for a lost payment: the reference under which it had requested it.
+
+    `refund_of` is the collection that a refund gave back; None for the only one that fits.
+    """
 
     provider: str
     provider_id: str
     client: str
     reference: str
+    refund_of: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

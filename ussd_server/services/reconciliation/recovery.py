@@ -5,30 +5,38 @@ from __future__ import annotations
 from peewee import chunked
 
 from ussd_server.context import RequestContext
-from ussd_server.database.unit_of_work import unit_of_work
+from ussd_server.database.tables import lock_row
+from ussd_server.database.unit_of_work import for_update, unit_of_work
+from ussd_server.models.transactions import Transaction
 from ussd_server.providers.statement_format import LineStatus
 from ussd_server.runtime import Runtime
 from ussd_server.services.accounts.ledger import PROVIDER_ACCOUNT
+from ussd_server.services.gates.receipts import WayIn, claiming, lock_claims
 from ussd_server.services.operator_names import require_two_names
 from ussd_server.services.reconciliation.cell_values import phone_number_in
 from ussd_server.services.reconciliation.matching import Matcher
 from ussd_server.services.reconciliation.messages import (
     BookLost,
     Claim,
+    ComparedLine,
     FindLost,
     LostPayment,
     RecoveredPayment,
     Verdict,
 )
 from ussd_server.services.reconciliation.statements import ProviderStatementService
+from ussd_server.services.settlement.outcomes import reverse_when_refunded
 from ussd_server.services.transactions.bookings import audited, book
-from ussd_server.services.transactions.create import RECOVERED, RequestIdentity, TransactionCreator
-from ussd_server.services.transactions.messages import MAIN_ACCOUNT, TransactionType
+from ussd_server.services.transactions.create import RECOVERED, DraftColumns, RequestIdentity, TransactionCreator
+from ussd_server.services.transactions.messages import MAIN_ACCOUNT, SUCCESSFUL, Source, TransactionType
+from ussd_server.services.transactions.refunds import left_of
 from ussd_server.spreadsheets.rows import SpreadsheetError
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import is_id
 
 _BATCH = 500
 _MOST_LOST = 10_000
+_MOST_COLLECTIONS = 1000
 
 
 class RecoveryService:
@@ -42,6 +50,7 @@ class RecoveryService:
         self._creator = creator
         self._statements = statements
         self._references = runtime.references
+        self._clock = runtime.clock
 
     def find(self, request: FindLost, context: RequestContext) -> tuple[LostPayment, ...]:
         """The lost payments of all statements, 10,000 at most. INVALID_REQUEST for a file that cannot be read."""
@@ -54,11 +63,8 @@ class RecoveryService:
             try:
                 for lines in chunked(reader.lines(source), _BATCH):
                     for line, match in zip(lines, matcher.compare(lines), strict=True):
-                        is_unknown = (
-                            match.compared.verdict is Verdict.NOT_OURS and match.compared.transaction_id is None
-                        )
-                        if is_unknown and line.status is LineStatus.SUCCEEDED:
-                            lost.append((line, int(match.compared.theirs or 0)))
+                        if _is_unknown(match.compared) and line.status is LineStatus.SUCCEEDED:
+                            lost.append((line, match.compared))
                     if len(lost) > _MOST_LOST:
                         raise ServiceError(Code.INVALID_REQUEST, "Too many payments are unknown; is it the right file?")
             except SpreadsheetError as error:
@@ -69,11 +75,12 @@ class RecoveryService:
                     line.provider_id,
                     line.reference,
                     line.at,
-                    TransactionType.COLLECTION if cents > 0 else TransactionType.DISBURSEMENT,
-                    abs(cents),
+                    _kind_of(compared),
+                    abs(int(compared.theirs or 0)),
                     phone_number_in(line.party),
+                    compared.transaction_id,
                 )
-                for line, cents in lost
+                for line, compared in lost
                 if line.at >= request.since
             ]
         return tuple(found)
@@ -82,13 +89,15 @@ class RecoveryService:
         """Book every claim, all or none; the same claims again change nothing.
 
         INVALID_REQUEST for a claim of a payment that is not lost, for a reference that is not the one under which the
-        provider has the payment, and unless two different people are named; INSUFFICIENT_BALANCE for a disbursement
-        that the client's account cannot pay.
+        provider has the payment, for a refund whose collection is not clear, and unless two different people are named;
+        INSUFFICIENT_BALANCE for a payment that left and that the client's account cannot pay.
         """
         context.require_operator()
         names = require_two_names(request.by, request.second)
         lost = {(each.provider, each.provider_id): each for each in request.lost}
         with unit_of_work():
+            for provider in sorted({claim.provider for claim in request.claims}):
+                lock_claims(provider, (claim.provider_id for claim in request.claims if claim.provider == provider))
             return tuple(
                 self._book(claim, lost.get((claim.provider, claim.provider_id)), ", ".join(names), context)
                 for claim in sorted(request.claims, key=lambda claim: (claim.client, claim.reference))
@@ -97,11 +106,20 @@ class RecoveryService:
     def _book(self, claim: Claim, payment: LostPayment | None, names: str, context: RequestContext) -> RecoveredPayment:
         if payment is None:
             raise _refusal(claim, "is not among the lost payments")
-        kind = TransactionType(payment.type)
-        if self._references.of_reference(claim.client, kind, claim.reference) != payment.reference.lower():
-            raise _refusal(claim, f"is not the {kind} of this client under the reference {claim.reference!r}")
-        sides = [PROVIDER_ACCOUNT.format(payment.provider), MAIN_ACCOUNT]
+        kind = self._kind(claim, payment)
+        original = _collection_of(claim, payment) if kind is TransactionType.REFUND else None
+        account = original.account if original else MAIN_ACCOUNT
+        sides = [PROVIDER_ACCOUNT.format(payment.provider), account]
         debited, credited = sides if kind is TransactionType.COLLECTION else reversed(sides)
+        columns: DraftColumns = {
+            "account": account,
+            "phone_number": original.phone_number if original else payment.phone_number,
+            "provider": payment.provider,
+            "provider_transaction_id": payment.provider_id,
+            "request_id": context.request_id,
+        }
+        if original is not None:
+            columns["refund_of"] = original.id
         reason = f"{payment.provider} has it as {payment.provider_id}"[:200]
         created = book(
             self._creator,
@@ -109,13 +127,12 @@ class RecoveryService:
             payment.amount_cents,
             debited,
             credited,
-            lambda row: audited(row, "transaction.recovered", context, reason, names),
-            phone_number=payment.phone_number,
-            provider=payment.provider,
-            provider_transaction_id=payment.provider_id,
-            request_id=context.request_id,
+            claiming(WayIn.RECOVERY, lambda row: audited(row, "transaction.recovered", context, reason, names)),
+            **columns,
         )
         made = created.transaction
+        if original is not None:
+            reverse_when_refunded(lock_row(Transaction, original.id), Source.OPERATOR, self._clock.now())
         return RecoveredPayment(
             made.transaction_id,
             payment.provider,
@@ -125,6 +142,56 @@ class RecoveryService:
             made.amount_cents,
             created.replayed,
         )
+
+    def _kind(self, claim: Claim, payment: LostPayment) -> TransactionType:
+        """What the provider's name for a payment proves it to be: what leaves is a disbursement or a refund."""
+        kinds = [TransactionType.COLLECTION]
+        if payment.type != TransactionType.COLLECTION:
+            kinds = [TransactionType.DISBURSEMENT, TransactionType.REFUND]
+        for kind in kinds:
+            if self._references.of_reference(claim.client, kind, claim.reference) == payment.reference.lower():
+                return kind
+        named = " or ".join(kinds)
+        raise _refusal(claim, f"is not the {named} of this client under the reference {claim.reference!r}")
+
+
+def _is_unknown(compared: ComparedLine) -> bool:
+    if compared.verdict is Verdict.REVERSAL:
+        return compared.is_difference
+    return compared.verdict is Verdict.NOT_OURS and compared.transaction_id is None
+
+
+def _kind_of(compared: ComparedLine) -> TransactionType:
+    if compared.verdict is Verdict.REVERSAL:
+        return TransactionType.REFUND
+    return TransactionType.COLLECTION if int(compared.theirs or 0) > 0 else TransactionType.DISBURSEMENT
+
+
+def _collection_of(claim: Claim, payment: LostPayment) -> Transaction:
+    """The collection that a lost refund gave back, locked: the one that is named, or the only one that fits."""
+    named = claim.refund_of or payment.refund_of
+    if named and not is_id(named):
+        raise _refusal(claim, "names in the column refund_of what is no id of a collection")
+    rows = Transaction.select().where(
+        Transaction.client_id == claim.client,
+        Transaction.type == TransactionType.COLLECTION,
+        Transaction.status.in_(SUCCESSFUL),
+        Transaction.provider == payment.provider,
+        Transaction.id == named if named else Transaction.phone_number == payment.phone_number,
+    )
+    found = [row for row in for_update(rows.limit(_MOST_COLLECTIONS)) if _may_have(row, claim, payment)]
+    if len(found) != 1:
+        raise _refusal(claim, "is a refund; write the id of its collection into the column refund_of")
+    row: Transaction = found[0]
+    return row
+
+
+def _may_have(row: Transaction, claim: Claim, payment: LostPayment) -> bool:
+    """Whether a collection has so much left, or this refund already."""
+    if left_of(row) >= payment.amount_cents:
+        return True
+    refunds = Transaction.select().where(Transaction.refund_of == row.id, Transaction.reference == claim.reference)
+    return bool(refunds.exists())
 
 
 def _refusal(claim: Claim, problem: str) -> ServiceError:

@@ -146,19 +146,22 @@ def _write(path: Path, parts: Iterable[bytes]) -> None:
 _FINAL_ON = """
 WITH final AS (
     SELECT type, provider, amount_cents, fee_cents, created_at, completed_at AS final_at,
+        CASE WHEN origin = 'payer' AND same_money_as IS NOT NULL THEN 1 ELSE 0 END AS is_same_money,
         CASE WHEN status = 'reversed' AND EXISTS (
             SELECT 1 FROM transaction_events AS change WHERE change.transaction_id = payment.id
                 AND change.status = 'reversed' AND change.created_at >= :end
         ) THEN 'succeeded' ELSE status END AS status
     FROM transactions AS payment WHERE client_id {mine} AND completed_at >= :begin AND completed_at < :end
     UNION ALL
-    SELECT type, provider, amount_cents, fee_cents, payment.created_at, change.created_at, 'failed'
+    SELECT type, provider, amount_cents, fee_cents, payment.created_at, change.created_at, 0, 'failed'
     FROM transactions AS payment JOIN transaction_events AS change
         ON change.transaction_id = payment.id AND change.status = 'failed'
     WHERE payment.client_id {mine} AND late AND completed_at >= :end
         AND change.created_at >= :begin AND change.created_at < :end
 ), ordered AS (
-    SELECT type, provider, status, amount_cents, CASE status WHEN 'failed' THEN 0 ELSE fee_cents END AS fee_cents,
+    SELECT type, provider, status, amount_cents,
+        CASE WHEN status = 'failed' OR (status = 'reversed' AND is_same_money = 1) THEN 0 ELSE fee_cents END
+            AS fee_cents,
         seconds, row_number() OVER (PARTITION BY type, provider, status ORDER BY seconds) AS place,
         count(*) OVER (PARTITION BY type, provider, status) AS places
     FROM (SELECT final.*, {seconds} AS seconds FROM final) AS timed

@@ -15,7 +15,7 @@ from ussd_server.models.incoming import IncomingPayment
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.sending import Event, Webhook
-from ussd_server.models.transactions import Transaction
+from ussd_server.models.transactions import ReceiptClaim, Transaction
 from ussd_server.models.ussd import Menu, UssdSession
 from ussd_server.providers.names import PROVIDER_NAMES
 from ussd_server.services.pages import of_period
@@ -41,6 +41,7 @@ from ussd_server.services.search.messages import (
     SearchReply,
 )
 from ussd_server.services.transactions.messages import TransactionType
+from ussd_server.services.transactions.transactions import claims_of
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id, phone_number
 
@@ -83,6 +84,7 @@ _KINDS = (
             Transaction.provider_transaction_id == text,
             # A receipt is read out or copied by hand, and providers write them in capitals.
             *([Transaction.provider_transaction_id == text.upper()] if text != text.upper() else []),
+            Transaction.id.in_(claims_of(text, ReceiptClaim.transaction_id)),
         ],
         "transaction.",
         Transaction.reference,
@@ -205,6 +207,7 @@ def _incoming_hits(text: str, request: Search) -> list[SearchHit]:
     is_found = IncomingPayment.provider.in_(PROVIDER_NAMES) & (
         IncomingPayment.provider_transaction_id.in_({text, text.upper()})
     )
+    is_found |= IncomingPayment.id.in_(claims_of(text, ReceiptClaim.incoming_id))
     if number := phone_number(text):
         is_found |= IncomingPayment.phone_number == number
     rows = _rows(IncomingPayment, request).where(is_found, IncomingPayment.status != "booked")

@@ -18,6 +18,7 @@ from ussd_server.services.accounts.ledger import (
     lock_accounts,
     write_entry,
 )
+from ussd_server.services.gates.receipts import ClaimOutcome, ClaimResult, WayIn, claim_success, give_back, has_contest
 from ussd_server.services.sms.receipts import queue_receipt
 from ussd_server.services.transactions.history import NOTHING_KNOWN, append_change, write_transaction_event
 from ussd_server.services.transactions.messages import ChangeDetail, Source, TransactionStatus, TransactionType
@@ -31,8 +32,23 @@ REVIEW_RETRACTED = "the provider reported the payment as under way after it had 
 REVIEW_CONTRADICTION = "the provider reported failure after it had reported success"
 
 
-def succeed(row: Transaction, source: Source, now: datetime, detail: ChangeDetail = NOTHING_KNOWN) -> None:
-    """Set a transaction to succeeded and move its money. Call inside a unit of work, with the row locked."""
+def succeed(
+    row: Transaction,
+    source: Source,
+    now: datetime,
+    detail: ChangeDetail = NOTHING_KNOWN,
+    way: WayIn = WayIn.ENQUIRY,
+) -> bool:
+    """Set a transaction to succeeded and move its money. Call inside a unit of work, with the row locked.
+
+    Returns False, and opens a review instead, if another payment may have the same money.
+    """
+    claim = claim_success(row, way, now)
+    if not claim.counts:
+        _contest(row, claim, now)
+        return False
+    replaced = claim.other if claim.decision is ClaimOutcome.REPLACES else None
+    row.same_money_as = replaced.id if replaced else row.same_money_as
     row.late = row.status == TransactionStatus.FAILED
     # Locked before any account, in the order in which the creation of a refund locks.
     original = lock_row(Transaction, row.refund_of) if row.type == TransactionType.REFUND else None
@@ -45,12 +61,26 @@ def succeed(row: Transaction, source: Source, now: datetime, detail: ChangeDetai
     close_review(row, REVIEW_SILENT, now)
     row.save()
     append_change(row, source, now, detail)
-    queue_receipt(row)
+    if replaced is not None:
+        give_back(replaced, row, source, now)
+    else:
+        # The payer of a payment that is given back has its receipt already.
+        queue_receipt(row)
     if row.late and source is not Source.OPERATOR:
         open_review(row, REVIEW_LATE, now)
         row.save()
     if original is not None:
-        _reverse_when_refunded(original, source, now)
+        reverse_when_refunded(original, source, now)
+    return True
+
+
+def _contest(row: Transaction, claim: ClaimResult, now: datetime) -> None:
+    """Leave a transaction without its money until two operators have said whether another payment has it."""
+    row.due_at = None
+    row.contested_id = claim.other.id if claim.other else None
+    if claim.reason:
+        open_review(row, claim.reason, now)
+    row.save()
 
 
 def fail(
@@ -70,6 +100,9 @@ def fail(
         write_entry(row.client_id, row.id, end_holds(holds, "void"), now)
     row.status, row.failure_code, row.completed_at, row.due_at = TransactionStatus.FAILED, why, now, next_check_at
     close_review(row, REVIEW_SILENT, now)
+    if source is not Source.OPERATOR and has_contest(row):
+        # Its provider took back that the payment succeeded: there is no money that another payment could have.
+        row.review_closed_at, row.contested_id = now, None
     row.save()
     append_change(row, source, now, replace(detail, code=str(why)))
 
@@ -104,7 +137,7 @@ def _legs_without_hold(row: Transaction) -> list[Leg]:
     return legs
 
 
-def _reverse_when_refunded(original: Transaction, source: Source, now: datetime) -> None:
+def reverse_when_refunded(original: Transaction, source: Source, now: datetime) -> None:
     """Set a collection to reversed once its succeeded refunds add up to its amount."""
     refunds = Transaction.select(Transaction.amount_cents).where(
         Transaction.refund_of == original.id, Transaction.status == TransactionStatus.SUCCEEDED

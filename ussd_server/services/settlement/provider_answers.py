@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.messages import Outcome, PollingSchedule, ProviderAnswer
+from ussd_server.services.gates.receipts import WayIn
 from ussd_server.services.settlement.outcomes import (
     REVIEW_AMOUNT,
     REVIEW_ANOTHER,
@@ -49,7 +50,8 @@ def apply_answer(
             row.due_at = None
             open_review(row, REVIEW_AMOUNT.format(written_amount(answer.amount_cents)), now)
         case Outcome.SUCCEEDED:
-            succeed(row, source, now, detail)
+            way = WayIn.CALLBACK if source is Source.CALLBACK else WayIn.ENQUIRY
+            succeed(row, source, now, detail, way)
         case _ if row.status == TransactionStatus.FAILED:
             # An answer to an earlier call proves nothing about a failure that was reported later.
             if called_at > row.completed_at:

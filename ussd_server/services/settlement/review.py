@@ -11,6 +11,7 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.runtime import Service
 from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.gates.receipts import WayIn, name_each_other
 from ussd_server.services.leases import end_lease
 from ussd_server.services.operator_names import require_two_people
 from ussd_server.services.settlement.messages import EndReview, ListReviews, ReviewHistory, ReviewItem, ReviewPage
@@ -76,13 +77,18 @@ class ReviewService(Service):
         A transaction without an outcome must be settled; one that failed can be settled as succeeded; one that
         succeeded can only be closed. Raises INVALID_REQUEST for anything else, for a transaction that is not on the
         list, and unless two different people are named with a reason. Raises TRANSACTION_NOT_FOUND.
+        Where another payment may have the same money, nothing moves: the review goes on about that, and settling it
+        again says that it is other money.
         """
         context.require_operator()
         names = require_two_people(request.by, request.second, request.reason)
         with unit_of_work():
             row, now = self.require_open(request.transaction_id, request.has_succeeded, context), self._clock.now()
-            if request.has_succeeded is not None:
-                self._settle(row, request.has_succeeded, request.reason, now)
+            if request.has_succeeded is None:
+                name_each_other(row, now)
+            elif not self._settle(row, request.has_succeeded, WayIn.REVIEW, request.reason, now):
+                # The review is about another payment now, which these two people have not seen.
+                return _with_history(row)
             row.review_closed_at = now
             action = "transaction.reviewed" if request.has_succeeded is None else "transaction.settled"
             _note(row, request, names, action, context, now)
@@ -112,22 +118,25 @@ class ReviewService(Service):
         with unit_of_work():
             row, now = find_any(request.transaction_id, locked=True), self._clock.now()
             row.provider_transaction_id = row.provider_transaction_id or provider_transaction_id
-            self._settle(row, True, request.reason, now)
+            if not self._settle(row, True, WayIn.STATEMENT, request.reason, now):
+                return _with_history(row)
             if row.review_opened_at is not None:
                 row.review_closed_at = row.review_closed_at or now
             _note(row, request, names, "transaction.settled", context, now)
         return _with_history(row)
 
-    def _settle(self, row: Transaction, has_succeeded: bool, reason: str, now: datetime) -> None:
+    def _settle(self, row: Transaction, has_succeeded: bool, way: WayIn, reason: str, now: datetime) -> bool:
+        """Settle a transaction. Returns False if another payment may have the money: its review stays open for that."""
         _require_settleable(row, has_succeeded)
         end_lease(row)
         if has_succeeded:
-            succeed(row, Source.OPERATOR, now, ChangeDetail(note=reason))
-            return
+            return succeed(row, Source.OPERATOR, now, ChangeDetail(note=reason), way)
+        name_each_other(row, now)
         fail(row, FailureCode.PROVIDER_ERROR, Source.OPERATOR, now, ChangeDetail(note=reason))
         if (provider := self._providers.get(row.provider or "")) is not None:
             # Operators may be wrong too, so the provider is enquired once more.
             row.due_at = now + timedelta(seconds=provider.pace.late_check_after)
+        return True
 
 
 def _require_settleable(row: Transaction, has_succeeded: bool) -> None:

@@ -24,6 +24,7 @@ from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.messages import Direction, Outcome, PaymentOrder, PollingSchedule, Provider, ProviderAnswer
 from ussd_server.runtime import Runtime, Service
+from ussd_server.services.gates.receipts import WayIn, lock_claim, take_receipt
 from ussd_server.services.leases import end_lease, is_due, release, still_leased
 from ussd_server.services.settlement.messages import Callback, CallbackPath
 from ussd_server.services.settlement.outcomes import REVIEW_CONTRADICTION, REVIEW_SILENT, fail, open_review
@@ -35,7 +36,14 @@ from ussd_server.services.settlement.provider_answers import (
     waits_since,
 )
 from ussd_server.services.transactions.history import append_change
-from ussd_server.services.transactions.messages import UNFINISHED, ChangeDetail, Origin, Source, TransactionStatus
+from ussd_server.services.transactions.messages import (
+    SUCCESSFUL,
+    UNFINISHED,
+    ChangeDetail,
+    Origin,
+    Source,
+    TransactionStatus,
+)
 from ussd_server.status import Code, ServiceError
 
 log = Logger(__name__)
@@ -177,7 +185,7 @@ class Settlement(Service):
             row.due_source = Source.POLL
             row.checks += 1
             row.updated_at = now
-            if answer.provider_transaction_id:
+            if answer.provider_transaction_id and row.status not in SUCCESSFUL:
                 row.provider_transaction_id = answer.provider_transaction_id
             if row.status in UNFINISHED or row.status == TransactionStatus.FAILED:
                 if answer.outcome is Outcome.NOT_SENT and (source is not Source.SUBMIT or is_overtaken):
@@ -188,6 +196,9 @@ class Settlement(Service):
             else:
                 # Succeeded, or reversed since: there is nothing more to enquire.
                 row.due_at = None
+                if answer.outcome is Outcome.SUCCEEDED and answer.provider_transaction_id:
+                    claim = lock_claim(str(row.provider), answer.provider_transaction_id)
+                    take_receipt(row, claim, answer.provider_transaction_id, WayIn.ENQUIRY, now)
                 if answer.outcome is Outcome.FAILED:
                     open_review(row, REVIEW_CONTRADICTION, now)
             if is_overtaken and row.completed_at == completed_before:

@@ -270,8 +270,8 @@ def find_repeated(identity: RequestIdentity, now: datetime) -> Transaction | Non
 def _is_same_request(row: Transaction, identity: RequestIdentity) -> bool:
     if row.request_digest != RECOVERED:
         return bool(row.request_digest == identity.digest)
-    known = {name: identity.content.get(name) for name in ("amount_cents", "phone_number")}
-    return row.type == identity.type and all(getattr(row, name) == value for name, value in known.items())
+    known = [name for name in ("amount_cents", "phone_number", "refund_of") if name in identity.content]
+    return row.type == identity.type and all(getattr(row, name) == identity.content[name] for name in known)
 
 
 def _why_refused(found: Sequence[Transaction], identity: RequestIdentity) -> str:

@@ -58,6 +58,12 @@ def _arriving(view: TransactionView) -> str:
             )
         case TransactionStatus.FAILED:
             text = gettext("%(failure)s, so %(amount)s stayed with the payer", failure=_failure(view), **said)
+        case TransactionStatus.REVERSED if view.same_money_as and view.refunded_amount_cents < view.amount_cents:
+            text = gettext(
+                "The provider reported %(amount)s twice; it counts as transaction %(other)s and was taken back here",
+                other=view.same_money_as,
+                **said,
+            )
         case TransactionStatus.REVERSED:
             text = gettext("%(amount)s was collected and all of it was refunded to the payer", **said)
         case _:

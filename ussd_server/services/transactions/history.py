@@ -58,7 +58,7 @@ _HISTORY = CompiledQuery(
 # Only these keys may change after the first event. The first three have a value there, so each event replaces it (with
 # null, if need be). The others are empty there, and stay out of an event until they are set.
 _ALWAYS_IN_LATER_EVENTS = ("status", "updated_at", "next_check_at")
-_SET_LATER = ("provider_transaction_id", "failure", "late", "completed_at", "refunded_amount")
+_SET_LATER = ("provider_transaction_id", "failure", "late", "completed_at", "refunded_amount", "same_money_as")
 _WRITE = writer(TransactionView)
 NOTHING_KNOWN = ChangeDetail()
 

@@ -253,6 +253,9 @@ class TransactionView:
     origin: Annotated[
         Origin, "Who began it: `client`, `ussd` for a menu, or `payer` for money that came with a payment code."
     ]
+    same_money_as: Annotated[
+        str | None, "The other transaction that tells of the same money; null for none. The one that succeeded counts."
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,7 +126,7 @@ class RefundService:
         """What a refund of any client's collection would give back now, with its row locked. Raises as `create`."""
         context.require_operator()
         original = find_any(transaction_id, locked=True)
-        left_cents = _left_of(original)
+        left_cents = left_of(original)
         amount_cents, _ = self._check(amount_cents, original)
         return RefundPreview(amount_cents, original.amount_cents - left_cents, original.amount_cents)
 
@@ -192,14 +192,15 @@ class RefundService:
 
 def _within_what_is_left(amount_cents: int | None, original: Transaction) -> int:
     """The amount of a refund, everything that is left where it names none. INVALID_AMOUNT for more than is left."""
-    left_cents = _left_of(original)
+    left_cents = left_of(original)
     amount_cents = left_cents if amount_cents is None else amount_cents
     if not 0 < amount_cents <= left_cents:
         raise ServiceError(Code.INVALID_AMOUNT, "amount: More than is left of the collection.")
     return amount_cents
 
 
-def _left_of(original: Transaction) -> int:
+def left_of(original: Transaction) -> int:
+    """What refunds have not taken of a collection and do not hold, in cents."""
     refunds = Transaction.select(Transaction.amount_cents).where(Transaction.refund_of == original.id, _IS_GIVEN_BACK)
     left_cents: int = original.amount_cents - sum(refund.amount_cents for refund in refunds)
     return left_cents

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields, replace
+from typing import Any
 
 from ussd_server.clock import attempts
 from ussd_server.context import RequestContext
 from ussd_server.database.tables import CompiledQuery, find_row, param
 from ussd_server.database.unit_of_work import for_update
 from ussd_server.models.clients import Client
-from ussd_server.models.transactions import Transaction
+from ussd_server.models.transactions import ReceiptClaim, Transaction
 from ussd_server.providers.messages import Direction
+from ussd_server.providers.names import PROVIDER_NAMES
 from ussd_server.runtime import Runtime, Service
 from ussd_server.services.accounts.ledger import hold_legs, legs_of
 from ussd_server.services.bulkhead import Bulkhead
@@ -36,7 +38,7 @@ from ussd_server.services.transactions.messages import (
 )
 from ussd_server.services.webhooks.subscriptions import require_callable
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import is_id
+from ussd_server.values import canonical_receipt, is_id
 from ussd_server.wire import Page
 
 OPERATOR_REFUND = "operator-refund-"
@@ -66,7 +68,6 @@ _FILTERS = (
     Transaction.status,
     Transaction.type,
     Transaction.phone_number,
-    Transaction.provider_transaction_id,
     Transaction.payout_id,
 )
 _OWN = CompiledQuery(
@@ -180,6 +181,9 @@ class TransactionService(Service):
             return Page((), None)
         rows = Transaction.select().where(Transaction.client_id == context.client_id)
         rows = matching(rows, request, *_FILTERS)
+        if (receipt := request.provider_transaction_id) is not None:
+            claimed = [claim.transaction_id for claim in claims_of(receipt, ReceiptClaim.transaction_id)]
+            rows = rows.where((Transaction.provider_transaction_id == receipt) | Transaction.id.in_(claimed))
         if request.reference is not None:
             named = Transaction.select(Transaction.id).where(
                 Transaction.client_id == context.client_id, Transaction.reference == request.reference
@@ -202,6 +206,15 @@ class TransactionService(Service):
                 if not place.is_held or is_over(row):
                     break
         return row
+
+
+def claims_of(written: str, column: Any) -> Any:
+    """A column of the claims of a receipt, of any issuer, however it is written; a query without nulls."""
+    receipt = canonical_receipt(written)
+    issuers = (*PROVIDER_NAMES, "bank")
+    return ReceiptClaim.select(column).where(
+        ReceiptClaim.issuer.in_(issuers), ReceiptClaim.receipt == receipt, column.is_null(False)
+    )
 
 
 def find_transaction(transaction_id: str, context: RequestContext) -> Transaction:

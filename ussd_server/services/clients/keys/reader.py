@@ -26,7 +26,7 @@ from ussd_server.services.clients.keys.messages import (
 from ussd_server.services.pages import find_by_id, require_row
 from ussd_server.services.people import people_behind
 from ussd_server.services.request_log.requests import RequestLogService
-from ussd_server.services.signatures import sign_row
+from ussd_server.services.signatures import signed_change
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id, kampala_day
 from ussd_server.wire import view_of_row
@@ -207,5 +207,5 @@ def add_reader(key_ids: Sequence[str], context: RequestContext, key_cache: KeyCa
     with key_cache.invalidate(client_id):
         keys = ApiKey.select(ApiKey.id, ApiKey.people).where(ApiKey.id.in_(key_ids), ApiKey.client_id == client_id)
         for key in for_update(keys.order_by(ApiKey.id)):
-            ApiKey.update(people=readers.union(key.people or ())).where(ApiKey.id == key.id).execute()
-            sign_row(vault, ApiKey, key.id)
+            with signed_change(vault, ApiKey, key.id):
+                ApiKey.update(people=readers.union(key.people or ())).where(ApiKey.id == key.id).execute()

@@ -51,7 +51,7 @@ _FIXED = (
 )  # fmt: skip
 _MOVING = (
     "client_id", "status", "failure_code", "late", "completed_at", "provider_transaction_id", "review_opened_at",
-    "amount_cents", "fee_cents", "metadata",
+    "amount_cents", "fee_cents", "metadata", "same_money_as",
 )  # fmt: skip
 _MOMENTS = (
     "created_at", "completed_at", "review_opened_at", "review_closed_at", "approved_at", "send_at", "needs_money_at",
@@ -163,7 +163,8 @@ def _is_forged(row: dict[str, Any], events: Sequence[_EventRow]) -> bool:
         # Events of the first version do not show it.
         refunded = payload.get("refunded_amount")
         collected = amounts["amount"] if row["type"] == "collection" else 0
-        if refunded is not None and not _may_be_refunded(refunded, event, outcome.status, collected):
+        is_given_back = outcome.status == "reversed" and payload.get("same_money_as") is not None and refunded == 0
+        if refunded is not None and not (is_given_back or _may_be_refunded(refunded, event, outcome.status, collected)):
             return True
     return bool(events) and not _ends_with(row, outcome, payload)
 
@@ -214,6 +215,8 @@ def _ends_with(row: dict[str, Any], outcome: _Outcome, payload: dict[str, Any]) 
         _failure_code(payload),
         outcome.is_late,
     ):
+        return False
+    if payload.get("same_money_as") not in (None, row["same_money_as"]):
         return False
     shown, number = payload.get("provider_transaction_id"), row["provider_transaction_id"]
     # A provider may send its transaction id after the outcome, but never two of them.

@@ -6,6 +6,10 @@ same bounds for columns that keep ids as text.
 
 from __future__ import annotations
 
+_IS_GIVEN_BACK = """(paid.status = 'reversed' AND paid.origin = 'payer' AND EXISTS (
+    SELECT 1 FROM transactions AS counted
+    WHERE counted.id = paid.same_money_as AND counted.status IN ('succeeded', 'reversed')))"""
+
 CLIENT_RULES = {
     "has accounts that do not add up to zero": """
         SELECT client_id FROM ledger_accounts WHERE client_id > :low AND client_id <= :high
@@ -77,7 +81,7 @@ ACCOUNT_RULES = {
             AND kind <> CASE substr(name, 1, 1) WHEN '+' THEN 'subscriber' ELSE
                 CASE substr(name, 1, 9) WHEN 'provider:' THEN 'provider' ELSE name END END""",
 }
-TRANSACTION_RULES = {
+_RULES_OF_TRANSACTIONS = {
     "has a hold that was ended twice": """
         SELECT transaction_id FROM ledger_transfers
         WHERE transaction_id > :low AND transaction_id <= :high
@@ -85,7 +89,7 @@ TRANSACTION_RULES = {
     "moved the same money twice": """
         SELECT transaction_id FROM ledger_transfers
         WHERE transaction_id > :low AND transaction_id <= :high AND kind IN ('move', 'post')
-        GROUP BY transaction_id, purpose HAVING count(*) > 1""",
+        GROUP BY transaction_id, purpose, debit_account_id HAVING count(*) > 1""",
     "has a hold that was ended by something else than it reserved": """
         SELECT ended.transaction_id FROM ledger_transfers AS ended LEFT JOIN ledger_transfers AS held
             ON held.id = ended.hold_id AND held.kind = 'hold' AND held.transaction_id = ended.transaction_id
@@ -108,6 +112,9 @@ TRANSACTION_RULES = {
             JOIN ledger_accounts AS debited ON debited.id = debit_account_id
             JOIN ledger_accounts AS credited ON credited.id = credit_account_id
         WHERE transaction_id > :low AND transaction_id <= :high
+            AND NOT (promise.status = 'reversed' AND promise.same_money_as IS NOT NULL AND promise.origin = 'payer'
+                AND moved.kind = 'move' AND debited.name = CASE purpose WHEN 'fee' THEN 'fees' ELSE account END
+                AND credited.name = CASE purpose WHEN 'fee' THEN account ELSE 'provider:' || provider END)
             AND (credited.name <> CASE
                     WHEN purpose = 'fee' THEN 'fees'
                     WHEN type IN ('collection', 'deposit') THEN account
@@ -130,13 +137,15 @@ TRANSACTION_RULES = {
             FROM ledger_transfers WHERE transaction_id > :low AND transaction_id <= :high
             GROUP BY transaction_id, purpose
         ), promised AS (
-            SELECT id, 'amount' AS purpose, type, status, amount_cents AS cents
-            FROM transactions WHERE id > :low AND id <= :high
+            SELECT id, 'amount' AS purpose, type, status, {is_given_back} AS is_given_back, amount_cents AS cents
+            FROM transactions AS paid WHERE id > :low AND id <= :high
             UNION ALL
-            SELECT id, 'fee', type, status, fee_cents FROM transactions WHERE id > :low AND id <= :high
+            SELECT id, 'fee', type, status, {is_given_back}, fee_cents
+            FROM transactions AS paid WHERE id > :low AND id <= :high
         )
         SELECT id FROM promised LEFT JOIN legs ON transaction_id = id AND legs.purpose = promised.purpose
-        WHERE coalesce(moved, 0) <> CASE WHEN status IN ('succeeded', 'reversed') THEN cents ELSE 0 END
+        WHERE coalesce(moved, 0) <> CASE WHEN is_given_back THEN 2 * cents
+                WHEN status IN ('succeeded', 'reversed') THEN cents ELSE 0 END
             OR coalesce(held, 0) <> CASE WHEN type IN ('disbursement', 'refund', 'settlement')
                 AND status NOT IN ('succeeded', 'reversed', 'failed') THEN cents ELSE 0 END""",
     "is a refund of something else than a collection of its client that succeeded": """
@@ -152,11 +161,11 @@ TRANSACTION_RULES = {
             SELECT sum(amount_cents) FROM transactions
             WHERE refund_of = refunded.id AND (status <> 'failed' OR due_at IS NOT NULL))""",
     "is reversed without refunds of all of it, or has them and is not reversed": """
-        SELECT id FROM transactions AS refunded WHERE id > :low AND id <= :high
+        SELECT id FROM transactions AS paid WHERE id > :low AND id <= :high
             AND type <> 'settlement'
-            AND (status = 'reversed') <> (amount_cents <= coalesce((
+            AND (status = 'reversed' AND NOT {is_given_back}) <> (amount_cents <= coalesce((
                 SELECT sum(amount_cents) FROM transactions
-                WHERE refund_of = refunded.id AND status = 'succeeded'), 0))""",
+                WHERE refund_of = paid.id AND status = 'succeeded'), 0))""",
     "is reversed without a deposit of what the bank sent back, or has one and is not reversed": """
         SELECT id FROM transactions AS settled WHERE id > :low AND id <= :high AND type = 'settlement'
             AND (status = 'reversed') <> EXISTS (
@@ -187,9 +196,11 @@ TRANSACTION_RULES = {
     "is complete and due again": """
         SELECT id FROM transactions WHERE id > :low AND id <= :high
             AND status IN ('succeeded', 'reversed') AND due_at IS NOT NULL""",
+    # A payment that its provider did not find is ambiguous, and about to be sent again, at most twice.
     "was answered by its provider and never sent": """
         SELECT id FROM transactions WHERE id > :low AND id <= :high
-            AND status IN ('pending', 'ambiguous') AND asked_at IS NULL""",
+            AND status IN ('pending', 'ambiguous') AND asked_at IS NULL
+            AND NOT (status = 'ambiguous' AND ask_attempts IN (1, 2))""",
     "is unfinished without a due time or an open review": """
         SELECT id FROM transactions WHERE id > :low AND id <= :high
             AND status NOT IN ('succeeded', 'reversed', 'failed') AND due_at IS NULL
@@ -199,11 +210,25 @@ TRANSACTION_RULES = {
             SELECT 1 FROM incoming_payments AS came WHERE came.transaction_id = paid.id AND came.status = 'booked'
                 AND came.provider = paid.provider AND came.provider_transaction_id = paid.provider_transaction_id
                 AND came.amount_cents = paid.amount_cents)""",
-    "came from a payer with the receipt of another collection": """
-        SELECT id FROM transactions AS paid WHERE id > :low AND id <= :high AND origin = 'payer' AND EXISTS (
-            SELECT 1 FROM transactions AS other WHERE other.provider_transaction_id = paid.provider_transaction_id
-                AND other.provider = paid.provider AND other.type = 'collection' AND other.id <> paid.id
-                AND other.status IN ('succeeded', 'reversed'))""",
+    # The claim of a payment that operators found to be other money under the same receipt has a space.
+    "has the receipt of another payment that was credited": """
+        SELECT paid.id FROM transactions AS paid JOIN transactions AS other
+            ON other.provider_transaction_id = paid.provider_transaction_id AND other.provider = paid.provider
+                AND other.type = 'collection' AND other.id <> paid.id AND other.status IN ('succeeded', 'reversed')
+                AND coalesce(other.same_money_as, other.id) <> paid.id
+        WHERE paid.id > :low AND paid.id <= :high AND paid.type = 'collection'
+            AND paid.status IN ('succeeded', 'reversed') AND NOT EXISTS (SELECT 1 FROM receipt_claims
+                WHERE transaction_id IN (paid.id, other.id) AND receipt <> replace(receipt, ' ', ''))""",
+    "has a receipt of which operators must say whether it is one payment or two": """
+        SELECT id FROM transactions WHERE id > :low AND id <= :high AND contested_id IS NOT NULL
+            AND review_opened_at IS NOT NULL AND review_closed_at IS NULL
+        UNION SELECT contested_id FROM transactions WHERE contested_id > :low AND contested_id <= :high
+            AND review_opened_at IS NOT NULL AND review_closed_at IS NULL""",
+    "names another payment as the same money, which does not name it": """
+        SELECT paid.id FROM transactions AS paid LEFT JOIN transactions AS other
+            ON other.id = paid.same_money_as AND other.same_money_as = paid.id AND other.client_id = paid.client_id
+                AND other.type = 'collection' AND other.amount_cents = paid.amount_cents
+        WHERE paid.id > :low AND paid.id <= :high AND paid.same_money_as IS NOT NULL AND other.id IS NULL""",
     "names a payout that does not have it as a row": """
         SELECT paid.id FROM transactions AS paid
             LEFT JOIN payout_items AS item ON item.transaction_id = paid.id AND item.payout_id = paid.payout_id
@@ -211,14 +236,19 @@ TRANSACTION_RULES = {
             AND NOT (paid.status = 'failed' AND paid.failure_code = 'CANCELLED' AND paid.asked_at IS NULL
                 AND EXISTS (SELECT 1 FROM payouts WHERE payouts.id = paid.payout_id AND withdrawn_at IS NOT NULL))""",
 }
+TRANSACTION_RULES = {
+    rule: query.replace("{is_given_back}", _IS_GIVEN_BACK) for rule, query in _RULES_OF_TRANSACTIONS.items()
+}
 
 INCOMING_RULES = {
     "is booked without the payment of its receipt, or has one and is not booked": """
         SELECT came.id FROM incoming_payments AS came LEFT JOIN transactions AS booked
             ON booked.id = came.transaction_id AND booked.type = 'collection'
                 AND booked.status IN ('succeeded', 'reversed') AND booked.provider = came.provider
-                AND booked.provider_transaction_id = came.provider_transaction_id
                 AND booked.amount_cents = came.amount_cents
+                AND (booked.provider_transaction_id = came.provider_transaction_id OR EXISTS (
+                    SELECT 1 FROM receipt_claims AS claim WHERE claim.incoming_id = came.id
+                        AND claim.transaction_id IN (booked.id, booked.same_money_as)))
         WHERE came.id > :low AND came.id <= :high AND (came.status = 'booked') <> (booked.id IS NOT NULL)""",
     "was returned without a decision of two operators": """
         SELECT id FROM incoming_payments WHERE id > :low AND id <= :high

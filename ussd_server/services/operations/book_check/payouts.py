@@ -127,10 +127,13 @@ def approval_faults(low: str, high: str, vault: Vault | None) -> Iterator[tuple[
 
 def rules_faults(low: str, high: str, vault: Vault | None) -> Iterator[tuple[str, str]]:
     """Yield the id of every client within (low, high] whose approval rules were edited, and the broken rule."""
-    for row in list(run_query(_RULES.format(as_text(_OF_RULES)), low=low, high=high)) if vault else ():
+    if vault is None:
+        return
+    digests = PayoutDigests(vault)
+    for row in list(run_query(_RULES.format(as_text(_OF_RULES)), low=low, high=high)):
         client_id, *columns = row
         rules = SimpleNamespace(id=client_id, **dict(zip(_OF_RULES[1:], columns, strict=True)))
-        if not PayoutDigests(vault).are_as_set(rules):
+        if not digests.are_as_set(rules):
             yield client_id, OTHER_THAN_SET
 
 

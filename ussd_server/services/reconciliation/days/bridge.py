@@ -15,7 +15,7 @@ from peewee import JOIN, chunked, fn
 from ussd_server.models.clients import Client
 from ussd_server.models.incoming import IncomingPayment
 from ussd_server.models.statements import ClosedDay, DifferenceInStatement, StatementDifference
-from ussd_server.models.transactions import Transaction
+from ussd_server.models.transactions import Transaction, counts_elsewhere
 from ussd_server.services.reconciliation.days.coverage import Coverage
 from ussd_server.services.reconciliation.days.lines import DayLine, lines_of
 from ussd_server.services.reconciliation.matching import AT_PROVIDERS, LONGEST_PAYMENT
@@ -91,9 +91,9 @@ def bridge_of(provider: str, day: date, coverage: Coverage, closed_at: datetime)
     """
     begin, end = bounds_of_day(day)
     steps, content, theirs_cents = _Steps(), sha256(), 0
-    payments = {each.id: each for each in _payments_of(provider, begin, end)}
-    for each in payments.values():
-        content.update(orjson.dumps((each.id, each.signed_cents)))
+    payments = _amounts_of(provider, begin, end)
+    for name, cents in payments.items():
+        content.update(orjson.dumps((name, cents)))
     paired: dict[str, Verdict] = {}
     abroad: list[DayLine] = []
     for line in lines_of(coverage.statement_ids, [day.isoformat()]):
@@ -107,10 +107,11 @@ def bridge_of(provider: str, day: date, coverage: Coverage, closed_at: datetime)
         else:
             steps.add(line.verdict, -line.cents)
     for name, verdict in paired.items():
-        steps.add(verdict, payments[name].signed_cents, count=0)
+        steps.add(verdict, payments[name], count=0)
     for line, ended_at in _with_their_ends(abroad):
         steps.add(step_between(line.at, ended_at, begin, end), -line.cents)
-    alone = [each for each in payments.values() if each.id not in paired]
+    unpaired = {name: cents for name, cents in payments.items() if name not in paired}
+    alone = _payments(unpaired, provider, begin, end)
     dated = _dates_of_lines(alone, day, coverage)
     differences = _differences(coverage.statement_ids, begin, end, paired.keys() | dated.keys())
     content.update(orjson.dumps([tuple(row) for row in differences]))
@@ -121,7 +122,7 @@ def bridge_of(provider: str, day: date, coverage: Coverage, closed_at: datetime)
         else:
             steps.add(step, each.signed_cents, late_for=late_for)
     return DayBridge(
-        sum(each.signed_cents for each in payments.values()),
+        sum(payments.values()),
         theirs_cents,
         steps.in_order(),
         tuple(missing),
@@ -182,27 +183,30 @@ def step_between(dated: datetime, ended_at: datetime | None, *midnights: datetim
     return TIMING if is_near else OTHER_DAY
 
 
-def _payments_of(provider: str, begin: datetime, end: datetime) -> Iterator[DayPayment]:
-    """Our payments that became final on a day, in the order of their ids."""
-    paid_at = _paid_at(provider, begin, end)
-    rows: Any = Transaction.select(
-        Transaction.id,
-        Transaction.provider_transaction_id,
-        Transaction.provider_reference,
-        Transaction.type,
-        Transaction.amount_cents,
-        Transaction.created_at,
-        Transaction.completed_at,
-        Transaction.late,
-    ).where(ended_within(provider, begin, end))
-    for name, receipt, reference, kind, cents, created_at, completed_at, is_late in _in_order(rows):
-        signed = cents if kind == TransactionType.COLLECTION else -cents
-        began = paid_at.get(name, created_at)
-        yield DayPayment(name, receipt, reference, signed, began, completed_at, bool(is_late))
+def _amounts_of(provider: str, begin: datetime, end: datetime) -> dict[str, int]:
+    """The signed cents of our payments that became final on a day, in the order of their ids."""
+    rows: Any = Transaction.select(Transaction.id, Transaction.type, Transaction.amount_cents)
+    rows = rows.where(ended_within(provider, begin, end)).order_by(Transaction.id).tuples().iterator()
+    return {name: cents if kind == TransactionType.COLLECTION else -cents for name, kind, cents in rows}
 
 
-def _in_order(rows: Any) -> Any:
-    return rows.order_by(Transaction.id).tuples().iterator()
+def _payments(amounts: Mapping[str, int], provider: str, begin: datetime, end: datetime) -> list[DayPayment]:
+    """Some payments of a day, with what is needed of those that have no line on it."""
+    paid_at = _paid_at(provider, begin, end) if amounts else {}
+    found = []
+    for names in chunked(amounts, _AT_ONCE):
+        rows: Any = Transaction.select(
+            Transaction.id,
+            Transaction.provider_transaction_id,
+            Transaction.provider_reference,
+            Transaction.created_at,
+            Transaction.completed_at,
+            Transaction.late,
+        ).where(Transaction.id.in_(names))
+        for name, receipt, reference, created_at, completed_at, is_late in rows.order_by(Transaction.id).tuples():
+            began = paid_at.get(name, created_at)
+            found.append(DayPayment(name, receipt, reference, amounts[name], began, completed_at, bool(is_late)))
+    return found
 
 
 def ended_within(provider: str, begin: datetime, end: datetime) -> Any:
@@ -212,6 +216,7 @@ def ended_within(provider: str, begin: datetime, end: datetime) -> Any:
         & (Transaction.completed_at < end)
         & (Transaction.provider == provider)
         & Transaction.status.in_(SUCCESSFUL)
+        & ~counts_elsewhere()
         & Transaction.type.in_(AT_PROVIDERS)
         & Transaction.client_id.in_(Client.select(Client.id))
     )

@@ -1,0 +1,114 @@
+"""A receipt moves one balance once, whichever of our ways learns of it first, second or at the same moment (P28)."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+import ussd_server
+from tests.gates.ways_in import CENTS, WAYS, WRITTEN, Way, World
+from tests.support.books import check_everything
+from tests.support.crowd import at_once
+from tests.support.money import balances
+from ussd_server.database.unit_of_work import is_postgres
+from ussd_server.models.transactions import Transaction
+from ussd_server.services.gates.receipts import WayIn
+from ussd_server.values import canonical_receipt
+
+SOURCE = Path(ussd_server.__file__).parent
+PAYERS = ("+256772123456", "+256772000001")
+
+
+def calls_of(*names: str) -> Iterator[tuple[Path, ast.Call]]:
+    """Every call of these functions in the service, with its file."""
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", None) in names:
+                yield path.relative_to(SOURCE), node
+
+
+def named_ways() -> set[str]:
+    """The ways that the code names when it books."""
+    return {
+        node.attr
+        for path in SOURCE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "WayIn"
+    }
+
+
+def test_every_way_in_stands_in_the_matrix_and_is_used() -> None:
+    assert set(WAYS) == set(WayIn)
+    assert named_ways() == {way.name for way in WayIn}
+
+
+def test_nothing_is_booked_beside_the_gate() -> None:
+    for path, call in calls_of("book"):
+        if path.name != "bookings.py":
+            assert any("claiming" in ast.dump(each) for each in call.args), f"{path}: a booking claims no receipt"
+    assert {path.name for path, _ in calls_of("succeed")} == {"provider_answers.py", "review.py"}
+    assert {path.name for path, _ in calls_of("claim_success")} == {"outcomes.py"}
+    assert {path.name for path, _ in calls_of("claiming")} == {"booking.py", "recovery.py", "settlements.py"}
+    assert {path.name for path, _ in calls_of("take_receipt")} == {"held.py", "settlement.py"}
+
+
+def reporters(world: World, first: WayIn, second: WayIn, numbers: tuple[str, str]) -> list[Way]:
+    each = zip((first, second), ("way-1", "way-2"), numbers, WRITTEN, strict=True)
+    pair = [WAYS[way](world, name, number, receipt) for way, name, number, receipt in each]
+    for each in pair:
+        each.prepare()
+    return pair
+
+
+def require_counted_once(world: World) -> int:
+    """The balance is what is credited, one credited payment has the receipt, and `check` agrees or names both.
+
+    Returns how many payments moved money.
+    """
+    rows = list(Transaction.select().where(Transaction.client_id == world.client.id).order_by(Transaction.id))
+    credited = [row for row in rows if row.type == "collection" and row.status == "succeeded"]
+    settled = [row for row in rows if row.type == "settlement"]
+    assert balances(world.client.id)["main"] == ((len(credited) + 1 - len(settled)) * CENTS, 0)
+    assert len(settled) <= 1
+    reported = canonical_receipt(WRITTEN[0])
+    counted = [row for row in credited if canonical_receipt(row.provider_transaction_id or "") == reported]
+    assert len(counted) <= 1, [row.id for row in counted]
+    without = [row for row in credited if row.provider_transaction_id is None]
+    assert {row.id for row in credited} == {row.id for row in counted + without}
+    contested = [row for row in rows if row.contested_id and row.review_opened_at and not row.review_closed_at]
+    named = {violation.id for violation in check_everything()}
+    assert named == {name for row in contested for name in (row.id, row.contested_id)}
+    for row in rows:
+        if row.same_money_as is not None:
+            assert Transaction.get_by_id(row.same_money_as).same_money_as == row.id
+    return len(credited) + len(settled)
+
+
+@pytest.mark.parametrize("numbers", [PAYERS[:1] * 2, PAYERS], ids=["one payer", "two numbers"])
+@pytest.mark.parametrize(("first", "second"), list(product(WayIn, WayIn)))
+def test_a_receipt_that_two_ways_report_counts_once(
+    world: World, first: WayIn, second: WayIn, numbers: tuple[str, str]
+) -> None:
+    pair = reporters(world, first, second, numbers)
+    for each in pair:
+        each.report()
+        world.work()
+        counted = require_counted_once(world)
+    assert counted > 0
+
+
+@pytest.mark.parametrize(("first", "second"), [pair for pair in product(WayIn, WayIn) if pair[0] <= pair[1]])
+def test_a_receipt_that_two_ways_report_at_the_same_moment_counts_once(
+    world: World, first: WayIn, second: WayIn
+) -> None:
+    if not is_postgres():
+        return
+    pair = reporters(world, first, second, PAYERS)
+    answers = at_once([each.report for each in pair])
+    assert answers == [None, None]
+    world.work()
+    assert require_counted_once(world) > 0

@@ -1,0 +1,434 @@
+"""What becomes of money that two of our records have: it counts once, and both records say which of them counts."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from tests.gates.ways_in import BY, CENTS, SECOND, SHILLINGS, WAYS, Enquired, World
+from tests.support.books import check_everything
+from tests.support.example_client import ExampleClient
+from tests.support.money import agree_fee, balances, deposit, operator
+from ussd_server.bootstrap import Services
+from ussd_server.context import operator_context
+from ussd_server.models.incoming import IncomingPayment
+from ussd_server.models.sending import Event
+from ussd_server.models.transactions import Transaction
+from ussd_server.providers.failures import FailureCode
+from ussd_server.providers.messages import Outcome, ProviderAnswer
+from ussd_server.services.accounts.messages import FeeTerms
+from ussd_server.services.gates.receipts import WayIn
+from ussd_server.services.incoming.messages import (
+    AssignIncoming,
+    IncomingView,
+    ListIncoming,
+    PutPaymentCode,
+    ReturnIncoming,
+    SameIncoming,
+    SetPrefix,
+)
+from ussd_server.services.search.messages import Search
+from ussd_server.services.settlement.messages import EndReview
+from ussd_server.services.transactions.messages import (
+    CreateRefund,
+    CreateTransaction,
+    GetTransaction,
+    ListTransactions,
+    Source,
+    TransactionHistory,
+    TransactionType,
+)
+from ussd_server.status import ServiceError
+
+PAYER, HASHED = "+256772123456", None
+RECEIPT = "31000000041"
+
+
+@pytest.fixture
+def ours(world: World) -> Enquired:
+    """A collection of ours that its provider has, and that succeeds under the receipt when the test says so."""
+    made = Enquired(world, "public-1", PAYER, RECEIPT)
+    made.prepare()
+    return made
+
+
+def seen(world: World, transaction_id: str | None) -> TransactionHistory:
+    found = world.services.transactions.get(GetTransaction(transaction_id or ""), operator_context(world.client.id))
+    assert isinstance(found, TransactionHistory)
+    return found
+
+
+def held(world: World) -> tuple[IncomingView, ...]:
+    return world.services.held_payments.list(ListIncoming(), operator()).items
+
+
+def main_of(client_id: str) -> int:
+    return balances(client_id).get("main", (0, 0))[0]
+
+
+def settle(world: World, transaction_id: str, *, has_succeeded: bool) -> None:
+    request = EndReview(transaction_id, "We asked the payer", BY, SECOND, has_succeeded=has_succeeded)
+    world.services.reviews.end(request, operator())
+
+
+def other_client(services: Services) -> ExampleClient:
+    """A client of its own with the payment code TEA1."""
+    client = ExampleClient(services, "tea")
+    services.payment_codes.set_prefix(SetPrefix(client.id, "TEA"), operator())
+    services.payment_codes.put(PutPaymentCode("TEA1", "Tea"), operator_context(client.id))
+    return client
+
+
+def named_by_check() -> set[str]:
+    return {violation.id for violation in check_everything()}
+
+
+def test_a_payers_payment_gives_back_what_our_collection_is_credited_with(world: World, ours: Enquired) -> None:
+    agree_fee(FeeTerms(world.client.id, TransactionType.COLLECTION, 100_00, 0))
+    paid = world.till.pay("SCH1042", SHILLINGS, RECEIPT, number=HASHED)
+    assert main_of(world.client.id) == 2 * CENTS - 100_00
+    ours.report()
+    counted, given_back = seen(world, ours.transaction_id), seen(world, paid.transaction_id)
+    assert (counted.status, counted.same_money_as) == ("succeeded", given_back.transaction_id)
+    assert (given_back.status, given_back.same_money_as) == ("reversed", counted.transaction_id)
+    assert (given_back.refunded_amount_cents, given_back.fee_cents) == (0, 100_00)
+    assert [(each.account, each.amount_cents, each.purpose) for each in given_back.events[-1].ledger] == [
+        ("fees", -100_00, "fee"),
+        ("main", 100_00, "fee"),
+        ("main", -CENTS, "amount"),
+        ("provider:sandbox", CENTS, "amount"),
+    ]
+    assert counted.transaction_id in (given_back.events[-1].detail.note or "")
+    assert counted.transaction_id in given_back.explanation
+    # The fee of the collection was agreed after it was created.
+    assert balances(world.client.id)["fees"] == (0, 0)
+    assert main_of(world.client.id) == 2 * CENTS
+    for reported, other in ((counted, given_back), (given_back, counted)):
+        event = Event.select().where(Event.object_id == reported.transaction_id).order_by(Event.id.desc()).first()
+        assert (event.type, event.payload["same_money_as"]) == (
+            f"transaction.{reported.status}",
+            other.transaction_id,
+        )
+    assert check_everything() == []
+    assert world.notify(RECEIPT, PAYER).transaction_id == given_back.transaction_id
+    assert main_of(world.client.id) == 2 * CENTS
+
+
+def test_a_payment_that_was_given_back_is_not_in_a_report_or_a_statement_twice(world: World, ours: Enquired) -> None:
+    paid = world.till.pay("SCH1042", SHILLINGS, RECEIPT, number=HASHED)
+    ours.report()
+    with pytest.raises(ServiceError):
+        world.services.refunds.preview(paid.transaction_id or "", None, operator())
+    assert world.services.refunds.preview(ours.transaction_id, None, operator()).amount_cents == CENTS
+
+
+def test_a_notice_that_may_be_our_collections_money_waits_for_its_end(world: World, ours: Enquired) -> None:
+    assert world.notify(RECEIPT, PAYER).status == "held"
+    (waiting,) = held(world)
+    assert waiting.waits_for == ours.transaction_id
+    ours.report()
+    assert held(world) == ()
+    assert main_of(world.client.id) == 2 * CENTS
+    assert world.notify(RECEIPT, PAYER).transaction_id == ours.transaction_id
+    assert check_everything() == []
+
+
+def test_a_notice_of_other_money_is_booked_when_the_collection_is_final(world: World, ours: Enquired) -> None:
+    assert world.notify("another", PAYER).status == "held"
+    ours.report()
+    assert held(world) == ()
+    assert main_of(world.client.id) == 3 * CENTS
+    assert check_everything() == []
+
+
+def test_a_code_that_is_unknown_stays_held_when_the_collection_is_final(world: World, ours: Enquired) -> None:
+    assert world.notify("another", PAYER, "SCH1").status == "held"
+    ours.report()
+    (waiting,) = held(world)
+    assert (waiting.waits_for, waiting.held_because) == (None, "This code is not known")
+
+
+def test_another_number_amount_or_provider_does_not_wait(world: World, ours: Enquired) -> None:
+    till = world.till
+    assert till.pay("SCH1042", SHILLINGS + 1, "A", number=PAYER).status == "booked"
+    assert till.pay("SCH1042", SHILLINGS, "B", number="+256772000009").status == "booked"
+    assert till.pay("SCH1042", SHILLINGS, "C", number=PAYER, provider="airtel").status == "booked"
+
+
+def test_equal_receipts_of_two_providers_are_two_payments(world: World, ours: Enquired) -> None:
+    assert world.till.pay("SCH1042", SHILLINGS, RECEIPT, number=HASHED, provider="airtel").status == "booked"
+    ours.report()
+    assert seen(world, ours.transaction_id).same_money_as is None
+    assert main_of(world.client.id) == 3 * CENTS
+    assert check_everything() == []
+
+
+@pytest.mark.parametrize("is_other_money", [True, False])
+def test_the_payment_of_another_client_is_not_reversed_until_operators_have_said(
+    world: World, ours: Enquired, is_other_money: bool
+) -> None:
+    tea = other_client(world.services)
+    paid = world.till.pay("TEA1", SHILLINGS, RECEIPT, number=HASHED)
+    ours.report()
+    assert (main_of(world.client.id), main_of(tea.id)) == (CENTS, CENTS)
+    (review,) = world.services.reviews.list(operator())
+    assert review.transaction.transaction_id == ours.transaction_id
+    assert paid.transaction_id in (review.reason or "")
+    assert named_by_check() == {ours.transaction_id, paid.transaction_id}
+    for _ in range(2):
+        # What the provider repeats decides nothing.
+        ours.ask_now()
+    settle(world, ours.transaction_id, has_succeeded=is_other_money)
+    assert world.services.reviews.list(operator()) == ()
+    assert (main_of(world.client.id), main_of(tea.id)) == ((2 if is_other_money else 1) * CENTS, CENTS)
+    assert seen(world, ours.transaction_id).same_money_as is None
+    ours.ask_now()
+    assert check_everything() == []
+    assert (main_of(world.client.id), main_of(tea.id)) == ((2 if is_other_money else 1) * CENTS, CENTS)
+
+
+def test_operators_who_find_one_clients_payments_to_be_the_same_name_each_in_the_other(
+    world: World, ours: Enquired
+) -> None:
+    paid = spent_account(world)
+    ours.report()
+    settle(world, ours.transaction_id, has_succeeded=False)
+    failed, kept = seen(world, ours.transaction_id), seen(world, paid)
+    assert (failed.status, failed.same_money_as) == ("failed", kept.transaction_id)
+    assert (kept.status, kept.same_money_as) == ("succeeded", failed.transaction_id)
+    world.clock.advance(3600)
+    ours.ask_now()
+    assert seen(world, ours.transaction_id).status == "failed"
+    assert world.services.reviews.list(operator()) == ()
+    assert check_everything() == []
+
+
+def spent_account(world: World) -> str:
+    """A payer's payment into a subscriber's account, whose money is moved on at once."""
+    context = operator_context(world.client.id)
+    world.services.payment_codes.put(PutPaymentCode("SCH2", "Savings", account=PAYER), context)
+    paid = world.till.pay("SCH2", SHILLINGS, RECEIPT, number=HASHED)
+    moved = CreateTransaction(TransactionType.TRANSFER, PAYER, 1_00, "spent", to_phone_number="+256772000002")
+    world.services.transactions.create(moved, context)
+    assert paid.transaction_id is not None
+    return paid.transaction_id
+
+
+def test_what_an_account_cannot_give_back_is_not_reversed(world: World, ours: Enquired) -> None:
+    paid = spent_account(world)
+    ours.report()
+    assert seen(world, paid).status == "succeeded"
+    assert main_of(world.client.id) == CENTS
+    assert named_by_check() == {ours.transaction_id, paid}
+    settle(world, ours.transaction_id, has_succeeded=True)
+    assert main_of(world.client.id) == 2 * CENTS
+    assert check_everything() == []
+
+
+def test_a_payment_whose_account_has_spent_all_but_the_amount_is_reversed(world: World, ours: Enquired) -> None:
+    agree_fee(FeeTerms(world.client.id, TransactionType.COLLECTION, 500_00, 0))
+    paid = world.till.pay("SCH1042", SHILLINGS, RECEIPT, number=HASHED)
+    context = operator_context(world.client.id)
+    away = CreateTransaction(TransactionType.DISBURSEMENT, PAYER, 2 * CENTS - 500_00, "all of it")
+    world.services.transactions.create(away, context)
+    ours.report()
+    assert seen(world, paid.transaction_id).status == "reversed"
+    assert balances(world.client.id)["main"] == (2 * CENTS, 2 * CENTS - 500_00)
+    assert check_everything() == []
+
+
+def test_a_payment_that_was_partly_refunded_is_not_reversed(world: World, ours: Enquired) -> None:
+    paid = world.notify(RECEIPT, "+256772000009")
+    deposit(world.services, world.client.at_console(), SHILLINGS, "more")
+    refund = CreateRefund(paid.transaction_id or "", "back", 100)
+    world.services.refunds.create(refund, operator_context(world.client.id))
+    ours.report()
+    assert seen(world, paid.transaction_id).status == "succeeded"
+    assert named_by_check() == {ours.transaction_id, paid.transaction_id}
+
+
+def test_of_two_collections_under_one_receipt_the_second_is_not_credited(world: World, ours: Enquired) -> None:
+    second = Enquired(world, "public-2", "+256772000009", RECEIPT.lower())
+    second.prepare()
+    ours.report()
+    second.report()
+    assert main_of(world.client.id) == 2 * CENTS
+    (review,) = world.services.reviews.list(operator())
+    assert review.transaction.transaction_id == second.transaction_id
+    assert named_by_check() == {ours.transaction_id, second.transaction_id}
+
+
+def test_a_success_without_a_receipt_beside_a_payers_payment_goes_to_review(world: World, ours: Enquired) -> None:
+    paid = world.till.pay("SCH1042", SHILLINGS, RECEIPT, number=HASHED)
+    IncomingPayment.update(phone_number=PAYER).execute()
+    ours.succeeds()
+    ours.ask_now()
+    assert main_of(world.client.id) == 2 * CENTS
+    assert named_by_check() == {ours.transaction_id, paid.transaction_id}
+    settle(world, ours.transaction_id, has_succeeded=True)
+    assert main_of(world.client.id) == 3 * CENTS
+    assert check_everything() == []
+
+
+def test_a_notice_beside_a_success_without_a_receipt_stays_listed_with_it(world: World, ours: Enquired) -> None:
+    ours.succeeds()
+    ours.ask_now()
+    assert world.notify(RECEIPT, PAYER).status == "held"
+    world.work()
+    (waiting,) = held(world)
+    assert waiting.waits_for == ours.transaction_id
+    with pytest.raises(ServiceError, match="Two different people"):
+        world.services.held_payments.take_as_same(SameIncoming(waiting.incoming_id, BY, BY), operator())
+    taken = world.services.held_payments.take_as_same(SameIncoming(waiting.incoming_id, BY, SECOND), operator())
+    assert (taken.status, taken.transaction_id) == ("booked", ours.transaction_id)
+    assert seen(world, ours.transaction_id).provider_transaction_id == RECEIPT
+    assert world.notify(RECEIPT, PAYER).transaction_id == ours.transaction_id
+    assert main_of(world.client.id) == 2 * CENTS
+    assert check_everything() == []
+
+
+def test_a_notice_a_day_after_a_success_without_a_receipt_is_other_money(world: World, ours: Enquired) -> None:
+    ours.succeeds()
+    ours.ask_now()
+    world.clock.advance(timedelta(days=1).total_seconds() + 1)
+    assert world.notify(RECEIPT, PAYER).status == "booked"
+
+
+def test_two_operators_may_assign_what_waits_for_a_collection(world: World, ours: Enquired) -> None:
+    world.notify(RECEIPT, PAYER)
+    (waiting,) = held(world)
+    with pytest.raises(ServiceError, match="waits for no collection that succeeded"):
+        world.services.held_payments.take_as_same(SameIncoming(waiting.incoming_id, BY, SECOND), operator())
+    request = AssignIncoming(waiting.incoming_id, "SCH1042", BY, SECOND)
+    booked = world.services.held_payments.assign(request, operator())
+    ours.report()
+    assert seen(world, booked.transaction_id).status == "reversed"
+    assert main_of(world.client.id) == 2 * CENTS
+    assert check_everything() == []
+
+
+def test_a_success_whose_receipt_was_marked_for_return_goes_to_review(world: World, ours: Enquired) -> None:
+    world.till.pay("nothing", SHILLINGS, RECEIPT, number=HASHED)
+    (waiting,) = held(world)
+    back = ReturnIncoming(waiting.incoming_id, "The payer asked for it", BY, SECOND)
+    world.services.held_payments.mark_returned(back, operator())
+    ours.report()
+    assert main_of(world.client.id) == CENTS
+    (review,) = world.services.reviews.list(operator())
+    assert review.reason == "operators marked the payment of its receipt for return"
+
+
+@pytest.mark.parametrize("written", ["mt90001", "MT90001", "MT 90001", "MT\u200b90001", "ＭＴ９０００１", "MT–90-001"])
+def test_a_receipt_is_the_same_however_it_is_written(world: World, written: str) -> None:
+    first = world.notify("Mt90001", PAYER)
+    assert world.notify(written, PAYER) == first
+    assert main_of(world.client.id) == 2 * CENTS
+
+
+def test_a_reference_of_the_bank_is_the_same_however_it_is_written(world: World) -> None:
+    pair = [WAYS[WayIn.SETTLEMENT](world, "", PAYER, written) for written in ("FT26", "ft-26")]
+    for each in pair:
+        each.prepare()
+    for each in pair:
+        each.report()
+    assert Transaction.select().where(Transaction.type == "settlement").count() == 1
+
+
+def test_a_held_payment_of_another_amount_stays_listed_until_operators_end_it(world: World, ours: Enquired) -> None:
+    world.till.pay("nothing", SHILLINGS + 1, RECEIPT, number=HASHED)
+    ours.report()
+    (waiting,) = held(world)
+    with pytest.raises(ServiceError, match="was asked for has this receipt"):
+        world.services.held_payments.assign(AssignIncoming(waiting.incoming_id, "SCH1042", BY, SECOND), operator())
+    ended = ReturnIncoming(waiting.incoming_id, "The provider says that it was a mistake", BY, SECOND)
+    world.services.held_payments.mark_returned(ended, operator())
+    assert held(world) == ()
+    assert main_of(world.client.id) == 2 * CENTS
+    assert check_everything() == []
+
+
+def test_a_held_payment_that_recovery_books_leaves_the_list(world: World) -> None:
+    recovered = WAYS[WayIn.RECOVERY](world, "lost", PAYER, RECEIPT)
+    world.till.pay("nothing", SHILLINGS, RECEIPT.lower(), number=HASHED)
+    recovered.report()
+    assert held(world) == ()
+    assert main_of(world.client.id) == 2 * CENTS
+    assert check_everything() == []
+
+
+def test_operators_see_the_other_payment_before_they_settle_one_whose_outcome_was_unknown(
+    world: World, ours: Enquired
+) -> None:
+    second = Enquired(world, "public-2", "+256772000009", RECEIPT)
+    second.prepare()
+    second.succeeds(RECEIPT, CENTS - 1)
+    second.ask_now()
+    ours.report()
+    settle(world, second.transaction_id, has_succeeded=True)
+    (review,) = world.services.reviews.list(operator())
+    assert (review.transaction.transaction_id, review.note) == (second.transaction_id, None)
+    assert ours.transaction_id in (review.reason or "")
+    assert main_of(world.client.id) == 2 * CENTS
+    settle(world, second.transaction_id, has_succeeded=True)
+    assert main_of(world.client.id) == 3 * CENTS
+    assert check_everything() == []
+
+
+@pytest.mark.parametrize("written", [RECEIPT, "3100 0000-041", "31000000041\u200b"])
+def test_a_payment_is_found_by_its_receipt_however_it_is_written(world: World, ours: Enquired, written: str) -> None:
+    ours.report()
+    found = world.services.transactions.list(
+        ListTransactions(provider_transaction_id=written), operator_context(world.client.id)
+    )
+    assert [each.transaction_id for each in found.items] == [ours.transaction_id]
+    hits = world.services.search.find(Search(written), operator()).items
+    assert [hit.id for hit in hits] == [ours.transaction_id]
+
+
+def test_a_second_receipt_of_one_collection_is_free_for_another(world: World, ours: Enquired) -> None:
+    ours.report()
+    row = ours.row
+    answer = ProviderAnswer(Outcome.SUCCEEDED, provider_transaction_id="R2", amount_cents=CENTS)
+    world.settlement.conclude(row.id, world.provider.pace, answer, Source.POLL, world.clock.now())
+    assert ours.row.provider_transaction_id == RECEIPT
+    second = Enquired(world, "public-2", "+256772000009", "R2")
+    second.prepare()
+    second.report()
+    assert main_of(world.client.id) == 3 * CENTS
+    assert check_everything() == []
+
+
+def test_a_collection_learns_its_receipt_after_its_success(world: World, ours: Enquired) -> None:
+    ours.succeeds()
+    ours.ask_now()
+    answer = ProviderAnswer(Outcome.SUCCEEDED, provider_transaction_id=RECEIPT, amount_cents=CENTS)
+    world.settlement.conclude(ours.transaction_id, world.provider.pace, answer, Source.POLL, world.clock.now())
+    assert world.notify(RECEIPT, PAYER).transaction_id == ours.transaction_id
+    assert main_of(world.client.id) == 2 * CENTS
+    assert check_everything() == []
+
+
+def test_a_refund_under_a_payers_receipt_reverses_nothing(world: World, ours: Enquired) -> None:
+    paid = world.till.pay("SCH1042", SHILLINGS, "R9", number=HASHED)
+    ours.report()
+    refund = CreateRefund(ours.transaction_id, "back")
+    made = world.services.refunds.create(refund, operator_context(world.client.id)).transaction.transaction_id
+    world.work()
+    world.provider.answers[made] = ProviderAnswer(Outcome.SUCCEEDED, provider_transaction_id="R9", amount_cents=CENTS)
+    world.settlement.bring_forward(str(Transaction.get_by_id(made).provider_reference))
+    world.work()
+    assert seen(world, paid.transaction_id).status == "succeeded"
+    assert named_by_check() == {made, paid.transaction_id}
+
+
+def test_a_contest_ends_when_the_provider_reports_failure(world: World, ours: Enquired) -> None:
+    paid = spent_account(world)
+    ours.report()
+    assert named_by_check() == {ours.transaction_id, paid}
+    failed = ProviderAnswer(Outcome.FAILED, FailureCode.PAYER_DECLINED)
+    world.provider.answers[ours.transaction_id] = failed
+    ours.ask_now()
+    assert seen(world, ours.transaction_id).status == "failed"
+    assert world.services.reviews.list(operator()) == ()
+    assert check_everything() == []

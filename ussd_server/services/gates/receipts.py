@@ -1,0 +1,301 @@
+"""The gate for money that arrives: a receipt is claimed here, in the database transaction that books its money.
+
+Locks are taken in one order: our transaction that a provider reported, the claim, the incoming payment, the payer's
+payment that is given back, the accounts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum, StrEnum
+from typing import Any
+
+from ussd_server.database.tables import CompiledQuery, find_row, lock_row, param
+from ussd_server.database.unit_of_work import for_update, unit_of_work
+from ussd_server.logs import Logger
+from ussd_server.models.incoming import IncomingPayment
+from ussd_server.models.transactions import ReceiptClaim, Transaction
+from ussd_server.services.accounts.ledger import (
+    AMOUNT,
+    FEE,
+    FEES_ACCOUNT,
+    PROVIDER_ACCOUNT,
+    Leg,
+    lock_accounts,
+    write_entry,
+)
+from ussd_server.services.transactions.create import Within
+from ussd_server.services.transactions.history import append_change
+from ussd_server.services.transactions.messages import (
+    SUCCESSFUL,
+    ChangeDetail,
+    Origin,
+    Source,
+    TransactionStatus,
+    TransactionType,
+)
+from ussd_server.services.transactions.refunds import left_of
+from ussd_server.status import Code, ServiceError
+from ussd_server.values import canonical_receipt
+
+log = Logger(__name__)
+
+BANK = "bank"
+"""The issuer of the bank's references."""
+
+RECEIPT_TAKEN = "The receipt is that of transaction"
+"""Begins the refusal of a booking whose receipt was booked before."""
+
+_SAME_RECEIPT = "its receipt is that of transaction {}"
+_NO_RECEIPT = "it has no receipt, and transaction {} is by the same payer of the same amount"
+_RETURNED = "operators marked the payment of its receipt for return"
+# Reviews keep these sentences. Operators who settle a transaction after one of them have said that it is other money.
+_CONTESTS = tuple(reason.partition("{}")[0] for reason in (_SAME_RECEIPT, _NO_RECEIPT, _RETURNED))
+
+_CLAIMING = (TransactionType.COLLECTION, TransactionType.REFUND, TransactionType.SETTLEMENT)
+
+
+class WayIn(StrEnum):
+    """A way in which money that moved outside is booked. `tests/gates` tries each pair of them with one receipt."""
+
+    ENQUIRY = "enquiry"
+    CALLBACK = "callback"
+    REVIEW = "review"
+    STATEMENT = "statement"
+    NOTICE = "notice"
+    ASSIGNMENT = "assignment"
+    SAME_PAYMENT = "same payment"
+    RECOVERY = "recovery"
+    SETTLEMENT = "settlement"
+
+
+class ClaimOutcome(Enum):
+    """What becomes of a payment that succeeded: it counts, it counts instead of a payer's payment, or neither yet."""
+
+    COUNTS = "counts"
+    REPLACES = "replaces"
+    CONTESTS = "contests"
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimResult:
+    """What the gate decided about a payment; `other` has its receipt, `reason` is why operators must review it."""
+
+    decision: ClaimOutcome
+    other: Transaction | None = None
+    reason: str = ""
+
+    @property
+    def counts(self) -> bool:
+        """Whether the payment is credited."""
+        return self.decision is not ClaimOutcome.CONTESTS
+
+
+_COUNTS = ClaimResult(ClaimOutcome.COUNTS)
+_KEY = (ReceiptClaim.issuer == param(ReceiptClaim.issuer)) & (ReceiptClaim.receipt == param(ReceiptClaim.receipt))
+_LOCKED = CompiledQuery(lambda: for_update(ReceiptClaim.select().where(_KEY)))
+_INSERT = CompiledQuery(
+    lambda: ReceiptClaim.insert(
+        {field: param(field) for field in (ReceiptClaim.issuer, ReceiptClaim.receipt, ReceiptClaim.transaction_id)}
+    ).on_conflict_ignore()
+)
+
+
+def lock_claim(issuer: str, written: str) -> ReceiptClaim:
+    """The claim of a receipt, locked until the unit of work ends; made without a payment if there is none."""
+    key = {"issuer": issuer, "receipt": canonical_receipt(written)}
+    _INSERT.run(**key, transaction_id=None)
+    claim: ReceiptClaim = _LOCKED.first(ReceiptClaim, **key)
+    return claim
+
+
+def lock_claims(issuer: str, written: Iterable[str]) -> None:
+    """Lock the claims of several receipts in one order. Call before anything else of them is locked."""
+    for receipt in sorted(set(map(canonical_receipt, written)) - {""}):
+        lock_claim(issuer, receipt)
+
+
+def update_claim(claim: ReceiptClaim, **columns: str) -> None:
+    """Write the payment or the incoming payment of a locked claim."""
+    claim.__data__ |= columns
+    ReceiptClaim.update(**columns).where(
+        ReceiptClaim.issuer == claim.issuer, ReceiptClaim.receipt == claim.receipt
+    ).execute()
+
+
+def claiming(way: WayIn, within: Within) -> Within:
+    """As `within`, for a new transaction that is booked under its receipt.
+
+    The unit of work raises INVALID_REQUEST, which names the other transaction, if the receipt was booked before.
+    """
+
+    @contextmanager
+    def claimed(row: Transaction) -> Iterator[None]:
+        with unit_of_work():
+            receipt = _receipt_of(row)
+            claim = lock_claim(_issuer_of(row), receipt) if receipt else None
+            if claim and claim.transaction_id:
+                other = find_row(Transaction, claim.transaction_id)
+                if not _decide(row, other, way, is_new=True).counts:
+                    raise ServiceError(Code.INVALID_REQUEST, f"{RECEIPT_TAKEN} {other.id}")
+            with within(row):
+                yield
+            if claim and claim.transaction_id is None:
+                update_claim(claim, transaction_id=row.id)
+                if row.origin != Origin.PAYER:
+                    _leave_the_list(claim, row, row.created_at)
+
+    return claimed
+
+
+def claim_success(row: Transaction, way: WayIn, now: datetime) -> ClaimResult:
+    """Claim the receipt of a transaction that succeeded, and decide whether it counts.
+
+    Call inside a unit of work with the row locked, before any other lock.
+    """
+    if row.type not in _CLAIMING:
+        return _COUNTS
+    receipt, issuer = _receipt_of(row), _issuer_of(row)
+    if way is WayIn.REVIEW and has_contest(row):
+        if receipt:
+            # No receipt has a space in this form.
+            _INSERT.run(issuer=issuer, receipt=f"{receipt} {row.id}", transaction_id=row.id)
+        return _COUNTS
+    if not receipt:
+        return _decide(row, _payers_payment_like(row), way)
+    if _INSERT.run(issuer=issuer, receipt=receipt, transaction_id=row.id):
+        return _COUNTS
+    claim = _LOCKED.first(ReceiptClaim, issuer=issuer, receipt=receipt)
+    if claim.transaction_id is not None:
+        return _decide(row, find_row(Transaction, claim.transaction_id), way)
+    reported = IncomingPayment.get_or_none(IncomingPayment.id == claim.incoming_id) if claim.incoming_id else None
+    if reported is not None and reported.status == "returned":
+        return _contested(row, None, _RETURNED, way)
+    update_claim(claim, transaction_id=row.id)
+    _leave_the_list(claim, row, now)
+    return _COUNTS
+
+
+def take_receipt(collection: Transaction, claim: ReceiptClaim, written: str, way: WayIn, now: datetime) -> bool:
+    """Give a free receipt to a locked collection that succeeded without one; return whether both are so."""
+    has_one = collection.provider_transaction_id is not None or claim.transaction_id is not None
+    if has_one or collection.status not in SUCCESSFUL or collection.type != TransactionType.COLLECTION:
+        return False
+    collection.provider_transaction_id, collection.updated_at = written, now
+    collection.save(only=[Transaction.provider_transaction_id, Transaction.updated_at])
+    update_claim(claim, transaction_id=collection.id)
+    log.info("a collection was given its receipt", way=way.value, transaction_id=collection.id)
+    return True
+
+
+def give_back(payers: Transaction, counted: Transaction, source: Source, now: datetime) -> None:
+    """Reverse a payer's payment, because `counted`, which is saved, has its money. Call within its unit of work."""
+    provider = PROVIDER_ACCOUNT.format(payers.provider)
+    legs = [Leg("move", AMOUNT, payers.account, provider, payers.amount_cents)]
+    if payers.fee_cents:
+        # First, because the account may have nothing but the amount less the fee.
+        legs.insert(0, Leg("move", FEE, FEES_ACCOUNT, payers.account, payers.fee_cents))
+    write_entry(payers.client_id, payers.id, legs, now)
+    payers.status, payers.same_money_as, payers.updated_at = TransactionStatus.REVERSED, counted.id, now
+    payers.save(only=[Transaction.status, Transaction.same_money_as, Transaction.updated_at])
+    append_change(payers, source, now, ChangeDetail(note=f"It is the same money as transaction {counted.id}"))
+    ReceiptClaim.update(transaction_id=counted.id).where(ReceiptClaim.transaction_id == payers.id).execute()
+
+
+def name_each_other(row: Transaction, now: datetime) -> None:
+    """Note that operators found a contested transaction to be the same money as the other, if both are one client's.
+
+    The caller saves the row.
+    """
+    if row.contested_id is None or not has_contest(row):
+        return
+    other = lock_row(Transaction, row.contested_id)
+    if other.client_id == row.client_id:
+        row.same_money_as, other.same_money_as, other.updated_at = other.id, row.id, now
+        other.save(only=[Transaction.same_money_as, Transaction.updated_at])
+
+
+def _decide(row: Transaction, other: Transaction | None, way: WayIn, *, is_new: bool = False) -> ClaimResult:
+    """What becomes of a payment whose money another one may have: the only place that says so."""
+    if other is None or other.id in (row.id, row.refund_of):
+        # Airtel gives a refund the receipt of its collection.
+        return ClaimResult(ClaimOutcome.COUNTS)
+    if row.status == TransactionStatus.FAILED and row.contested_id == other.id and not has_contest(row):
+        # Operators have found both to be the same money.
+        return ClaimResult(ClaimOutcome.CONTESTS, other)
+    if not is_new and _receipt_of(row) and _can_be_given_back(other, row):
+        return ClaimResult(ClaimOutcome.REPLACES, lock_row(Transaction, other.id))
+    reason = _SAME_RECEIPT if _receipt_of(row) else _NO_RECEIPT
+    return _contested(row, other, reason.format(other.id), way)
+
+
+def _contested(row: Transaction, other: Transaction | None, reason: str, way: WayIn) -> ClaimResult:
+    log.warning("a receipt is contested", way=way.value, transaction_id=row.id, other_id=other.id if other else None)
+    return ClaimResult(ClaimOutcome.CONTESTS, other, reason)
+
+
+def _can_be_given_back(payers: Transaction, row: Transaction) -> bool:
+    """Whether a payment is a payer's, of the same client and amount, whole, and its account can give it back."""
+    if payers.origin != Origin.PAYER or row.type != TransactionType.COLLECTION:
+        return False
+    if payers.client_id != row.client_id or payers.amount_cents != row.amount_cents:
+        return False
+    payers = lock_row(Transaction, payers.id)
+    if payers.status != TransactionStatus.SUCCEEDED or left_of(payers) != payers.amount_cents:
+        return False
+    names = {payers.account, row.account, FEES_ACCOUNT, PROVIDER_ACCOUNT.format(row.provider)}
+    cents = lock_accounts(row.client_id, names)
+    for account, moved in (
+        (row.account, row.amount_cents - row.fee_cents),
+        (payers.account, payers.fee_cents - payers.amount_cents),
+        (FEES_ACCOUNT, row.fee_cents - payers.fee_cents),
+    ):
+        cents[account] = cents.get(account, 0) + moved
+    return all(cents[name] >= 0 for name in (payers.account, FEES_ACCOUNT))
+
+
+def _payers_payment_like(row: Transaction) -> Transaction | None:
+    """A payer's payment of the same number, amount and provider that was booked since a collection was created."""
+    if row.type != TransactionType.COLLECTION:
+        return None
+    rows: Any = (
+        Transaction.select()
+        .join(IncomingPayment, on=(IncomingPayment.transaction_id == Transaction.id))
+        .where(
+            IncomingPayment.phone_number == row.phone_number,
+            IncomingPayment.provider == row.provider,
+            IncomingPayment.amount_cents == row.amount_cents,
+            Transaction.origin == Origin.PAYER,
+            Transaction.status == TransactionStatus.SUCCEEDED,
+            Transaction.same_money_as.is_null(),
+            Transaction.created_at >= row.created_at,
+        )
+        .order_by(Transaction.id)
+    )
+    found: Transaction | None = rows.first()
+    return found
+
+
+def _leave_the_list(claim: ReceiptClaim, row: Transaction, now: datetime) -> None:
+    """Name the transaction of the held payment of its receipt; one of another amount stays held."""
+    same = (IncomingPayment.id == claim.incoming_id) & (IncomingPayment.amount_cents == row.amount_cents)
+    IncomingPayment.update(status="booked", transaction_id=row.id, waits_for=None, updated_at=now).where(
+        same, IncomingPayment.status == "held"
+    ).execute()
+
+
+def has_contest(row: Transaction) -> bool:
+    """Whether a review is open because another payment may have the money of a transaction."""
+    is_open = row.review_opened_at is not None and row.review_closed_at is None
+    return is_open and str(row.review_reason).startswith(_CONTESTS)
+
+
+def _receipt_of(row: Transaction) -> str:
+    return canonical_receipt(row.provider_transaction_id or "") if row.type in _CLAIMING else ""
+
+
+def _issuer_of(row: Transaction) -> str:
+    return BANK if row.type == TransactionType.SETTLEMENT else str(row.provider)
