@@ -61,12 +61,11 @@ class StatementTable:
         self._check_above(above)
         first: Row | None = None
         for row in rows:
-            is_line = self._is_line(row)
-            if any(row.cells[self.headings.width :]):
-                self._refuse_length(row)
-            if not is_line:
+            if not self._is_line(row):
                 on_other(row)
                 continue
+            if any(row.cells[self.headings.width :]):
+                self._refuse_length(row)
             first = first or row
             # Empty cells beyond the headings are there in every line or in none.
             if self._is_longer(row) != self._is_longer(first):
@@ -112,8 +111,11 @@ class StatementTable:
         if not self._names_payment(row) and not any(map(str.isdigit, dated)):
             if is_short and first.isdigit():
                 self._refuse_length(row)
-            if len(list(filter(None, row.cells))) >= _FEWEST_CELLS and any(map(self._is_date, row.cells)):
-                self.refuse(row, StatementField.DATE, "the row has a date in another column; its cells have moved.")
+            if len(list(filter(None, row.cells))) >= _FEWEST_CELLS:
+                if any(row.cells[self.headings.width :]):
+                    self._refuse_length(row)
+                if any(map(self._is_date, row.cells)):
+                    self.refuse(row, StatementField.DATE, "the row has a date in another column; its cells have moved.")
             return False
         if is_short:
             self._refuse_length(row)
