@@ -295,7 +295,9 @@ def test_a_spoiled_statement_is_read_right_or_refused_by_its_row(name: str) -> N
         try:
             found, read_dates = read_sums(content, provider, order)
         except SpreadsheetError as refusal:
-            outcomes[f"{spoil.__name__}: {'refused' if refusal.line else 'refused without a row'}"] += 1
+            # A quotation mark that nothing closes may hide which separator the file has.
+            is_named = refusal.line or str(refusal).startswith("No row has the headings")
+            outcomes[f"{spoil.__name__}: {'refused' if is_named else 'refused without a row'}"] += 1
             continue
         case = (seed, spoil.__name__, content.decode())
         assert found == expected, case
