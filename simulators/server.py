@@ -4,7 +4,7 @@ import math
 import signal
 import ssl
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from functools import wraps
@@ -71,9 +71,12 @@ def controls_of(stand_in: StandIn) -> Blueprint:
 
     @controls.get("/statement")
     def show_statement() -> Response | tuple[Response, int]:
-        """The statement of the book, or of `?day=`; `file=`, `encoding=`, `separator=` and `dates=` choose its form."""
+        """The statement of the book, or of `?day=`.
+
+        `file=`, `encoding=`, `separator=`, `dates=` and `layout=` choose its form.
+        """
         try:
-            form = StatementForm.read(request.args)
+            form = StatementForm.read(request.args, stand_in.layouts)
         except ValueError as wrong:
             return jsonify(error=str(wrong)), 400
         return Response(stand_in.statement(form, request.args.get("day", "")), content_type="application/octet-stream")
@@ -165,7 +168,7 @@ def show_until_stopped(name: str, running: AbstractContextManager[str]) -> None:
 
 
 def command(
-    create: Callable[[_Settings, str, Switches], StandIn], default_port: int
+    create: Callable[[_Settings, str, Switches], StandIn], default_port: int, layouts: Collection[str]
 ) -> Callable[[Callable[..., _Settings]], Callable[..., None]]:
     """Returns a decorator that makes of a function the command of a stand-in, with the options that all of them have.
 
@@ -177,16 +180,24 @@ def command(
         click.option("--certificate", default=None, help="PEM file of a certificate and its key: speak TLS."),
         click.option("--book", default=":memory:", help="File for the book, kept over restarts."),
         click.option("--approve-delay", type=seconds, default=0.0, help="Seconds until a payer approves."),
+        click.option("--layout", type=click.Choice(list(layouts)), help="The layout of its statements."),
         click.option("--callback-delay", type=seconds, default=0.0, help="Seconds from outcome to callback."),
     )
 
     def make(read: Callable[..., _Settings]) -> Callable[..., None]:
         @wraps(read)
         def serve(
-            port: int, certificate: str | None, book: str, approve_delay: float, callback_delay: float, **own: Any
+            port: int,
+            certificate: str | None,
+            book: str,
+            approve_delay: float,
+            layout: str | None,
+            callback_delay: float,
+            **own: Any,
         ) -> None:
             switches = Switches(approve_delay_seconds=approve_delay, callback_delay_seconds=callback_delay)
             stand_in = create(read(**own), book, switches)
+            stand_in.layout = layout or stand_in.layout
             show_until_stopped(stand_in.name, run(stand_in, port, certificate))
 
         added: Callable[..., None] = serve

@@ -12,6 +12,7 @@ from flask import Response, request
 
 from simulators.book import Book, BookedPayment, BookedStep, RequestedPayment
 from simulators.callbacks import CallbackSender
+from simulators.layouts import Movement, TableLayout, with_balances
 from simulators.statements import StatementForm, write_statement, written_time
 from simulators.switches import CurrentSwitches, StandInClock, Switches
 
@@ -113,7 +114,7 @@ class StandIn(ABC):
     # The statuses of success and of failure, which are the ones that callbacks report.
     final_statuses: ClassVar[tuple[str, str]]
     payout_kinds: ClassVar[tuple[str, ...]]
-    statement_headings: ClassVar[tuple[str, ...]]
+    layouts: ClassVar[Mapping[str, TableLayout]]
     access: Authorizer
 
     def __init__(self, currency: str, book_path: str, switches: Switches | None) -> None:
@@ -123,6 +124,7 @@ class StandIn(ABC):
         self.switches = CurrentSwitches(switches or Switches())
         self.callbacks = CallbackSender(self.book, self.clock, self.switches, self.callback_method, self.callback)
         self.stopping = threading.Event()
+        self.layout = next(iter(self.layouts))
 
     @abstractmethod
     def routes(self) -> list[ProviderRoute]:
@@ -142,8 +144,8 @@ class StandIn(ABC):
         """Returns the body of the callback for a step of a payment."""
 
     @abstractmethod
-    def statement_line(self, payment: BookedPayment, step: BookedStep, form: StatementForm) -> list[str]:
-        """Returns the line for a payment whose latest step this is, under `statement_headings`."""
+    def movement(self, payment: BookedPayment, step: BookedStep) -> Movement:
+        """Returns the line of a payment whose latest step this is, without its balance."""
 
     def statement(self, form: StatementForm, day: str = "") -> bytes:
         """Returns the statement of the book as it is now, a line for each payment, in the order of their times.
@@ -151,11 +153,14 @@ class StandIn(ABC):
         `day` (2026-11-03) leaves out what is of other days in Kampala.
         """
         now = self.clock.now()
-        steps = [(payment, payment.step_at(now)) for payment in self.book.payments()]
-        steps = [pair for pair in steps if written_time(pair[1].at, StatementForm()).startswith(day)]
-        steps.sort(key=lambda pair: pair[1].at)
-        lines = [self.statement_line(payment, step, form) for payment, step in steps]
-        return write_statement("ACME Limited", self.statement_headings, lines, form)
+        movements = [self.movement(payment, payment.step_at(now)) for payment in self.book.payments()]
+        movements.sort(key=lambda movement: movement.at)
+        listed = [
+            movement
+            for movement in with_balances(movements)
+            if written_time(movement.at, StatementForm()).startswith(day)
+        ]
+        return write_statement(listed, form, self.layouts[form.layout or self.layout])
 
     def start(self) -> None:
         """Begin to send callbacks."""

@@ -54,7 +54,7 @@ def parse(words: list[str]) -> None:
     while isinstance(command, click.Group):
         if not words:
             return
-        name = words[0] if command.name != "reconcile" or words[0] in ("review", "undo") else "statement"
+        name = words[0] if command.name != "reconcile" or words[0] in command.commands else "statement"
         below = command.get_command(context, name)
         assert below is not None, words
         words = words if name == "statement" and words[0] != name else words[1:]

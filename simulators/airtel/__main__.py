@@ -7,7 +7,7 @@ from simulators.airtel.api import AirtelMoney
 from simulators.server import command
 
 
-@command(AirtelMoney, 9002)
+@command(AirtelMoney, 9002, AirtelMoney.layouts)
 @click.option("--client-id", default="airtel-client", show_default=True)
 @click.option("--client-secret", default="airtel-secret", show_default=True)
 @click.option("--pin", default="1234", show_default=True, help="The PIN of the account that disburses.")

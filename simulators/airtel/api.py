@@ -43,8 +43,8 @@ from simulators.airtel.scenarios import (
     magic,
 )
 from simulators.book import BookedPayment, BookedStep, RequestedPayment
+from simulators.layouts import AIRTEL_LAYOUTS, IN, OUT, REVERSAL, Movement
 from simulators.standin import APPROVAL_SECONDS, ProviderRoute, Scenario, StandIn, second_thoughts
-from simulators.statements import StatementForm, written_amount, written_time
 from simulators.switches import Switches
 
 EARLIEST_ENQUIRY_SECONDS = 180.0
@@ -62,10 +62,7 @@ class AirtelMoney(StandIn):
 
     name = "Airtel Money"
     callback_method = "POST"
-    statement_headings = (
-        "Transaction ID", "Reference No", "Transaction Date", "Service Type", "Transaction Status", "Sender Msisdn",
-        "Receiver Msisdn", "Credit", "Debit", "Charges",
-    )  # fmt: skip
+    layouts = AIRTEL_LAYOUTS
     final_statuses = (SUCCEEDED, FAILED)
     payout_kinds = (PAYOUT,)
     error = staticmethod(error_body)
@@ -239,21 +236,19 @@ class AirtelMoney(StandIn):
             details = {**requested.details, "reference_id": f"CI{stamp}.H{number:05d}"}
             return self.accept(replace(requested, details=details), steps, receipt, callback_url)
 
-    def statement_line(self, payment: BookedPayment, step: BookedStep, form: StatementForm) -> list[str]:
+    def movement(self, payment: BookedPayment, step: BookedStep) -> Movement:
         """Returns the line for a payment; a reversal has the reference of the payment that it gives back."""
-        collects, amount = payment.kind == PUSH, written_amount(payment.amount_cents)
-        return [
-            payment.receipt,
-            payment.original or payment.reference,
-            written_time(step.at, form),
-            {PUSH: "Merchant Payment", PAYOUT: "Disbursement"}.get(payment.kind, "Merchant Payment Reversal"),
-            STATEMENT_STATUSES[step.status],
-            payment.party if collects else "",
-            "" if collects else payment.party,
-            amount if collects else "",
-            "" if collects else amount,
-            "0",
-        ]
+        kind = {PUSH: IN, PAYOUT: OUT}.get(payment.kind, REVERSAL)
+        return Movement(
+            receipt=payment.receipt,
+            reference=payment.original or payment.reference,
+            at=step.at,
+            kind=kind,
+            status=STATEMENT_STATUSES[step.status],
+            cents=payment.amount_cents if kind == IN else -payment.amount_cents,
+            party=payment.party,
+            has_moved=step.status == SUCCEEDED,
+        )
 
     # Accounts
 

@@ -9,7 +9,7 @@ from simulators.mtn.api import MtnMomo
 from simulators.server import command
 
 
-@command(MtnMomo, 9001)
+@command(MtnMomo, 9001, MtnMomo.layouts)
 @click.option(
     "--environment", "target_environment", default="sandbox", show_default=True, help="sandbox, mtnuganda, ..."
 )

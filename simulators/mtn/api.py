@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 from flask import Response, jsonify, request
 
 from simulators.book import BookedPayment, BookedStep, RequestedPayment
+from simulators.layouts import IN, MTN_LAYOUTS, OUT, REVERSAL, Movement
 from simulators.mtn.access import MtnAuthorizer, MtnSettings
 from simulators.mtn.requests import (
     DEPOSIT,
@@ -36,7 +37,6 @@ from simulators.mtn.scenarios import (
     SUCCESSFUL,
 )
 from simulators.standin import APPROVAL_SECONDS, ProviderRoute, Scenario, StandIn, empty_response, second_thoughts
-from simulators.statements import StatementForm, written_amount, written_time
 from simulators.switches import Switches
 
 FIRST_TRANSACTION_ID = 23_503_451
@@ -47,10 +47,7 @@ class MtnMomo(StandIn):
 
     name = "MTN MoMo"
     callback_method = "PUT"
-    statement_headings = (
-        "Id", "External id", "Date", "Status", "Type", "From", "From name", "To", "To name", "Amount", "Currency",
-        "Fee",
-    )  # fmt: skip
+    layouts = MTN_LAYOUTS
     final_statuses = (SUCCESSFUL, FAILED)
     payout_kinds = (TRANSFER.name, DEPOSIT.name, REFUND.name)
     error = staticmethod(error_body)
@@ -172,25 +169,20 @@ class MtnMomo(StandIn):
             steps = (*steps, *scenario.steps(now + switches.approve_delay_seconds))
         return second_thoughts(steps, SUCCESSFUL, (FAILED, "INTERNAL_PROCESSING_ERROR"), switches)
 
-    def statement_line(self, payment: BookedPayment, step: BookedStep, form: StatementForm) -> list[str]:
+    def movement(self, payment: BookedPayment, step: BookedStep) -> Movement:
         """Returns the line for a payment; a refund is a reversal with its own external id."""
-        collects = payment.kind == REQUEST_TO_PAY.name
-        party, account = f"FRI:{payment.party}/MSISDN", "FRI:41000001/MM"
-        sender, receiver = (party, account) if collects else (account, party)
-        return [
-            payment.receipt,
-            str(payment.details.get("externalId") or payment.reference),
-            written_time(step.at, form),
-            step.status.capitalize(),
-            {REQUEST_TO_PAY.name: "Payment", REFUND.name: "Reversal"}.get(payment.kind, "Transfer"),
-            sender,
-            "",
-            receiver,
-            "",
-            written_amount(payment.amount_cents),
-            payment.currency,
-            "0",
-        ]
+        kind = {REQUEST_TO_PAY.name: IN, REFUND.name: REVERSAL}.get(payment.kind, OUT)
+        return Movement(
+            receipt=payment.receipt,
+            reference=str(payment.details.get("externalId") or payment.reference),
+            at=step.at,
+            kind=kind,
+            status=step.status.capitalize(),
+            cents=payment.amount_cents if kind == IN else -payment.amount_cents,
+            party=payment.party,
+            has_moved=step.status == SUCCESSFUL,
+            currency=payment.currency,
+        )
 
     # Accounts
 

@@ -41,6 +41,7 @@ _REFUSED = {
     "providers off": "Must be one of: sandbox",
     "providers on": "Must be one of: sandbox",
     "reconcile": "looks like the wrong file",
+    "reconcile layouts remove": "not found",
     "reconcile review conclude": "not found",
     "reconcile review end": "not found",
     "reconcile review hold": "not found",

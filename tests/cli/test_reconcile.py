@@ -177,6 +177,53 @@ def test_more_than_fifty_differences_are_shown_on_request(run: Run, services: Se
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_a_layout_is_shown_kept_used_and_removed_at_the_command_line(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "day.csv"
+    file.write_text("Receipt,When,What,Sum\n77001,03/04/2026 09:05,Sale,5000\n77002,03/04/2026 09:06,Rent,-90000\n")
+    columns = ["--column", "id=Receipt", "--column", "date=When", "--column", "amount=Sum"]
+    shown = run("reconcile", "layout", "mtn", file, "--json")
+    assert shown.exit_code == 2
+    assert [each["field"] for each in json.loads(shown.output)["columns"]] == [None] * 4
+    assert "two readings" not in shown.output
+    asked = json.loads(run("reconcile", "layout", "mtn", file, *columns, "--json").output)
+    assert "is 3 April 2026 or 4 March 2026" in asked["problem"]
+    said = run("reconcile", "layout", "mtn", file, *columns, "--dates", "dmy", "--json")
+    assert said.exit_code == 0, said.output
+    document = json.loads(said.output)
+    assert list(document) == ["provider", "columns", "lines", "sums", "period", "balance", "problem"]
+    assert document["lines"][1] == {
+        "line": 3, "id": "77002", "at": "2026-04-03T06:06:00.000Z", "amount": -90000, "kind": "out",
+        "status": "succeeded",
+    }  # fmt: skip
+    assert (document["sums"], document["balance"]) == ({"in": 5000, "out": 90000}, None)
+    assert document["period"] == {"from": "2026-04-03T06:05:00.000Z", "to": "2026-04-03T06:07:00.000Z"}
+    assert document["columns"][0] == {"heading": "Receipt", "field": "id", "how": "said"}
+
+    kept = run("reconcile", "layouts", "add", "mtn", file, *columns, "--by", "Ann", "--json")
+    assert kept.exit_code == 0, kept.output
+    assert "id='Receipt'" in run("reconcile", "layouts", "list").output
+    assert "in UGX 5,000, out UGX 90,000" in run("reconcile", "layout", file, "--dates", "dmy").output
+    tried = run("reconcile", "mtn", file, "--dates", "dmy", "--dry-run", "--json")
+    assert json.loads(tried.output)["sums"]["theirs"] == -85000
+    assert run("reconcile", "mtn", file, "--dry-run").exit_code == 2
+    removed = run("reconcile", "layouts", "remove", json.loads(kept.output)["layout_id"], "--by", "Ann")
+    assert removed.exit_code == 0, removed.output
+    assert run("reconcile", "layouts", "list").output == "No layout is kept.\n"
+    assert run("reconcile", "layout", "mtn", file, "--column", "id").exit_code == 2
+    assert run("reconcile", "layout").exit_code == 2
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_money_that_came_in_beside_a_minus_can_be_held(run: Run) -> None:
+    file = Path(__file__).parents[1] / "services" / "reconciliation" / "files" / "mtn_signed.csv"
+    imported = run("reconcile", "mtn", file, "--yes", "--json")
+    assert [each["theirs"] for each in json.loads(imported.output)["differences"]] == [5000, 30000, 4000, -90000]
+    listed = json.loads(run("reconcile", "review", "list", "--json").output)["items"]
+    held = {each["line"]: run("reconcile", "review", "hold", each["difference_id"]).exit_code for each in listed}
+    assert held == {2: 0, 3: 0, 4: 0, 5: 1}
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_a_statement_whose_balance_breaks_needs_a_yes(
     run: Run, services: Services, clock: MovableClock, tmp_path: Path
 ) -> None:

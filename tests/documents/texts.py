@@ -37,6 +37,7 @@ CONSTANTS = {
     "console/pages/clients/people.py": {"ROLES"},
     "console/pages/clients/webhooks.py": {"_GRACE"},
     "console/pages/money/reconciliation.py": {"VERDICTS"},
+    "console/pages/money/statement_reading.py": {"FIELDS"},
     "console/pages/phone/menus.py": {"_REPLAY_RESULTS"},
     "console/pages/phone/messages.py": {"_RECEIPTS"},
     "console/pages/phone/sessions.py": {"_WHY"},

@@ -115,7 +115,7 @@ DOCTYPE = b"<!DOCTYPE x [<!ENTITY a 'aaaa'>]><sst><si><t>&a;</t></si></sst>"
         (b"Id,Name\n1,Jos\xe9\n", "Row 2, column B: the text is neither UTF-8 nor UTF-16; save the file as CSV UTF-8."),
         ("Id,Name\n1,x".encode("utf-16")[:-1], "Row 2: the text is not UTF-16 to its end; is the file whole?"),
         (b"Id,Name\n1,a\x00b\n", "Row 2, column B: the cell holds bytes that are no text."),
-        (b'Id,Name\n1,"open\n' + 70_000 * b"2,x\n", "Row 2: a cell is too long; perhaps a quotation mark"),
+        (b'Id,Name\n1,"open\n' + 70_000 * b"2,x\n", "Row 2: a quotation mark is opened and never closed"),
         (b"a," * 300, "Row 1: the row has more than 256 columns."),
         (b"a" * 40_000, "Row 1, column A: the cell is too long."),
         (b"a" * 2_000_000, "Row 1: the line is longer than 200,000 characters."),

@@ -66,6 +66,7 @@ from ussd_server.services.signatures import SignatureService
 from ussd_server.services.sms.outbox import SmsService, use_sms
 from ussd_server.services.sms.receipts import ReceiptService
 from ussd_server.services.sms.sending import SmsReportService, SmsSending
+from ussd_server.services.statement_layouts.layouts import LayoutService
 from ussd_server.services.subscribers.history import SubscriberHistoryService
 from ussd_server.services.subscribers.personal_data import PersonalDataService
 from ussd_server.services.transactions.bookings import DepositService
@@ -144,6 +145,7 @@ class Services:
         self.recent_payments = RecentPaymentsService(runtime)
         self.report_files = ReportFiles(runtime, self.daily_reports, self.statements)
         self.provider_statements = ProviderStatementService(runtime)
+        self.statement_layouts = LayoutService(runtime, self.provider_statements)
         self.differences = DifferenceService(runtime, self.reviews)
         self.days = DayService(runtime)
         self.held_payments = HeldPaymentService(runtime, incoming, self.differences)

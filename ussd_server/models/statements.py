@@ -162,6 +162,21 @@ class DayProof(Table):
     digest = TextField()
 
 
+class StatementLayout(Table):
+    """What the columns of a provider's statements with these headings hold; `key` is the digest of the headings.
+
+    `columns` are headings by field. `headings` are all of the table, in their order.
+    """
+
+    id = IdField(primary_key=True)
+    provider = TextField()
+    key = TextField()
+    headings = JsonField()
+    columns = JsonField()
+    created_by = TextField()
+    created_at = MomentField()
+
+
 def is_in_stored_statement() -> Any:
     """The condition on `StatementDifference` that it belongs to an import that is finished and was not undone."""
     places = (

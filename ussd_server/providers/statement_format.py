@@ -16,7 +16,7 @@ from ussd_server.values import KAMPALA
 
 
 class StatementField(StrEnum):
-    """What a column of a statement holds. `CREDIT` and `DEBIT` stand in place of a signed `AMOUNT`.
+    """What a column of a statement holds. `CREDIT` and `DEBIT` stand in place of a signed `AMOUNT`, or beside it.
 
     `BALANCE` is that of the account after the line; `FEE` and `TAX` are what the provider took for the line.
     """
@@ -31,10 +31,24 @@ class StatementField(StrEnum):
     AMOUNT = "amount"
     CREDIT = "credit"
     DEBIT = "debit"
-    BALANCE = "balance"
     FEE = "fee"
     TAX = "tax"
+    BALANCE = "balance"
     CURRENCY = "currency"
+
+
+class DateOrder(StrEnum):
+    """Whether the day or the month comes first in dates such as 03/04/2026."""
+
+    DAY_FIRST = "dmy"
+    MONTH_FIRST = "mdy"
+
+
+class Thousands(StrEnum):
+    """What separates thousands in amounts. Where it is the comma, a dot is the decimal point."""
+
+    COMMA = ","
+    DOT = "."
 
 
 class LineStatus(StrEnum):

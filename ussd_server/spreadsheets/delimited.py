@@ -41,7 +41,7 @@ def read_delimited(source: BinaryIO, start: bytes, bounds: FileBounds) -> Iterat
         source, encoding, errors="surrogateescape" if encoding == "utf-8-sig" else "surrogatepass", newline=""
     )
     try:
-        first = next(_lines(text, 0), "")
+        first = next(_Lines(text, 0), "")
         if first.lstrip().startswith("<"):
             raise SpreadsheetError("The file is a web page, not a spreadsheet; save it as XLSX or CSV.")
         if named := _NAMED_DELIMITER.fullmatch(first):
@@ -74,7 +74,7 @@ def _delimiter_of(text: TextIOWrapper) -> str:
 
     Thousands separators and titles hold other delimiters too, but not the same number of them in every row.
     """
-    sample = list(islice(_lines(text, 0), _SAMPLE_ROWS))
+    sample = list(islice(_Lines(text, 0), _SAMPLE_ROWS))
 
     def score(delimiter: str) -> int:
         try:
@@ -87,16 +87,17 @@ def _delimiter_of(text: TextIOWrapper) -> str:
 
 
 def _read(text: TextIOWrapper, delimiter: str, lines_before: int, bounds: FileBounds) -> Iterator[Row]:
-    rows = csv.reader(_lines(text, lines_before), delimiter=delimiter)
+    lines = _Lines(text, lines_before)
+    rows = csv.reader(lines, delimiter=delimiter, strict=True)
     line = 1 + lines_before
     count = 0
     while True:
         try:
             cells = next(rows, None)
         except csv.Error:
-            # The parser's limit of a cell; in practice a quotation mark that nothing closes.
+            # Text after a closing quotation mark, one that nothing closes, or the parser's limit of a cell.
             raise SpreadsheetError(
-                "a cell is too long; perhaps a quotation mark is opened and never closed.", line=line
+                "a quotation mark is opened and never closed, or stands within a cell.", line=line
             ) from None
         if cells is None:
             return
@@ -104,26 +105,43 @@ def _read(text: TextIOWrapper, delimiter: str, lines_before: int, bounds: FileBo
         if any(texts):
             count += 1
             _check(line, texts, count, bounds)
-            yield Row(line, texts)
-        line = 1 + lines_before + rows.line_num
+            is_over_lines = lines.number > line
+            yield Row(line, texts, _broken(cells) if is_over_lines else (), lines.ends_with_break)
+        line = 1 + lines.number
 
 
-def _lines(text: TextIOWrapper, lines_before: int) -> Iterator[str]:
-    line = lines_before
-    while True:
-        line += 1
+def _broken(cells: Sequence[str]) -> tuple[int, ...]:
+    return tuple(index for index, cell in enumerate(cells) if "\n" in cell or "\r" in cell)
+
+
+class _Lines:
+    """Reads the lines of a text: `number` is that of the last one, which `ends_with_break` unless the text ends."""
+
+    def __init__(self, text: TextIOWrapper, lines_before: int) -> None:
+        self._text = text
+        self.number = lines_before
+        self.ends_with_break = True
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
         try:
-            read = text.readline(_MOST_LINE_CHARACTERS)
+            read = self._text.readline(_MOST_LINE_CHARACTERS)
         except UnicodeDecodeError:
-            raise SpreadsheetError("the text is not UTF-16 to its end; is the file whole?", line=line) from None
+            raise SpreadsheetError(
+                "the text is not UTF-16 to its end; is the file whole?", line=self.number + 1
+            ) from None
         if not read:
-            return
+            raise StopIteration
+        self.number += 1
         if len(read) == _MOST_LINE_CHARACTERS:
-            raise SpreadsheetError(f"the line is longer than {_MOST_LINE_CHARACTERS:,} characters.", line=line)
-        if line % _LINES_BEFORE_A_PAUSE == 0:
+            raise SpreadsheetError(f"the line is longer than {_MOST_LINE_CHARACTERS:,} characters.", line=self.number)
+        if self.number % _LINES_BEFORE_A_PAUSE == 0:
             # Let other requests of the process run, also while a file of empty lines is read.
             time.sleep(0)
-        yield read
+        self.ends_with_break = read.endswith(("\n", "\r"))
+        return read
 
 
 def _check(line: int, texts: tuple[str, ...], count: int, bounds: FileBounds) -> None:

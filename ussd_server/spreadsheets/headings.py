@@ -14,10 +14,19 @@ _ROWS_SEARCHED = 100
 
 
 class Headings(NamedTuple):
-    """The index of every field that has a column, and the number of columns with a heading."""
+    """The index of every field that has a column, the number of columns with a heading, and the headings.
+
+    `is_by_layout`: the columns are those of a layout for exactly these headings.
+    """
 
     columns: dict[str, int]
     width: int
+    cells: tuple[str, ...] = ()
+    is_by_layout: bool = False
+
+
+Names = Mapping[str, Sequence[str]]
+"""The headings that each field may have, the preferred one first."""
 
 
 def heading_key(text: str) -> str:
@@ -30,15 +39,27 @@ def heading_key(text: str) -> str:
     return "".join(filter(str.isalnum, text.casefold()))
 
 
+def headings_key(cells: Sequence[str]) -> tuple[str, ...]:
+    """The keys of all headings of a table, without empty ones at the end."""
+    keys = list(map(heading_key, cells))
+    while keys and not keys[-1]:
+        keys.pop()
+    return tuple(keys)
+
+
 def find_columns(
-    rows: Iterator[Row], headings: Mapping[str, Sequence[str]], required: Collection[Collection[str]]
+    rows: Iterator[Row],
+    headings: Names,
+    required: Collection[Collection[str]],
+    layouts: Mapping[tuple[str, ...], Names] | None = None,
 ) -> Headings:
     """Read rows up to the headings, and return the columns of the fields. `rows` goes on below the headings.
 
-    `headings` are the names that each field may have, the preferred one first. Of each of the `required` collections
-    one field must be there. Titles above the headings are skipped; headings may take two rows, as merged cells do.
-    Raises SpreadsheetError when the first rows hold no headings, naming what is missing in the most likely row, and
-    when the heading of a required field is there twice: either column may be the one that is meant.
+    Of each of the `required` collections one field must be there. `layouts` are the names for tables with exactly the
+    headings of a `headings_key`, where they take the place of `headings`. Titles above the headings are skipped;
+    headings may take two rows, as merged cells do. Raises SpreadsheetError when the first rows hold no headings, naming
+    what is missing in the most likely row, and when the heading of a required field is there twice: either column may
+    be the one that is meant.
     """
     above: tuple[str, ...] = ()
     likely: tuple[int, int, list[str]] | None = None
@@ -46,11 +67,13 @@ def find_columns(
         length = max(len(row.cells), len(above))
         merged = tuple(row.cell(index) or "".join(above[index : index + 1]) for index in range(length))
         for cells in (row.cells, merged):
-            found = _columns_in(cells, headings)
+            layout = layouts.get(headings_key(cells)) if layouts else None
+            found = _columns_in(cells, headings if layout is None else layout)
             missing = [_named(fields, headings) for fields in required if found.keys().isdisjoint(fields)]
             if not missing:
                 _refuse_doubled(cells, {found[field] for fields in required for field in fields if field in found}, row)
-                return Headings(found, max(index + 1 for index, cell in enumerate(cells) if cell))
+                width = max(index + 1 for index, cell in enumerate(cells) if cell)
+                return Headings(found, width, tuple(cells[:width]), layout is not None)
             if found and (likely is None or len(found) > likely[0]):
                 likely = (len(found), row.line, missing)
         above = row.cells
@@ -68,11 +91,11 @@ def _refuse_doubled(cells: Sequence[str], places: Collection[int], row: Row) -> 
             raise SpreadsheetError(f"the heading {cell} is there twice.", line=row.line, column=index)
 
 
-def _named(fields: Collection[str], headings: Mapping[str, Sequence[str]]) -> str:
+def _named(fields: Collection[str], headings: Names) -> str:
     return " or ".join(headings[field][0] for field in fields if field in headings)
 
 
-def _columns_in(cells: Sequence[str], headings: Mapping[str, Sequence[str]]) -> dict[str, int]:
+def _columns_in(cells: Sequence[str], headings: Names) -> dict[str, int]:
     places: dict[str, int] = {}
     for index, cell in enumerate(cells):
         places.setdefault(heading_key(cell), index)

@@ -52,6 +52,12 @@ def read_rows(source: BinaryIO, bounds: FileBounds | None = None) -> Iterator[Ro
     return read_workbook(source, bounds)
 
 
+def is_workbook(source: BinaryIO) -> bool:
+    """Whether a file is an XLSX file, whatever its name: its rows may end early, because they leave out empty cells."""
+    source.seek(0)
+    return source.read(len(_ZIP)) == _ZIP
+
+
 def _contains(source: BinaryIO, mark: bytes) -> bool:
     end = b""
     while chunk := source.read(_CHUNK_BYTES):

@@ -12,10 +12,14 @@ class Row(NamedTuple):
     """One row with text in at least one cell.
 
     `line` is its number in the file, from 1. `cells` are stripped texts; rows of one file may differ in length.
+    `broken` are the indexes of cells with a line break. `is_whole` is False for the last line of a text that ends
+    without a line break, because it may be cut.
     """
 
     line: int
     cells: tuple[str, ...]
+    broken: tuple[int, ...] = ()
+    is_whole: bool = True
 
     def cell(self, index: int | None) -> str:
         """The text at an index from 0; empty beyond the row's end and for None."""

@@ -206,7 +206,9 @@ class _Rows(PartReader):
             if self._count > self._bounds.most_rows:
                 raise SpreadsheetError(f"the file has more than {self._bounds.most_rows:,} rows.", line=self._line)
             cells = self._cells
-            self._found.append(Row(self._line, tuple([cells.get(column, "") for column in range(max(cells) + 1)])))
+            broken = tuple(column for column, text in cells.items() if "\n" in text or "\r" in text)
+            texts = tuple([cells.get(column, "") for column in range(max(cells) + 1)])
+            self._found.append(Row(self._line, texts, broken))
 
     def _text(self) -> str:
         if self._formula:

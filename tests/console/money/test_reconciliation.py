@@ -6,6 +6,7 @@ import csv
 import io
 import re
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,10 +17,12 @@ from tests.console.conftest import ConsoleVisitor, Operators, Visit, confirmatio
 from tests.services.reconciliation.statement_files import csv_file, kampala, mtn_row, with_balances
 from tests.support.money import a_client, request, work
 from ussd_server.bootstrap import Services
+from ussd_server.context import operator_context
 from ussd_server.models.transactions import Transaction
 from ussd_server.values import KAMPALA
 
 SILENT = "+256770000007"
+FILES = Path(__file__).parents[2] / "services" / "reconciliation" / "files"
 
 
 def pay(services: Services, number: str = "+256770000000") -> Transaction:
@@ -197,6 +200,64 @@ def test_a_day_is_closed_on_its_page_once_its_differences_are_ended(
     page = ann.get("/operator/days").text
     assert "closed by bob@" in page
     assert f"Close {day} of sandbox" not in page
+
+
+FOREIGN = b"Receipt,When,What,Sum\n77001,03/04/2026 09:05,<b>Sale</b>,5000\n77002,03/04/2026 09:06,Rent,-90000\n"
+
+
+def test_the_reading_of_a_file_is_shown_and_corrected_before_anything_is_stored(
+    operator: Operators, services: Services
+) -> None:
+    ann = operator("ann")
+    unknown = upload(ann, FOREIGN, "mtn", result="try")
+    assert (unknown.status_code, "No row has the headings" in unknown.text) == (400, True)
+    assert '<input type="hidden" name="heading-3" value="Sum">' in unknown.text
+    headings = ("Receipt", "When", "What", "Sum")
+    columns = {f"heading-{place}": heading for place, heading in enumerate(headings)}
+    columns |= {f"known-{place}": "" for place in range(4)}
+    columns |= {f"field-{place}": field for place, field in enumerate(("id", "date", "", "amount"))}
+    undated = upload(ann, FOREIGN, "mtn", result="try", **columns)
+    assert "is 3 April 2026 or 4 March 2026" in undated.text
+    tried = upload(ann, FOREIGN, "mtn", result="try", dates="dmy", **columns)
+    assert tried.status_code == 200
+    for shown in ("How the file is read", "UGX 5,000", "UGX 90,000", "77002", "First lines"):
+        assert shown in tried.text, shown
+    assert '<option value="amount" selected>' in tried.text
+    assert services.statement_layouts.list(operator_context()) == ()
+    assert "No statement yet" in ann.get("/operator/reconciliation").text
+    twice = upload(ann, FOREIGN, "mtn", result="try", **(columns | {"field-2": "amount"}))
+    assert (twice.status_code, "one column only" in twice.text) == (400, True)
+
+    imported = upload(ann, FOREIGN, "mtn", dates="dmy", is_confirmed="yes", **columns)
+    assert imported.status_code == 303, imported.text
+    (kept,) = services.statement_layouts.list(operator_context())
+    assert (kept.provider, kept.columns["amount"], kept.created_by) == ("mtn", "Sum", "ann@ops.example")
+    # The next file with these headings needs no correction.
+    again = upload(ann, FOREIGN + b"77003,20/04/2026 10:00,Sale,7000\n", "mtn", result="try")
+    assert (again.status_code, "UGX 12,000" in again.text) == (200, True)
+    # A part of the page keeps the chosen file, also when the file is refused.
+    form = {"csrf_token": ann.token, "provider": "mtn", "file": (io.BytesIO(b"%PDF"), "day.pdf")}
+    part = ann.web.post("/console/operator/reconciliation/new", data=form, headers={"HX-Request": "true"})
+    assert (part.status_code, "PDF" in part.text) == (200, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "provider", "shown"),
+    [
+        ("airtel_customer", "airtel", ("UGX 35,000",)),
+        ("airtel_user", "airtel", ("UGX 5,000", "UGX 90,050")),
+        ("mtn_signed", "mtn", ("UGX 39,000", "UGX 90,000")),
+        ("mtn_agent", "mtn", ("UGX 92,000", "UGX 7,000")),
+    ],
+)
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_the_exports_that_people_download_are_read_by_page(
+    operator: Operators, name: str, provider: str, shown: tuple[str, ...]
+) -> None:
+    tried = upload(operator("ann"), (FILES / f"{name}.csv").read_bytes(), provider, result="try")
+    assert tried.status_code == 200
+    for each in shown:
+        assert each in tried.text, each
 
 
 def test_what_a_statement_covers_and_steps_that_nothing_explains_take_a_second_operator(

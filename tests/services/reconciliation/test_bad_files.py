@@ -15,8 +15,10 @@ from tests.services.reconciliation.statement_files import MTN, csv_file, reconci
 from tests.spreadsheets.workbooks import raw_workbook, workbook
 from ussd_server.bootstrap import Services
 from ussd_server.cli import main
-from ussd_server.services.reconciliation.cell_values import read_amount, read_date
+from ussd_server.services.reconciliation.cell_values import read_amount
+from ussd_server.spreadsheets.dates import read_date
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import KAMPALA
 
 LINE = ["1", "", "2026-11-20 14:03:12", "Successful", "Payment", "FRI:256772123456/MSISDN", "", "5,000", "UGX", "", ""]
 ROWS = [[str(number), *LINE[1:]] for number in range(3)]
@@ -143,7 +145,7 @@ def test_the_command_ends_with_2_and_one_sentence_for_a_file_of_bytes(
     [
         (read_amount, "-", "5"),
         (read_amount, "5", "UGX"),
-        (read_date, "2026-11-20", "10:00"),
+        (lambda text: read_date(text, KAMPALA), "2026-11-20", "10:00"),
     ],
 )
 def test_a_long_run_of_spaces_is_not_divided_among_the_parts(read, before, after) -> None:  # type: ignore[no-untyped-def]

@@ -12,10 +12,11 @@ import pytest
 from openpyxl import load_workbook
 
 from simulators.airtel import AirtelMoney, AirtelSettings
+from simulators.layouts import AIRTEL_LAYOUTS, MTN_LAYOUTS
 from simulators.mtn import MtnMomo, MtnSettings
 from simulators.server import run
 from simulators.standin import StandIn
-from simulators.statements import ENCODINGS, SEPARATORS, StatementForm, write_statement
+from simulators.statements import ENCODINGS, SEPARATORS, StatementForm, write_rows
 from tests.conftest import MovableClock
 from tests.services.reconciliation.statement_files import reconcile
 from tests.support.books import check_everything
@@ -27,7 +28,8 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.providers.airtel.access import AirtelAccess
 from ussd_server.providers.messages import Direction
 from ussd_server.providers.mtn.adapter import MtnAccess, MtnProduct
-from ussd_server.services.reconciliation.messages import ComparedLine, Reconciliation
+from ussd_server.providers.statement_format import DateOrder
+from ussd_server.services.reconciliation.messages import ComparedLine, Reconciliation, StatementReading
 from ussd_server.services.transactions.messages import CreateRefund
 from ussd_server.settings import Settings
 
@@ -48,6 +50,8 @@ FORMS = (
     StatementForm(dates="minutes"),
     StatementForm(file="xlsx"),
 )
+# Layouts of other exports, each with its own way to say what came in and what went out.
+LAYOUTS = {"mtn": MTN_LAYOUTS, "airtel": AIRTEL_LAYOUTS}
 
 
 @dataclass
@@ -98,11 +102,12 @@ class Day:
             self.stand_in.advance(step)
             passed += step
 
-    def differences(self, content: bytes) -> list[ComparedLine]:
-        return list(self.result(content).differences())
+    def differences(self, content: bytes, form: StatementForm) -> list[ComparedLine]:
+        return list(self.result(content, form).differences())
 
-    def result(self, content: bytes) -> Reconciliation:
-        return reconcile(self.services, content, self.provider)
+    def result(self, content: bytes, form: StatementForm) -> Reconciliation:
+        order = DateOrder.MONTH_FIRST if form.dates == "month-first" else DateOrder.DAY_FIRST
+        return reconcile(self.services, content, self.provider, reading=StatementReading(order))
 
 
 @pytest.fixture(params=["mtn", "airtel"])
@@ -139,11 +144,14 @@ def test_a_random_day_differs_in_exactly_what_was_injected(day: Day) -> None:
         day.refund(day.pay("collection", "answer lost"))
         day.pay("collection", "none")
         for form in FORMS:
-            assert day.differences(day.stand_in.statement(form)) == [], (seed, form)
+            assert day.differences(day.stand_in.statement(form), form) == [], (seed, form)
+        for layout in LAYOUTS[day.provider]:
+            form = StatementForm(layout=layout)
+            assert day.differences(day.stand_in.statement(form), form) == [], (seed, layout)
 
         for form in FORMS:
             content, expected = _with_injected_differences(day, chance, form)
-            found = day.differences(content)
+            found = day.differences(content, form)
             assert sorted((each.verdict.value, each.reference) for each in found) == sorted(expected), (seed, form)
     assert check_everything() == []
 
@@ -156,11 +164,11 @@ def test_a_payment_that_is_silent_when_the_day_is_closed_differs_until_the_provi
         request("collection", NUMBERS[day.provider], 7000, provider=day.provider), day.call
     )
     day.work(1)
-    (silent,) = day.differences(day.stand_in.statement(StatementForm()))
+    (silent,) = day.differences(day.stand_in.statement(StatementForm()), StatementForm())
     assert (silent.verdict, silent.ours, silent.theirs) == ("status_differs", "ambiguous", "succeeded")
     assert silent.transaction_id == made.transaction.transaction_id
     day.work(1200, step=60)
-    assert day.differences(day.stand_in.statement(StatementForm())) == []
+    assert day.differences(day.stand_in.statement(StatementForm()), StatementForm()) == []
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
@@ -170,7 +178,7 @@ def test_the_sums_follow_money_that_the_provider_takes_back_in_every_form(day: D
     day.pay("collection", "none")
     for form in FORMS:
         holder, headings, lines = _read(day.stand_in.statement(form), form)
-        before = day.result(write_statement(holder, headings, lines, form)).statement
+        before = day.result(_written(holder, headings, lines, form), form).statement
         assert before.ours_cents == before.theirs_cents
         kind = headings.index("Type" if day.provider == "mtn" else "Service Type")
         for name, transaction_id in paid.items():
@@ -182,7 +190,7 @@ def test_the_sums_follow_money_that_the_provider_takes_back_in_every_form(day: D
                 credit, debit = headings.index("Credit"), headings.index("Debit")
                 back[credit], back[debit] = line[debit], line[credit]
             sign = -1 if name == "collection" else 1
-            result = day.result(write_statement(holder, headings, [*lines, back], form))
+            result = day.result(_written(holder, headings, [*lines, back], form), form)
             (difference,) = result.differences()
             assert (difference.verdict, difference.theirs) == ("reversal", sign * payment.amount_cents)
             after = result.statement
@@ -218,7 +226,7 @@ def _with_injected_differences(
     # The doubled line is there twice, and the failed attempt before and after it.
     lines[-1:-1] = [foreign, again, back, [*doubled], attempt]
     lines.insert(1, attempt)
-    return write_statement(holder, headings, lines, form), [
+    return _written(holder, headings, lines, form), [
         ("not_theirs", removed[1]),
         ("amount_differs", dearer[1]),
         ("status_differs", failed[1]),
@@ -227,6 +235,11 @@ def _with_injected_differences(
         ("not_ours", again[1]),
         ("reversal", back[1]),
     ]
+
+
+def _written(holder: str, headings: list[str], lines: list[list[str]], form: StatementForm) -> bytes:
+    """A statement of these lines."""
+    return write_rows([["Account holder", holder], [], headings, *lines, ["Total lines", str(len(lines))]], form)
 
 
 def _read(content: bytes, form: StatementForm) -> tuple[str, list[str], list[list[str]]]:

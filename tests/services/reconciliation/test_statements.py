@@ -84,7 +84,7 @@ def test_every_kind_of_difference_is_found_and_listed_once(
         mtn_row(row(made[6]), Id="another"),
         mtn_row(row(silent), Id="S-1"),
         ["99", "", fee_at, "Successful", "Payment", "256772123456", "", "5,000", "UGX", "", ""],
-        [row(made[0]).provider_transaction_id, "", fee_at, "Successful", "Fee", "", "", "(50)", "UGX", "", ""],
+        [row(made[0]).provider_transaction_id, "", fee_at, "Successful", "Fee", "", "", "50", "UGX", "", ""],
         ["98", row(made[0]).provider_reference, fee_at, "Successful", "Reversal", "", "", "5,000", "UGX", "", ""],
         rows[7],
     ]
@@ -279,8 +279,6 @@ def test_dates_are_read_in_the_four_usual_forms(services: Services) -> None:
         (("20/11/2026 14:03:12", "21/11/2026 00:00:00"), "2026-11-20 14:03:12", "2026-11-21 00:00:01"),
         (("11/20/2026 14:03", "11/21/2026 00:00"), "2026-11-20 14:03:00", "2026-11-21 00:01:00"),
         (("20/11/2026 14:03", "21/11/2026 00:00"), "2026-11-20 14:03:00", "2026-11-21 00:01:00"),
-        # The day comes first unless another date of the file proves otherwise.
-        (("12/11/2026 14:03", "11/11/2026 14:03"), "2026-11-11 14:03:00", "2026-11-12 14:04:00"),
         (("12/11/2026 14:03", "12/13/2026 14:03"), "2026-12-11 14:03:00", "2026-12-13 14:04:00"),
     ]:
         lines = [changed(Id=str(place), Date=date) for place, date in enumerate(dates)]
@@ -295,11 +293,11 @@ def test_a_workbook_with_merged_headings_cut_names_and_formulas_is_read(services
         ["Id", "Date", "Status", "Type", "Money", "", "Parties"],
         ["", "", "", "", "Amount", "Currency", "From", "To"],
         [1, "2026-11-20 14:03:12", "Successful", "Batch t", 5000, "UGX", "", "FRI:256772123456/MSISDN"],
-        [2, "2026-11-20 14:03:13", "Successful", "Reversa", "(5,000)", "UGX", "=HYPERLINK(1)", ""],
+        [2, "2026-11-20 14:03:13", "Successful", "Reversa", "(5,000.00)", "UGX", "=HYPERLINK(1)", ""],
         ["Total", "", "", "", "=SUM(E4:E5)"],
     ]
     found = list(reconcile(services, workbook(rows), "mtn", is_confirmed=False).differences())
     assert [(each.line, each.verdict, each.theirs, each.party) for each in found] == [
-        (4, "not_ours", -500_000, "+256772123456"),
+        (4, "not_ours", 500_000, "+256772123456"),
         (5, "reversal", -500_000, ""),
     ]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import timedelta, timezone
+from datetime import timedelta
 from random import Random
 from typing import Any
 
+from simulators.layouts import IN, MTN_LAYOUTS, OUT, REVERSAL, Movement, with_balances
+from simulators.statements import StatementForm, write_statement
 from tests.simulation.worlds.scheduler import Process, Scheduler
 from tests.simulation.worlds.virtual_time import STARTED_AT, TIME
 from ussd_server.providers.failures import FailureCode
@@ -26,9 +26,9 @@ from ussd_server.providers.messages import (
 )
 from ussd_server.providers.mtn.adapter import MTN_SCHEDULE
 
-_KAMPALA = timezone(timedelta(hours=3))
-_TYPES = {"collection": "Payment", "disbursement": "Transfer", "refund": "Reversal"}
-_HEADINGS = ("Id", "External id", "Date", "Status", "Type", "From", "To", "Amount", "Currency")
+_KINDS = {"collection": IN, "disbursement": OUT, "refund": REVERSAL}
+# The agent's report has no references of ours.
+_LAYOUTS = ("mtn", "mtn-signed")
 # How likely a mood is on a bad day, in parts of a hundred; the rest is prompt.
 _ASK_MOODS = {"slow": 8, "lost before": 9, "lost after": 12, "straggler": 6, "refused": 4, "not sent": 6, "twice": 5}
 _ENQUIRY_MOODS = {"slow": 8, "silent": 14, "denied": 6, "not sent": 4}
@@ -171,29 +171,23 @@ class SimulatedProvider:
 
     def statement(self, until: float = float("inf"), ahead: float = 0.0) -> bytes:
         """What it moved before a moment, as its own statement shows it, with dates so many seconds ahead."""
-        text = io.StringIO()
-        written = csv.writer(text)
-        written.writerow(_HEADINGS)
         moved = [(entry.moved_at, entry) for entry in self.book.values() if entry.status(TIME.now) == "succeeded"]
-        for at, entry in sorted(moved, key=lambda each: (each[0], each[1].number)):
-            if at >= until:
-                break
-            party, ours = f"FRI:{entry.phone.removeprefix('+')}/MSISDN", "FRI:41000001/MM"
-            collects = entry.direction == "collection"
-            written.writerow(
-                (
-                    entry.number,
-                    "" if entry.typed is not None else entry.reference,
-                    f"{(STARTED_AT + timedelta(seconds=at + ahead)).astimezone(_KAMPALA):%Y-%m-%d %H:%M:%S}",
-                    "Successful",
-                    _TYPES[entry.direction],
-                    party if collects else ours,
-                    ours if collects else party,
-                    f"{entry.cents // 100}.00",
-                    "UGX",
-                )
+        moved = [pair for pair in moved if pair[0] < until]
+        movements = [
+            Movement(
+                receipt=str(entry.number),
+                reference="" if entry.typed is not None else entry.reference,
+                at=(STARTED_AT + timedelta(seconds=at + ahead)).timestamp(),
+                kind=_KINDS[entry.direction],
+                status="Successful",
+                cents=entry.cents if entry.direction == "collection" else -entry.cents,
+                party=entry.phone.removeprefix("+"),
+                has_moved=True,
             )
-        return text.getvalue().encode()
+            for at, entry in sorted(moved, key=lambda each: (each[0], each[1].number))
+        ]
+        layout = Random(f"{self._seed}/layout").choice(_LAYOUTS)
+        return write_statement(with_balances(movements), StatementForm(), MTN_LAYOUTS[layout])
 
     def _mood(self, kind: str, payment: PaymentOrder, moods: dict[str, int]) -> tuple[Random, str]:
         key = kind, payment.provider_reference

@@ -16,6 +16,7 @@ import click
 
 from ussd_server.cli import services
 from ussd_server.cli.commands import EXAMPLE_ID, Group, progress, show, wants_json
+from ussd_server.cli.money.layouts import RefusedFileError, layout, layouts, reading_of, reading_options
 from ussd_server.cli.names import Days, KnownName, file_argument, two_people
 from ussd_server.context import operator_context
 from ussd_server.providers.names import PROVIDER_NAMES
@@ -43,12 +44,6 @@ _MOST_SHOWN = 50
 _written_line = writer(ComparedLine)
 
 
-class _RefusedError(click.ClickException):
-    """A statement that cannot be read, or is probably the wrong file."""
-
-    exit_code = 2
-
-
 class _Reconcile(Group):
     """`review` is a group of commands; anything else is the provider of a statement."""
 
@@ -63,7 +58,7 @@ class _Reconcile(Group):
     example=_EXAMPLE,
     options_metavar="",
     subcommand_metavar=(
-        "PROVIDER FILE [--dry-run] [--yes] [--all] [--json] [--csv OUT] [--covers DAYS] | undo ... | review ..."
+        "PROVIDER FILE [--dry-run] [--yes] [--all] [--json] [--csv OUT] [--covers DAYS] | layout ... | review ..."
     ),
 )
 def reconcile() -> None:
@@ -73,6 +68,7 @@ def reconcile() -> None:
     ussd-server reconcile mtn statement.csv
     ussd-server reconcile mtn statement.xlsx --csv result.csv
     ussd-server reconcile mtn statement.csv --dry-run
+    ussd-server reconcile layout mtn statement.csv
     ussd-server reconcile mtn statement.csv --covers 2026-11-20..2026-11-20 --by Ann --and Ben
     ussd-server reconcile review list
 
@@ -81,7 +77,8 @@ def reconcile() -> None:
     differences, or that differs in more than half of its lines, or whose running balance breaks, is stored with --yes
     only. With --covers two people state that FILE has every line of some days, which its balances do not show. The
     first 50 differences are shown; --all shows the others too. The exit status is 0 when the books agree, 1 with
-    differences, and 2 for a file that cannot be read or needs --yes.
+    differences, and 2 for a file that cannot be read or needs --yes. A file is read right or refused whole, by its
+    row: --dates and --thousands say what its lines leave open, and `reconcile layout` shows how it is read.
     """
 
 
@@ -92,6 +89,7 @@ def reconcile() -> None:
 @click.option("--dry-run", "is_dry_run", is_flag=True, help="Compare, and store nothing.")
 @click.option("--yes", "is_confirmed", is_flag=True, help="Store a statement that looks like the wrong file.")
 @click.option("--all", "shows_all", is_flag=True, help="Show every difference, not only the first 50.")
+@reading_options
 @click.option("--covers", type=Days(), help="The days in Kampala of which FILE has every line, both included.")
 @click.option("--by", help="Your name, with --covers.")
 @click.option("--and", "second", help="The name of a second person, with --covers.")
@@ -104,6 +102,8 @@ def statement(
     is_dry_run: bool,
     is_confirmed: bool,
     shows_all: bool,
+    dates: str | None,
+    thousands: str | None,
     covers: tuple[date, date] | None,
     by: str | None,
     second: str | None,
@@ -123,6 +123,7 @@ def statement(
             show_lines,
             is_dry_run=is_dry_run,
             is_confirmed=is_confirmed,
+            reading=reading_of(dates, thousands),
             covers=covers,
             by=by or "",
             second=second or "",
@@ -130,9 +131,9 @@ def statement(
         try:
             result = statements.reconcile(request, operator_context())
         except ServiceError as refusal:
-            raise _RefusedError(f"{file.name}: {refusal}") from None
+            raise RefusedFileError(f"{file.name}: {refusal}") from None
         if result.doubt and not result.is_stored and not is_dry_run:
-            raise _RefusedError(f"{result.doubt} Nothing was stored; --dry-run shows them, --yes stores them.")
+            raise RefusedFileError(f"{result.doubt} Nothing was stored; --dry-run shows them, --yes stores them.")
     if wants_json():
         _print_json(result)
     else:
@@ -215,6 +216,10 @@ def conclude(difference_id: str, reason: str, by: str, second: str) -> None:
         ConcludeFromStatement(difference_id, reason, by, second), operator_context()
     )
     show(_plain_difference(ended), _sentence_of_review(ended))
+
+
+reconcile.add_command(layout)
+reconcile.add_command(layouts)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import click
 
 from ussd_server.cli import services
 from ussd_server.cli.commands import command, progress, show, show_lines
+from ussd_server.cli.money.layouts import reading_of, reading_options
 from ussd_server.cli.names import KnownFile, Moment, client_named
 from ussd_server.context import operator_context
 from ussd_server.services.reconciliation.messages import BookLost, Claim, FindLost, LostPayment
@@ -41,6 +42,7 @@ _BOUNDS = FileBounds(most_bytes=10 * 1024 * 1024, most_unpacked_bytes=100 * 1024
 @click.option(
     "--book", "claims_file", type=KnownFile(), help="Book the rows of this file that name client and reference."
 )
+@reading_options
 @click.option("--by", help="Your name, with --book.")
 @click.option("--and", "second", help="The name of a second person, with --book.")
 def recover(
@@ -50,6 +52,8 @@ def recover(
     claims_file: Path | None,
     by: str | None,
     second: str | None,
+    dates: str | None,
+    thousands: str | None,
 ) -> None:
     """List the payments that providers have and we do not, after a restore of the database; book them by two.
 
@@ -68,7 +72,7 @@ def recover(
     recovery = services().recovery
     with progress(), ExitStack() as files:
         opened = [(provider, files.enter_context(path.open("rb"))) for provider, path in map(_statement, statements)]
-        request = FindLost(since, opened)
+        request = FindLost(since, opened, reading_of(dates, thousands))
         lost = recovery.find(request, operator_context())
         if claims_file is not None:
             claims = _claims(claims_file)

@@ -67,10 +67,8 @@ BEGIN -- PostgreSQL
     RETURN OLD; -- PostgreSQL
 END $$; -- PostgreSQL
 
-CREATE TRIGGER closed_days_keep BEFORE UPDATE OR DELETE ON closed_days -- PostgreSQL
+CREATE TRIGGER closed_days_unedited BEFORE UPDATE ON closed_days -- PostgreSQL
     FOR EACH ROW EXECUTE FUNCTION refuse_change(); -- PostgreSQL
-
-CREATE TRIGGER closed_days_keep_all BEFORE TRUNCATE ON closed_days EXECUTE FUNCTION refuse_change(); -- PostgreSQL
 
 CREATE TRIGGER day_proofs_unedited BEFORE UPDATE ON day_proofs FOR EACH ROW WHEN ( -- PostgreSQL
     (NEW.id, NEW.provider, NEW.day, NEW.statements, NEW.first_at, NEW.last_at, NEW.content) -- PostgreSQL
@@ -94,13 +92,6 @@ CREATE TRIGGER statement_days_keep_all BEFORE TRUNCATE ON statement_days -- Post
 
 CREATE TRIGGER closed_days_unedited BEFORE UPDATE ON closed_days -- SQLite
 BEGIN SELECT RAISE(ABORT, 'rows of closed_days are never changed'); END; -- SQLite
-
-CREATE TRIGGER closed_days_keep BEFORE DELETE ON closed_days -- SQLite
-BEGIN SELECT RAISE(ABORT, 'rows of closed_days are never removed'); END; -- SQLite
-
-CREATE TRIGGER closed_days_unreplaced BEFORE INSERT ON closed_days -- SQLite
-WHEN EXISTS (SELECT 1 FROM closed_days WHERE provider = NEW.provider AND day = NEW.day) -- SQLite
-BEGIN SELECT RAISE(ABORT, 'rows of closed_days are never replaced'); END; -- SQLite
 
 CREATE TRIGGER day_proofs_unedited BEFORE UPDATE ON day_proofs -- SQLite
 WHEN (NEW.id, NEW.provider, NEW.day, NEW.statements, NEW.first_at, NEW.last_at, NEW.content) IS NOT -- SQLite

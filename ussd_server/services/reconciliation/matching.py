@@ -13,7 +13,7 @@ from ussd_server.models.incoming import IncomingPayment
 from ussd_server.models.transactions import Transaction, counts_elsewhere
 from ussd_server.providers.statement_format import LineStatus, LineType
 from ussd_server.services.reconciliation.messages import ComparedLine, Verdict
-from ussd_server.services.reconciliation.statement_lines import DateOrder, Period, ProviderLine
+from ussd_server.services.reconciliation.statement_lines import Period, ProviderLine, StatementDates
 from ussd_server.services.transactions.messages import SUCCESSFUL, UNFINISHED, Origin, TransactionType
 from ussd_server.values import is_id, new_id_floor, with_hyphens
 
@@ -74,14 +74,14 @@ class Match:
 
     `unmoved` is the status of a line that names a payment of ours and moved no money: another line of the statement may
     report the payment's success. It is None for a final result. `our_cents` is what the line adds to our sum if no such
-    line follows, `their_cents` what it adds to theirs. `moments` and `receipt` are of the line.
+    line follows, `their_cents` what it adds to theirs. `at` and `receipt` are of the line.
     """
 
     compared: ComparedLine
     unmoved: LineStatus | None = None
     our_cents: int = 0
     their_cents: int = 0
-    moments: tuple[datetime | None, datetime | None] = (None, None)
+    at: datetime | None = None
     receipt: str = ""
 
 
@@ -92,10 +92,10 @@ class Matcher:
     by a success before a failure: a second success is not ours. Memory grows by some 100 bytes for each matched line.
     """
 
-    def __init__(self, provider: str, orders: tuple[DateOrder, DateOrder]) -> None:
-        """`orders` receive the dates of matched lines, with the day first and with the month first."""
+    def __init__(self, provider: str, dates: StatementDates) -> None:
+        """`dates` receive the dates of matched lines."""
         self._provider = provider
-        self._orders = orders
+        self._dates = dates
         self._matched: set[bytes] = set()
         self._failed: set[bytes] = set()
         self.ours_cents = 0
@@ -174,7 +174,7 @@ class Matcher:
         return replace(
             match,
             their_cents=self.theirs_cents - before,
-            moments=line.moments,
+            at=line.at,
             receipt=receipt_of(line),
         )
 
@@ -231,8 +231,7 @@ class Matcher:
         # Payers pay before we learn of it, so that the dates of their payments prove nothing.
         is_timed = agreed is Verdict.MATCHED and ours.origin != Origin.PAYER
         if ours.standing is LineStatus.SUCCEEDED and ours.completed_at is not None and is_timed:
-            for order, dated in zip(self._orders, line.moments, strict=True):
-                order.compare(dated, ours.created_at, ours.completed_at)
+            self._dates.compare(line.at, ours.created_at, ours.completed_at)
         return Match(result)
 
     def _count_theirs(self, line: ProviderLine, direction: int) -> int:

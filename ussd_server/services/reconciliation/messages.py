@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import StrEnum
 from typing import Annotated, BinaryIO
 
+from ussd_server.providers.statement_format import DateOrder, Thousands
 from ussd_server.values import shillings
 from ussd_server.wire import Form, SignedCents
+
+
+@dataclass(frozen=True, slots=True)
+class StatementReading:
+    """What an operator says of a file that its lines do not show; None leaves it to the lines.
+
+    `columns` are headings by field, in place of all headings that are known.
+    """
+
+    dates: DateOrder | None = None
+    thousands: Thousands | None = None
+    columns: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +33,7 @@ class ReconcileStatement:
     called with the number of lines read so far, then `on_line` with the result for every line, in their order, before
     anything is stored. A dry run stores nothing. `is_confirmed` stores a statement in spite of a doubt. `covers` are
     the first and the last day in Kampala of which the file has every line, as two operators state: `by` and `second`.
+    `reading` is how the file is read.
     """
 
     provider: str
@@ -32,6 +46,7 @@ class ReconcileStatement:
     covers: tuple[date, date] | None = None
     by: str = ""
     second: str = ""
+    reading: StatementReading = field(default_factory=StatementReading)
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,10 +291,14 @@ class DayState:
 
 @dataclass(frozen=True, slots=True)
 class FindLost:
-    """Request for the payments since a moment that statements have and we do not: statements by their providers."""
+    """Request for the payments since a moment that statements have and we do not: statements by their providers.
+
+    `reading` is how every one of them is read.
+    """
 
     since: datetime
     statements: Sequence[tuple[str, BinaryIO]]
+    reading: StatementReading = field(default_factory=StatementReading)
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,8 +57,8 @@ class RecoveryService:
         context.require_operator()
         found: list[LostPayment] = []
         for provider, source in request.statements:
-            reader = self._statements.reader_of(provider)
-            matcher = Matcher(provider, reader.orders)
+            reader = self._statements.reader_of(provider, request.reading)
+            matcher = Matcher(provider, reader.dates)
             lost = []
             try:
                 for lines in chunked(reader.lines(source), _BATCH):
@@ -74,14 +74,14 @@ class RecoveryService:
                     provider,
                     line.provider_id,
                     line.reference,
-                    at,
+                    line.at,
                     _kind_of(compared),
                     abs(int(compared.theirs or 0)),
                     phone_number_in(line.party),
                     compared.transaction_id,
                 )
                 for line, compared in lost
-                if (at := reader.moment_of(line)) >= request.since
+                if line.at >= request.since
             ]
         return tuple(found)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
 
 from ussd_server.providers.statement_format import LineStatus, LineType
 from ussd_server.services.reconciliation.messages import BalanceBreak
@@ -13,29 +12,21 @@ from ussd_server.services.reconciliation.statement_lines import ProviderLine
 
 _SIGNS = {LineType.IN: 1, LineType.OUT: -1, LineType.FEE: -1}
 _MOST_RUNS = 100
-_Moments = tuple[datetime | None, datetime | None]
 _Charges = Callable[[ProviderLine], int]
-
-
-class EndOfRun(NamedTuple):
-    """The first or the last date of a run of lines, in both orders of day and month."""
-
-    moments: _Moments
 
 
 @dataclass(slots=True)
 class BalanceRun:
     """Lines whose balances follow each other without a break: the balance before the first and after the last line."""
 
-    first: EndOfRun
-    last: EndOfRun
+    first: datetime
+    last: datetime
     opening_cents: int
     closing_cents: int
 
-    def extend(self, moments: _Moments) -> None:
-        """Take the dates of one more line."""
-        self.first = _chosen(min, self.first, moments)
-        self.last = _chosen(max, self.last, moments)
+    def extend(self, at: datetime) -> None:
+        """Take the date of one more line."""
+        self.first, self.last = min(self.first, at), max(self.last, at)
 
 
 class RunningBalance:
@@ -55,10 +46,9 @@ class RunningBalance:
     def follow(self, line: ProviderLine) -> None:
         """Take the next line."""
         self._has_balance = self._has_balance or line.balance_cents is not None
-        moment = line.moments[0] or line.moments[1]
-        if moment and self._before and moment != self._before:
-            self._steps_back += 1 if moment < self._before else -1
-        self._before = moment
+        if self._before and line.at != self._before:
+            self._steps_back += 1 if line.at < self._before else -1
+        self._before = line.at
         for way in self._ways:
             way.follow(line)
 
@@ -111,8 +101,7 @@ class _Way:
     def _begin_run(self, line: ProviderLine, opening: int, closing: int) -> None:
         # One more than the most shows that there are too many.
         if len(self.runs) <= _MOST_RUNS:
-            ends = EndOfRun(line.moments)
-            self.runs.append(BalanceRun(ends, ends, opening, closing))
+            self.runs.append(BalanceRun(line.at, line.at, opening, closing))
 
 
 class _Forwards(_Way):
@@ -125,11 +114,11 @@ class _Forwards(_Way):
             # The balance of a later line shows whether this one was counted.
             self._expected = expected if len(changes) == 1 else ()
             if self._expected:
-                self.runs[-1].extend(line.moments)
+                self.runs[-1].extend(line.at)
                 self.runs[-1].closing_cents = self._expected[0]
             return
         if found in expected:
-            self.runs[-1].extend(line.moments)
+            self.runs[-1].extend(line.at)
             self.runs[-1].closing_cents = found
         else:
             if expected:
@@ -148,12 +137,12 @@ class _Backwards(_Way):
         if found is None:
             self._expected = tuple(each - changes[0] for each in self._expected) if len(changes) == 1 else ()
             if self._expected:
-                self.runs[-1].extend(line.moments)
+                self.runs[-1].extend(line.at)
                 self.runs[-1].opening_cents = self._expected[0]
             return
         before = tuple(found - change for change in changes)
         if found in self._expected:
-            self.runs[-1].extend(line.moments)
+            self.runs[-1].extend(line.at)
             self.runs[-1].opening_cents = before[0]
         else:
             if self._expected:
@@ -171,12 +160,6 @@ def _changes(line: ProviderLine, charges: _Charges) -> tuple[int, ...]:
     if line.type is LineType.REVERSAL or direction == 0:
         return amount - charge, -amount - charge
     return (amount - charge,)
-
-
-def _chosen(choose: Callable[..., datetime], end: EndOfRun, moments: _Moments) -> EndOfRun:
-    """The earlier or later of two dates in each order; None in an order that one of them excludes."""
-    first, second = (choose(*pair) if None not in pair else None for pair in zip(end.moments, moments, strict=True))
-    return EndOfRun((first, second))
 
 
 def _no_charge(_: ProviderLine) -> int:

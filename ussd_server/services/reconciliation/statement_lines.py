@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import BinaryIO, NoReturn, Protocol
+from typing import BinaryIO, NoReturn
 
-from ussd_server.providers.statement_format import LineStatus, LineType, StatementField, StatementFormat
-from ussd_server.services.reconciliation.cell_values import (
-    CellAmount,
-    SlashedDate,
-    phone_number_in,
-    read_amount,
-    read_date,
+from ussd_server.providers.statement_format import DateOrder, LineStatus, LineType, StatementField, StatementFormat
+from ussd_server.services.reconciliation.cell_values import CellAmount, phone_number_in, read_amount
+from ussd_server.services.reconciliation.conventions import (
+    MONEY,
+    FileConventions,
+    check_thousands,
+    learn_conventions,
+    no_such_order,
 )
 from ussd_server.services.reconciliation.days.stated_period import StatedPeriod
-from ussd_server.spreadsheets.headings import find_columns, heading_key
-from ussd_server.spreadsheets.reader import read_rows
+from ussd_server.services.reconciliation.statement_rows import Layouts, StatementTable
+from ussd_server.spreadsheets.dates import CellDate, read_date
+from ussd_server.spreadsheets.headings import heading_key
 from ussd_server.spreadsheets.rows import Row, SpreadsheetError
 from ussd_server.values import grouped
 
-_REQUIRED = (
-    (StatementField.ID, StatementField.REFERENCE),
-    (StatementField.DATE,),
-    (StatementField.AMOUNT, StatementField.CREDIT, StatementField.DEBIT),
-)
 # Some exports cut long names: `Batch t` for `Batch transfer`.
 _SHORTEST_CUT = 6
 _LONGEST_PERIOD = timedelta(days=400)
@@ -41,17 +38,17 @@ _TOLERANCE = timedelta(minutes=5)
 _STEP = timedelta(minutes=30)
 _NONE = timedelta(0)
 _EARLIEST, _LATEST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
-_MONEY = (StatementField.AMOUNT, StatementField.CREDIT, StatementField.DEBIT)
+_DIRECTIONS: dict[LineType | None, int] = {LineType.IN: 1, LineType.OUT: -1, LineType.FEE: -1}
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderLine:
     """One line of a statement.
 
-    `amount_cents` has no sign; `direction` is 1 for money to us, -1 for money from us, and 0 where the line does not
-    say. `type` is None where the provider's table does not know it. `moments` is its date (UTC) with the day first and
-    with the month first, None where an order is impossible. `dated` and `party` are for people. `balance_cents` is the
-    balance after the line, None without one; `fee_cents` and `tax_cents` are 0 without one.
+    `amount_cents` has no sign; `direction` is 1 for money to us, -1 for money from us, and 0 for a reversal without a
+    sign. `type` is None where the provider's table does not know it. `at` is its date (UTC). `dated` and `party` are
+    for people. `balance_cents` is the balance after the line, None without one; `fee_cents` and `tax_cents` are 0
+    without one.
     """
 
     line: int
@@ -64,17 +61,9 @@ class ProviderLine:
     balance_cents: int | None
     fee_cents: int
     tax_cents: int
-    moments: tuple[datetime | None, datetime | None]
+    at: datetime
     dated: str
     party: str
-
-
-class Dated(Protocol):
-    """What has a date of a line in both orders of day and month, as `ProviderLine.moments`."""
-
-    @property
-    def moments(self) -> tuple[datetime | None, datetime | None]:
-        """The date (UTC) with the day first and with the month first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,32 +74,26 @@ class Period:
     last: datetime
 
 
-class DateOrder:
-    """One of the two orders of day and month: the dates of all lines, and how they differ from our times.
+class StatementDates:
+    """The dates of all lines, and how they differ from our times.
 
-    `first` and `last` are the ends of the lines; `impossible_in` is a row that excludes the order. A provider pays
-    between the creation and the completion of a transaction here. `is_off`: at least one line is dated more than five
-    minutes outside; `our_first` and `our_last` are the ends of our times of such payments.
+    `first` and `last` are the ends of the lines. A provider pays between the creation and the completion of a
+    transaction here. `is_off`: at least one line is dated more than five minutes outside; `our_first` and `our_last`
+    are the ends of our times of such payments.
     """
 
     def __init__(self) -> None:
         self.first, self.last = _LATEST, _EARLIEST
-        self.impossible_in = 0
         self.is_off = False
         self.our_first, self.our_last = _LATEST, _EARLIEST
         self._least, self._most = timedelta.min, timedelta.max
 
-    def note(self, line: int, dated: datetime | None) -> None:
-        """Take the date of a line, None where the order is impossible."""
-        if dated is None:
-            self.impossible_in = self.impossible_in or line
-        else:
-            self.first, self.last = min(self.first, dated), max(self.last, dated)
+    def note(self, dated: datetime) -> None:
+        """Take the date of a line."""
+        self.first, self.last = min(self.first, dated), max(self.last, dated)
 
-    def compare(self, dated: datetime | None, created_at: datetime, completed_at: datetime) -> None:
+    def compare(self, dated: datetime, created_at: datetime, completed_at: datetime) -> None:
         """Compare the date of a matched line with our times of its payment."""
-        if dated is None:
-            return
         least, most = dated - completed_at, dated - created_at
         self._least, self._most = max(least, self._least), min(most, self._most)
         if least > _TOLERANCE or most < -_TOLERANCE:
@@ -128,30 +111,40 @@ class DateOrder:
 
 
 class StatementReader:
-    """Reads one statement, line by line. Every refusal is a SpreadsheetError, possibly after some lines.
+    """Reads one statement, line by line, or refuses it whole. Every refusal is a SpreadsheetError.
 
-    `orders` are given the dates of the lines as they are matched: with the day first, and with the month first.
-    `stated` is the period that the titles state.
+    The file is read twice: first for its conventions, then for its lines, so that a refusal may come after some lines.
+    `dates` are those of the lines so far. `stated` is the period that the titles state.
     """
 
-    def __init__(self, known: StatementFormat, currency: str) -> None:
-        """`currency` is that of the provider; a statement in another one is refused."""
+    def __init__(
+        self,
+        known: StatementFormat,
+        currency: str,
+        layouts: Layouts,
+        columns: Mapping[str, str] | None = None,
+        said: FileConventions | None = None,
+    ) -> None:
+        """`currency` is that of the provider; a statement in another one is refused.
+
+        `layouts` are those that operators kept, `columns` and `said` what an operator says of this file alone.
+        """
+        self.table = StatementTable(known, layouts, columns)
         self._known = known
         self._currency = currency
-        self.orders = DateOrder(), DateOrder()
+        self._said = said or FileConventions()
+        self._conventions = self._said
+        self.dates = StatementDates()
         self.stated = StatedPeriod(known.zone)
-        self._columns: dict[str, int] = {}
         self._resolution = timedelta(0)
         self._sum_cents = 0
         self.count = 0
 
     def lines(self, source: BinaryIO) -> Iterator[ProviderLine]:
         """Yield every line. Titles above the headings and totals below the lines are left out."""
-        rows = self.stated.titles(read_rows(source))
-        headings = {field.value: names for field, names in self._known.headings.items()}
-        self._columns = find_columns(rows, headings, _REQUIRED).columns
-        self.stated.end()
-        for row in rows:
+        self._conventions = learn_conventions(self.table, source, self._said)
+        self.stated.read(self.table.titles)
+        for row in self.table.rows(source):
             line = self._line(row)
             if line is not None:
                 self.count += 1
@@ -161,21 +154,20 @@ class StatementReader:
         self.period()
 
     def period(self) -> Period:
-        """The period from the first line to the last; the day comes first unless something proves otherwise."""
-        dates = self.orders[self._order()]
-        if dates.last - dates.first > _LONGEST_PERIOD:
+        """The period from the first line to the last."""
+        if self.dates.last - self.dates.first > _LONGEST_PERIOD:
             raise SpreadsheetError(
                 f"The dates of the statement lie more than {_LONGEST_PERIOD.days} days apart; perhaps one is wrong."
             )
         # A date without seconds stands for the whole minute.
-        return Period(dates.first, dates.last + self._resolution)
+        return Period(self.dates.first, self.dates.last + self._resolution)
 
     def proven_period(self) -> Period:
         """The period, extended by our times of payments that the statement dates elsewhere, so that it hides nothing.
 
         Refuses a statement whose dates are all off by the same hours. Call after every line was matched.
         """
-        period, dates = self.period(), self.orders[self._order()]
+        period, dates = self.period(), self.dates
         if self._resolution >= _DAY:
             return period
         if common := dates.common_shift():
@@ -186,86 +178,129 @@ class StatementReader:
             )
         return Period(min(period.first, dates.our_first), max(period.last, dates.our_last))
 
-    def moment_of(self, line: Dated) -> datetime:
-        """The date of a line (UTC), in the order of all dates. Call after the last line was read."""
-        moment = line.moments[self._order()]
-        assert moment is not None, "the order is possible for every line"
-        return moment
-
-    def _order(self) -> int:
-        """0 when the day comes first in a date, 1 when the month does."""
-        day_first, month_first = self.orders
-        if day_first.impossible_in or month_first.impossible_in:
-            return 1 if day_first.impossible_in else 0
-        return 1 if day_first.is_off and not month_first.is_off else 0
-
     def _line(self, row: Row) -> ProviderLine | None:
-        provider_id, reference = self._text(row, StatementField.ID), self._text(row, StatementField.REFERENCE)
+        provider_id, reference = self._id(row, StatementField.ID), self._id(row, StatementField.REFERENCE)
         dated, status = self._text(row, StatementField.DATE), self._text(row, StatementField.STATUS)
-        date = read_date(dated, self._known.zone)
-        for field, text in ((StatementField.ID, provider_id), (StatementField.REFERENCE, reference)):
-            if _SHORTENED.fullmatch(text):
-                sentence = f"a spreadsheet shortened the number to {text[:32]}; use the file as it was downloaded."
-                self._refuse(row, field, sentence)
-        if date is None:
-            if heading_key(dated) in map(heading_key, self._known.headings[StatementField.DATE]):
-                # Headings that are repeated on every page.
-                return None
-            # Totals below the table have no status, and a word in place of the id.
-            has_name = any(map(str.isdigit, provider_id)) or (reference and not provider_id)
-            if not status and not (has_name and any(self._text(row, field) for field in _MONEY)):
-                return None
-            sentence = f"the date {dated[:40]!r} cannot be read." if dated else "the date is missing."
-            self._refuse(row, StatementField.DATE, sentence)
-        amount = self._amount(row)
+        kind = self._type(row)
+        amount = self._amount(row, kind)
         if amount is None:
             # Opening and closing balances have a date and no amount.
             if not provider_id and not reference:
                 return None
-            self._refuse(row, _MONEY[0], "the amount is missing.")
-        self._sum_cents += abs(amount.cents)
+            self._refuse(row, MONEY[0], "the amount is missing.")
+        cents, direction = amount
+        self._sum_cents += cents
         if self._sum_cents > _LARGEST_SUM_CENTS:
-            self._refuse(row, _MONEY[0], f"the amounts add up to more than {grouped(_LARGEST_SUM_CENTS)}.")
-        self._note_date(row, date)
-        kind = self._type(row)
+            self._refuse(row, MONEY[0], f"the amounts add up to more than {grouped(_LARGEST_SUM_CENTS)}.")
         return ProviderLine(
             line=row.line,
             provider_id=provider_id,
             reference=reference,
             status=self._status(row, status),
             type=kind,
-            amount_cents=abs(amount.cents),
-            direction=0 if not amount.is_signed else -1 if amount.cents < 0 else 1,
+            amount_cents=cents,
+            direction=direction,
             balance_cents=self._cents(row, StatementField.BALANCE),
             fee_cents=abs(self._cents(row, StatementField.FEE) or 0),
             tax_cents=abs(self._cents(row, StatementField.TAX) or 0),
-            moments=(date.day_first, date.month_first),
+            at=self._date(row, dated),
             dated=dated[:_LONGEST_TEXT],
-            party=self._party(row, kind),
+            party=self._party(row, is_to_us=direction > 0),
         )
 
     def _text(self, row: Row, field: StatementField) -> str:
-        # Spreadsheet programs put an apostrophe before a number that is text.
-        return row.cell(self._columns.get(field)).removeprefix("'")
+        return self.table.text(row, field)
 
-    def _amount(self, row: Row) -> CellAmount | None:
-        """The amount, with the sign of its column where credits and debits have one each."""
-        for field in _MONEY:
-            text = self._text(row, field)
-            if text in ("", "-"):
-                continue
-            amount = read_amount(text)
-            if amount is None:
-                self._refuse(row, field, f"the amount {text[:40]!r} cannot be read.")
-            if amount.cents == 0 and field is not StatementField.AMOUNT:
-                continue
-            self._check_currency(row, field, amount.currency)
-            self._check_currency(row, StatementField.CURRENCY, self._text(row, StatementField.CURRENCY) or None)
-            if field is StatementField.AMOUNT:
-                return amount
-            sign = 1 if field is StatementField.CREDIT else -1
-            return CellAmount(sign * abs(amount.cents), is_signed=True, currency=None)
-        return None
+    def _id(self, row: Row, field: StatementField) -> str:
+        text = self._text(row, field)
+        if _SHORTENED.fullmatch(text):
+            sentence = f"a spreadsheet shortened the number to {text[:32]}; use the file as it was downloaded."
+            self._refuse(row, field, sentence)
+        if '"' in text:
+            self._refuse(row, field, "a quotation mark stands within the cell.")
+        return text
+
+    def _date(self, row: Row, dated: str) -> datetime:
+        if not dated:
+            self._refuse(row, StatementField.DATE, "the date is missing.")
+        date = read_date(dated, self._known.zone)
+        if date is None:
+            self._refuse(row, StatementField.DATE, f"the date {dated[:40]!r} cannot be read.")
+        moment = self._moment(date)
+        if moment is None:
+            self._refuse(row, StatementField.DATE, no_such_order(self._conventions))
+        self._resolution = max(self._resolution, date.resolution)
+        self.dates.note(moment)
+        return moment
+
+    def _moment(self, date: CellDate) -> datetime | None:
+        return date.month_first if self._conventions.order is DateOrder.MONTH_FIRST else date.day_first
+
+    def _amount(self, row: Row, kind: LineType | None) -> tuple[int, int] | None:
+        """The cents and the direction of a line, which may have an amount, a credit or a debit; None without any."""
+        amount = self._money(row, StatementField.AMOUNT)
+        sides = [
+            (field, side)
+            for field in (StatementField.CREDIT, StatementField.DEBIT)
+            if (side := self._money(row, field)) and side.cents
+        ]
+        if len(sides) > 1:
+            self._refuse(row, StatementField.DEBIT, "the row has a credit and a debit.")
+        direction = self._direction_of_sign(amount)
+        cents = abs(amount.cents) if amount else 0
+        for field, side in sides:
+            its_direction = self._direction_of_side(row, field, side)
+            if amount and (abs(side.cents) != cents or -direction == its_direction):
+                self._refuse(row, field, "the row has another amount beside it.")
+            cents, direction = abs(side.cents), its_direction
+        if not amount and not sides:
+            return None
+        if cents and not direction and kind is not LineType.REVERSAL:
+            direction = self._direction_of_kind(row, kind)
+        if amount and amount.is_signed and direction > 0 and not self._has_signs and _DIRECTIONS.get(kind, 1) < 0:
+            self._refuse(row, StatementField.AMOUNT, "the plus says that the money came in, and the type that it left.")
+        return cents, direction
+
+    @property
+    def _has_signs(self) -> bool:
+        return StatementField.AMOUNT in self._conventions.negative
+
+    def _direction_of_sign(self, amount: CellAmount | None) -> int:
+        if amount is None or not amount.cents:
+            return 0
+        if amount.is_signed or self._has_signs:
+            return -1 if amount.cents < 0 else 1
+        return 0
+
+    def _direction_of_side(self, row: Row, field: StatementField, side: CellAmount) -> int:
+        if field is StatementField.CREDIT and side.cents > 0:
+            return 1
+        # Some exports write every debit with a minus.
+        if field is StatementField.CREDIT or (side.cents < 0) != (field in self._conventions.negative):
+            self._refuse(row, field, f"the sign of the {field} has two readings.")
+        return -1
+
+    def _direction_of_kind(self, row: Row, kind: LineType | None) -> int:
+        if kind is None:
+            text = self._text(row, StatementField.TYPE)
+            named = f"the type {text[:40]!r} is not known" if text else "the type is missing"
+            self._refuse(
+                row, StatementField.TYPE, f"{named}, and nothing else shows whether the money came in or went out."
+            )
+        return _DIRECTIONS[kind]
+
+    def _money(self, row: Row, field: StatementField) -> CellAmount | None:
+        """The amount of a column in the conventions of the file; None for an empty cell."""
+        text = self._text(row, field)
+        if text in ("", "-"):
+            return None
+        amount = read_amount(text)
+        if amount is None:
+            self._refuse(row, field, f"the amount {text[:40]!r} cannot be read.")
+        self._check_currency(row, field, amount.currency)
+        self._check_currency(row, StatementField.CURRENCY, self._text(row, StatementField.CURRENCY) or None)
+        check_thousands(self.table, row, field, amount, self._conventions)
+        return amount
 
     def _cents(self, row: Row, field: StatementField) -> int | None:
         """The signed amount of a column that not every line has."""
@@ -283,7 +318,7 @@ class StatementReader:
 
     def _status(self, row: Row, text: str) -> LineStatus:
         # A statement without a column of statuses lists what succeeded.
-        if StatementField.STATUS not in self._columns:
+        if StatementField.STATUS not in self.table.headings.columns:
             return LineStatus.SUCCEEDED
         status = self._known.statuses.get(heading_key(text))
         if status is None:
@@ -294,20 +329,13 @@ class StatementReader:
         key = heading_key(self._text(row, StatementField.TYPE))
         if key in self._known.types or len(key) < _SHORTEST_CUT:
             return self._known.types.get(key)
-        return next((kind for text, kind in self._known.types.items() if text.startswith(key)), None)
+        kinds = {kind for text, kind in self._known.types.items() if text.startswith(key)}
+        return kinds.pop() if len(kinds) == 1 else None
 
-    def _party(self, row: Row, kind: LineType | None) -> str:
+    def _party(self, row: Row, *, is_to_us: bool) -> str:
         sender, receiver = self._text(row, StatementField.SENDER), self._text(row, StatementField.RECEIVER)
-        texts = (receiver, sender) if kind in (LineType.OUT, LineType.REVERSAL) else (sender, receiver)
+        texts = (sender, receiver) if is_to_us else (receiver, sender)
         return next(filter(None, map(phone_number_in, texts)), texts[0][:_LONGEST_TEXT])
 
-    def _note_date(self, row: Row, date: SlashedDate) -> None:
-        self._resolution = max(self._resolution, date.resolution)
-        for order, moment in zip(self.orders, (date.day_first, date.month_first), strict=True):
-            order.note(row.line, moment)
-        if all(order.impossible_in for order in self.orders):
-            other = min(order.impossible_in for order in self.orders)
-            self._refuse(row, StatementField.DATE, f"day and month stand in another order than in row {other}.")
-
     def _refuse(self, row: Row, field: StatementField, sentence: str) -> NoReturn:
-        raise SpreadsheetError(sentence, line=row.line, column=self._columns.get(field))
+        self.table.refuse(row, field, sentence)

@@ -15,13 +15,14 @@ import orjson
 from peewee import chunked
 
 from ussd_server.context import RequestContext
-from ussd_server.models.statements import ProviderStatement, StatementCoverage, StatementState
+from ussd_server.models.statements import ProviderStatement, StatementCoverage, StatementLayout, StatementState
 from ussd_server.providers.registry import PACKAGES
 from ussd_server.providers.statement_format import LineStatus, with_additions
 from ussd_server.runtime import Runtime, Service
 from ussd_server.services.operator_names import require_two_names
 from ussd_server.services.pages import page_of
 from ussd_server.services.reconciliation import imports
+from ussd_server.services.reconciliation.conventions import FileConventions
 from ussd_server.services.reconciliation.days import coverage
 from ussd_server.services.reconciliation.days.lines import DayLine, PackedDays
 from ussd_server.services.reconciliation.imports import ImportedLines
@@ -35,11 +36,14 @@ from ussd_server.services.reconciliation.messages import (
     ProviderStatementView,
     ReconcileStatement,
     Reconciliation,
+    StatementReading,
     UndoImport,
     Verdict,
 )
 from ussd_server.services.reconciliation.running_balance import RunningBalance
 from ussd_server.services.reconciliation.statement_lines import Period, StatementReader
+from ussd_server.services.reconciliation.statement_rows import Layouts
+from ussd_server.spreadsheets.headings import headings_key
 from ussd_server.spreadsheets.rows import SpreadsheetError
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import new_id, written_amount
@@ -51,6 +55,7 @@ _IN_MEMORY_BYTES = 4 * 1024 * 1024
 # More differences, or more than half of the lines, are probably the wrong file.
 _MOST_DIFFERENCES = 1000
 _LONGEST_NAME = 200
+_AS_IT_IS = StatementReading()
 _EARLIEST, _LATEST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 _FORMATS = {package.name: package.statement for package in PACKAGES if package.statement}
 
@@ -76,9 +81,9 @@ class ProviderStatementService(Service):
         if request.covers is not None:
             coverage.require_statable(request.covers, now)
             names = require_two_names(request.by, request.second)
-        reader = self.reader_of(request.provider)
+        reader = self.reader_of(request.provider, request.reading)
         digest = _digest_of(request.source)
-        matcher = Matcher(request.provider, reader.orders)
+        matcher = Matcher(request.provider, reader.dates)
         comparison = _Comparison(request, reader, matcher)
         found = _ResultsFile()
         counts: Counter[Verdict] = Counter()
@@ -190,7 +195,7 @@ class ProviderStatementService(Service):
         context.require_operator()
         return tuple(_FORMATS)
 
-    def reader_of(self, provider: str) -> StatementReader:
+    def reader_of(self, provider: str, reading: StatementReading = _AS_IT_IS) -> StatementReader:
         """A reader for a statement of a provider. INVALID_REQUEST for one whose statements have no known form."""
         known = _FORMATS.get(provider)
         if known is None:
@@ -199,7 +204,9 @@ class ProviderStatementService(Service):
             known = with_additions(known, provider, self._headings)
         except (ValueError, OSError) as error:
             raise ServiceError(Code.INVALID_REQUEST, f"USSD_STATEMENT_HEADINGS: {error}") from None
-        return StatementReader(known, self._currencies.get(provider, "UGX"))
+        said = FileConventions(reading.dates, reading.thousands)
+        currency = self._currencies.get(provider, "UGX")
+        return StatementReader(known, currency, _layouts_of(provider), reading.columns, said)
 
 
 class _ResultsFile:
@@ -229,11 +236,11 @@ class _ResultsFile:
             values = orjson.loads(line)
             compared, unmoved = values.pop("compared"), values.pop("unmoved")
             read = {"verdict": Verdict(compared["verdict"]), "at": _moment(compared["at"])}
-            day_first, month_first = map(_moment, values.pop("moments"))
+            at = _moment(values.pop("at"))
             yield Match(
                 ComparedLine(**(compared | read)),
                 None if unmoved is None else LineStatus(unmoved),
-                moments=(day_first, month_first),
+                at=at,
                 **values,
             )
 
@@ -243,6 +250,12 @@ def _digest_of(source: BinaryIO) -> str:
     while chunk := source.read(_CHUNK_BYTES):
         digest.update(chunk)
     return digest.hexdigest()
+
+
+def _layouts_of(provider: str) -> Layouts:
+    """The layouts that operators kept for a provider."""
+    rows = StatementLayout.select().where(StatementLayout.provider == provider)
+    return {headings_key(row.headings): {field: (heading,) for field, heading in row.columns.items()} for row in rows}
 
 
 class _Comparison:
@@ -277,10 +290,11 @@ class _Comparison:
         # What is not over when the file is imported cannot be in it.
         last = min(stated.last or self._last, statement.imported_at)
         ends = min(stated.first or self._first, self._first), max(last, self._last)
-        return coverage.coverage_rows(statement, self.balance.runs(), ends, self._reader.moment_of)
+        return coverage.coverage_rows(statement, self.balance.runs(), ends)
 
     def _decided(self, match: Match) -> ComparedLine:
-        at = self._reader.moment_of(match)
+        at = match.at
+        assert at is not None, "every line has a date"
         compared = replace(self._matcher.decide(match), at=at)
         self._first, self._last = min(at, self._first), max(at, self._last)
         self.days.append(

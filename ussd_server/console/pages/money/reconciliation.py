@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import date
 from io import TextIOWrapper
 from itertools import islice
 from tempfile import TemporaryFile
 from typing import IO, Any
 
-from flask import Response, flash, redirect, render_template, request, url_for
+from flask import Response, abort, flash, redirect, render_template, request, url_for
 
 from ussd_server.api.requests import services
 from ussd_server.console import forms
 from ussd_server.console.blueprint import console
 from ussd_server.console.forms import done, shown_again
 from ussd_server.console.links import link_to
+from ussd_server.console.pages.money.statement_reading import (
+    FIELDS,
+    keep_corrections,
+    known_fields,
+    preview_of,
+    reading_in_form,
+)
 from ussd_server.console.pages.service.proposals import proposal_about, propose
 from ussd_server.console.tables import PROVIDER, Column, DataTable, TableFilter, send_csv, show_table
 from ussd_server.context import RequestContext
@@ -35,6 +42,7 @@ from ussd_server.services.reconciliation.messages import (
     Reconciliation,
     Verdict,
 )
+from ussd_server.services.statement_layouts.messages import StatementPreview
 from ussd_server.spreadsheets.delimited import neutralised
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import written_amount
@@ -113,16 +121,16 @@ def new_reconciliation(context: RequestContext) -> str:
 
 @console.page("POST", "/operator/reconciliation/new", who="operator", max_body_bytes=_LARGEST_BYTES, streams_body=True)
 def create_reconciliation(context: RequestContext) -> Any:
-    """Compare a statement, and show its result or send the result of every line as a file.
+    """Show how a statement is read and compared, or import it; then show its result, or send every line as a file.
 
-    A trial stores nothing, and so does what looks like the wrong file until the operator confirms it.
+    Only an import stores anything, and what looks like the wrong file is stored once the operator confirms it.
     """
     file, provider = request.files.get("file"), request.form.get("provider", "")
     with ExitStack() as held:
         result_file = held.enter_context(TemporaryFile())
         text = TextIOWrapper(result_file, encoding="utf-8", newline="")
         try:
-            with shown_again(lambda error: _form(context, error)):
+            with shown_again(lambda error: _refused_form(context, error)):
                 if file is None or not file.filename:
                     raise ServiceError(Code.INVALID_REQUEST, "Choose a file.")
                 covers = _days_of_form()
@@ -133,13 +141,17 @@ def create_reconciliation(context: RequestContext) -> Any:
                     _row_writer(text),
                     is_dry_run=request.form.get("result") == "try",
                     is_confirmed=request.form.get("is_confirmed") == "yes",
+                    reading=reading_in_form(),
                 )
                 result = services().provider_statements.reconcile(wanted, context)
+                if result.is_stored and not wanted.is_dry_run:
+                    keep_corrections(file.stream, provider, wanted.reading, context)
         finally:
             text.detach()
-        if not result.is_stored:
-            status = 200 if wanted.is_dry_run else Code.INVALID_REQUEST.http_status
-            return Response(_form(context, tried=result), status=status)
+        if wanted.is_dry_run or not result.is_stored:
+            status = 200 if wanted.is_dry_run or _keeps_file() else Code.INVALID_REQUEST.http_status
+            preview = preview_of(file.stream, provider, wanted.reading, context)
+            return Response(_form(context, tried=result, preview=preview), status=status)
         statement_id, answer = result.statement.statement_id, None
         if covers is not None:
             # Two operators state what a file covers; this one proposes it.
@@ -306,7 +318,12 @@ def _days_page(context: RequestContext, error: ServiceError | None = None, refus
     )
 
 
-def _form(context: RequestContext, error: ServiceError | None = None, tried: Reconciliation | None = None) -> str:
+def _form(
+    context: RequestContext,
+    error: ServiceError | None = None,
+    tried: Reconciliation | None = None,
+    preview: StatementPreview | None = None,
+) -> str:
     return render_template(
         "console/reconciliation/new.html",
         error=error,
@@ -316,7 +333,30 @@ def _form(context: RequestContext, error: ServiceError | None = None, tried: Rec
         verdicts=VERDICTS,
         side=side,
         providers=services().provider_statements.providers(context),
+        preview=preview,
+        known=known_fields(preview) if preview else (),
+        fields=FIELDS,
+        chosen=request.form,
+        keeps_file=_keeps_file(),
     )
+
+
+def _refused_form(context: RequestContext, error: ServiceError) -> Response:
+    """The form with the reason of a refusal, and how the columns are read, so that they can be corrected."""
+    file, preview = request.files.get("file"), None
+    if file is not None and file.filename:
+        with suppress(ServiceError):
+            preview = preview_of(file.stream, request.form.get("provider", ""), reading_in_form(), context)
+    page = Response(_form(context, error, preview=preview))
+    if _keeps_file():
+        # A part of a page is shown for an answer of success alone.
+        abort(page)
+    return page
+
+
+def _keeps_file() -> bool:
+    """Whether a part of the page is replaced, so that the chosen file stays."""
+    return "HX-Request" in request.headers
 
 
 def _row_writer(text: TextIOWrapper) -> Callable[[ComparedLine], object]:

@@ -9,11 +9,10 @@ from datetime import date, datetime, timedelta
 
 from ussd_server.models.statements import CoverageKind, ProviderStatement, StatementCoverage, StatementState
 from ussd_server.services.reconciliation.running_balance import BalanceRun
-from ussd_server.services.reconciliation.statement_lines import Dated, Period
+from ussd_server.services.reconciliation.statement_lines import Period
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import bounds_of_day, new_id
 
-_Chosen = Callable[[Dated], datetime]
 # Statements whose balances join are looked for within this time before and after a day.
 _LONGEST_CHAIN = timedelta(days=62)
 _LONGEST_STATED = timedelta(days=399)
@@ -76,7 +75,7 @@ def period_with(period: Period, days: tuple[date, date]) -> Period:
 
 
 def coverage_rows(
-    statement: ProviderStatement, runs: Sequence[BalanceRun] | None, ends: tuple[datetime, datetime], chosen: _Chosen
+    statement: ProviderStatement, runs: Sequence[BalanceRun] | None, ends: tuple[datetime, datetime]
 ) -> list[StatementCoverage]:
     """The rows of a new statement: its runs of balances or, without balances, the ends of its lines and titles."""
     if runs is None:
@@ -85,7 +84,8 @@ def coverage_rows(
         _row(
             statement,
             CoverageKind.BALANCE,
-            *sorted((chosen(run.first), chosen(run.last))),
+            run.first,
+            run.last,
             opening_cents=run.opening_cents,
             closing_cents=run.closing_cents,
         )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from datetime import datetime, tzinfo
 
-from ussd_server.services.reconciliation.cell_values import read_date
+from ussd_server.spreadsheets.dates import read_date
 from ussd_server.spreadsheets.headings import heading_key
 from ussd_server.spreadsheets.rows import Row
 
@@ -14,7 +14,7 @@ _TO = {"to", "todate", "dateto", "enddate", "periodto", "periodend"}
 
 
 class StatedPeriod:
-    """Notes the first and the last day of the period, as rows go by up to the headings; None for what is not stated.
+    """Notes the first and the last day of the period, from the rows above the headings; None for what is not stated.
 
     Both are the first moments of their days. A date with two readings states nothing.
     """
@@ -23,18 +23,11 @@ class StatedPeriod:
         self.first: datetime | None = None
         self.last: datetime | None = None
         self._zone = zone
-        self._is_over = False
 
-    def titles(self, rows: Iterator[Row]) -> Iterator[Row]:
-        """Yield every row, and read those above the headings."""
+    def read(self, rows: Iterable[Row]) -> None:
+        """Read the rows above the headings."""
         for row in rows:
-            if not self._is_over:
-                self._read(row)
-            yield row
-
-    def end(self) -> None:
-        """The headings were found: what follows are lines."""
-        self._is_over = True
+            self._read(row)
 
     def _read(self, row: Row) -> None:
         for label, value in zip(row.cells, row.cells[1:], strict=False):
@@ -46,7 +39,7 @@ class StatedPeriod:
 
     def _day(self, text: str) -> datetime | None:
         date = read_date(text, self._zone)
-        if date is None or (date.day_first and date.month_first and date.day_first != date.month_first):
+        if date is None or date.has_two_readings:
             return None
         moment = date.day_first or date.month_first
         assert moment is not None, "a date that can be read has one reading"

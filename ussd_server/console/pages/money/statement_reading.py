@@ -1,0 +1,80 @@
+"""The form in which an operator says how a statement is read, and the preview that it shows."""
+
+from __future__ import annotations
+
+from typing import IO
+
+from flask import request
+
+from ussd_server.api.requests import services
+from ussd_server.context import RequestContext
+from ussd_server.providers.statement_format import DateOrder, StatementField, Thousands
+from ussd_server.services.reconciliation.messages import StatementReading
+from ussd_server.services.statement_layouts.messages import KeepLayout, PreviewStatement, StatementPreview
+from ussd_server.status import Code, ServiceError
+
+FIELDS = {
+    StatementField.ID: "Their id",
+    StatementField.REFERENCE: "Our reference",
+    StatementField.DATE: "Date and time",
+    StatementField.STATUS: "Status",
+    StatementField.TYPE: "Kind of the line",
+    StatementField.SENDER: "From",
+    StatementField.RECEIVER: "To",
+    StatementField.AMOUNT: "Amount",
+    StatementField.CREDIT: "Money that came in",
+    StatementField.DEBIT: "Money that went out",
+    StatementField.FEE: "Fee",
+    StatementField.TAX: "Tax",
+    StatementField.BALANCE: "Balance afterwards",
+    StatementField.CURRENCY: "Currency",
+}
+_MOST_COLUMNS = 256
+
+
+def reading_in_form() -> StatementReading:
+    """How the form says that the file is read. Raises INVALID_REQUEST for a field that is chosen twice."""
+    dates, thousands = request.form.get("dates", ""), request.form.get("thousands", "")
+    return StatementReading(
+        DateOrder(dates) if dates in set(DateOrder) else None,
+        Thousands(thousands) if thousands in set(Thousands) else None,
+        _corrected_columns(),
+    )
+
+
+def preview_of(file: IO[bytes], provider: str, reading: StatementReading, context: RequestContext) -> StatementPreview:
+    """How the file is read; nothing is stored."""
+    wanted = PreviewStatement(file, provider, reading)  # type: ignore[arg-type]
+    return services().statement_layouts.preview(wanted, context)
+
+
+def keep_corrections(file: IO[bytes], provider: str, reading: StatementReading, context: RequestContext) -> None:
+    """Keep the columns that the operator corrected, if there are any."""
+    if reading.columns:
+        wanted = KeepLayout(provider, file, reading.columns, context.caller.operator or "")  # type: ignore[arg-type]
+        services().statement_layouts.keep(wanted, context)
+
+
+def known_fields(preview: StatementPreview) -> list[str]:
+    """What each column holds before the operator's corrections, which the form brings along."""
+    known = []
+    for place, column in enumerate(preview.columns):
+        is_same_table = request.form.get(f"heading-{place}") == column.heading
+        known.append(request.form.get(f"known-{place}", "") if is_same_table else column.field or "")
+    return known
+
+
+def _corrected_columns() -> dict[str, str] | None:
+    """Headings by field, None unless a column was given another field than the one that is known for it."""
+    columns: dict[str, str] = {}
+    is_corrected = False
+    for place in range(_MOST_COLUMNS):
+        heading, field = request.form.get(f"heading-{place}"), request.form.get(f"field-{place}", "")
+        if heading is None:
+            break
+        is_corrected |= field != request.form.get(f"known-{place}", "")
+        if field in columns:
+            raise ServiceError(Code.INVALID_REQUEST, "Choose each field for one column only.")
+        if field:
+            columns[field] = heading
+    return columns if is_corrected else None

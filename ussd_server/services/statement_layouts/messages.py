@@ -1,0 +1,99 @@
+"""Messages about layouts: how a statement is read, and the layouts that operators keep."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import BinaryIO
+
+from ussd_server.providers.statement_format import LineStatus, LineType, StatementField
+from ussd_server.services.reconciliation.messages import BalanceBreak, StatementReading
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewStatement:
+    """Request to read a file and store nothing. `provider` is None for the one whose headings fit best."""
+
+    source: BinaryIO
+    provider: str | None = None
+    reading: StatementReading = field(default_factory=StatementReading)
+
+
+class ColumnSource(StrEnum):
+    """How it is known what a column holds: from the provider's table, a kept layout, or the request."""
+
+    KNOWN = "known"
+    KEPT = "kept"
+    SAID = "said"
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnView:
+    """A column; `field` and `how` are None for one that is not read."""
+
+    heading: str
+    field: StatementField | None
+    how: ColumnSource | None
+
+
+@dataclass(frozen=True, slots=True)
+class LineView:
+    """A line as it is read; `amount_cents` is negative for money that went out."""
+
+    line: int
+    id: str
+    at: datetime
+    amount_cents: int
+    kind: LineType
+    status: LineStatus
+
+
+@dataclass(frozen=True, slots=True)
+class StatementPreview:
+    """How a file is read: its columns, its first lines, and what all lines that succeeded add up to.
+
+    `first_at` and `last_at` are None without a line. `problem` is the sentence for a file that is refused; the lines
+    and the sums are then those before it, and nothing of the file may be used.
+    """
+
+    provider: str
+    columns: tuple[ColumnView, ...]
+    lines: tuple[LineView, ...] = ()
+    in_cents: int = 0
+    out_cents: int = 0
+    first_at: datetime | None = None
+    last_at: datetime | None = None
+    balance: BalanceBreak | None = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KeepLayout:
+    """Request to keep what the columns of a file hold: headings by field. `by` is the name of the operator."""
+
+    provider: str
+    source: BinaryIO
+    columns: Mapping[str, str]
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveLayout:
+    """Request to forget a layout. `by` is the name of the operator."""
+
+    layout_id: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutView:
+    """A layout that was kept: `columns` are headings by field, `headings` all of the table."""
+
+    layout_id: str
+    provider: str
+    headings: tuple[str, ...]
+    columns: Mapping[str, str]
+    created_by: str
+    created_at: datetime
