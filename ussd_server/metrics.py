@@ -6,13 +6,13 @@ from functools import cache
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from ussd_server.logs import Logger, log_call
+from ussd_server.logs import Logger
 
 _log = Logger(__name__)
 _calls = Counter("ussd_calls", "Calls that were answered.", ["endpoint", "status", "code"])
 _seconds = Histogram("ussd_call_seconds", "How long the answers took.", ["endpoint"])
 # Labelled counters are cached, because the library looks them up under a lock and converts every label to text.
-_counter, _histogram = cache(_calls.labels), cache(_seconds.labels)
+call_counter, call_seconds = cache(_calls.labels), cache(_seconds.labels)
 _unshared_limits = Counter("ussd_limits_unshared", "Decisions on limits that a process took without Redis.")
 _drop_offs = Counter(
     "ussd_sessions_dropped", "Conversations that phones broke off.", ["code", "menu", "node", "end_reason"]
@@ -20,30 +20,6 @@ _drop_offs = Counter(
 _dropped_requests = Counter("ussd_request_log_dropped", "Requests that are missing in the request log.")
 _replica_away = Gauge("ussd_replica_away", "Processes that read lists from the primary.", multiprocess_mode="livesum")
 _redis_away = Gauge("ussd_redis_away", "Processes that limit by themselves.", multiprocess_mode="livesum")
-
-
-def end_request(
-    *,
-    endpoint: str,
-    status: int,
-    code: str,
-    client_id: str | None,
-    key_id: str | None,
-    request_id: str,
-    took_ms: float,
-) -> None:
-    """Log and count a request. `endpoint` is the route's name, never the path, which may hold a credential."""
-    _counter(endpoint, status, code).inc()
-    _histogram(endpoint).observe(took_ms / 1000)
-    log_call(
-        endpoint=endpoint,
-        status=status,
-        code=code,
-        client_id=client_id,
-        key_id=key_id,
-        request_id=request_id,
-        took_ms=round(took_ms, 1),
-    )
 
 
 def count_unshared_limit() -> None:

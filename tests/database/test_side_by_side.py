@@ -30,7 +30,7 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.settings import Settings
 from ussd_server.values import new_id
 
-BASELINE = Path(schema.__file__).parent / "migrations" / "0001_baseline.py"
+MIGRATIONS = Path(schema.__file__).parent / "migrations"
 # A migration of a later version: a column and an index of a big table, while this version serves callers.
 NEXT = """
 from ussd_server.database.schema import build_index, execute_statements
@@ -73,9 +73,8 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: py
     migrate()
     close_connections()
     folder = tmp_path / "migrations"
-    folder.mkdir()
-    shutil.copy(BASELINE, folder)
-    (folder / "0002_made_up.py").write_text(NEXT)
+    shutil.copytree(MIGRATIONS, folder)
+    (folder / "9999_made_up.py").write_text(NEXT)
     monkeypatch.setattr(schema, "_DIRECTORY", folder)
     yield url
     close_connections()
@@ -344,4 +343,4 @@ def test_a_migration_that_waits_for_a_long_reader_lets_the_others_through(databa
         assert applied == []
         reader.rollback()
         migration.join()
-    assert applied == ["0002_made_up"]
+    assert applied == ["9999_made_up"]

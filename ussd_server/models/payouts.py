@@ -17,7 +17,8 @@ class Payout(Table):
     bind it to the people, under a master key. A cancelled draft has no `draft_digest`. `replaced_by` is the corrected
     draft of the same reference that took the place of this one; a reference belongs to one payout that was not
     replaced. `send_at` is the time before which nothing is sent; null for at once. `reserved_at` is when its money was
-    reserved, `needs_money_at` when it was due and its money was missing, `key_id` the API key that approved it.
+    reserved, `needs_money_at` when it was due and its money was missing, `key_id` the API key that approved it, and
+    `key_limit_cents` its daily limit then.
     """
 
     id = IdField(primary_key=True)
@@ -52,6 +53,7 @@ class Payout(Table):
     needs_money_at = MomentField(null=True)
     key_id = IdField(null=True)
     traceparent = TextField(null=True)
+    key_limit_cents = CentsField(null=True)
 
     class Meta:
         only_save_dirty = True

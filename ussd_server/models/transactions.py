@@ -23,7 +23,8 @@ class Transaction(Table):
     `leased_until` is set while a worker has it. A review that was opened and not closed waits for an operator;
     `review_note` says how it ended and who decided it. `request_id` and `traceparent` are those of the call which
     created it, for the logs and for other servers. `payout_id` is the payout that it is a row of. `key_id` is the API
-    key that paid it, or that approved its payout. `origin` is who began it: `client`, `ussd` for a menu, `payer`.
+    key that paid it, or that approved its payout, `user_id` the person who did. `origin` is who began it: `client`,
+    `ussd` for a menu, `payer`. `menu_id` and `menu_version` name the version of the menu (`MenuVersion`) that paid it.
     """
 
     id = IdField(primary_key=True)
@@ -69,6 +70,9 @@ class Transaction(Table):
     payout_id = IdField(null=True)
     key_id = IdField(null=True)
     origin = TextField()
+    user_id = IdField(null=True)
+    menu_id = IdField(null=True)
+    menu_version = IntegerField(null=True)
 
     class Meta:
         only_save_dirty = True

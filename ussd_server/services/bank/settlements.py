@@ -30,6 +30,7 @@ from ussd_server.services.bank.messages import (
     SettlementLine,
     SettlementView,
 )
+from ussd_server.services.gates.messages import WayOut
 from ussd_server.services.operator_names import require_two_names
 from ussd_server.services.transactions.bookings import audited, book
 from ussd_server.services.transactions.create import RequestIdentity, TransactionCreator, digest_of
@@ -165,6 +166,7 @@ class BankSettlementService:
         return due if due >= (row.minimum_cents or 0) else 0
 
     def _record(self, line: SettlementLine, names: Sequence[str], context: RequestContext) -> CreatedTransaction:
+        _require_account(line)
         reference = f"{SETTLEMENT}{line.bank_reference}"
         digest = digest_of({"settlement": line.amount_cents, "reference": reference})
 
@@ -179,6 +181,7 @@ class BankSettlementService:
             MAIN_ACCOUNT,
             BANK_ACCOUNT,
             within,
+            sending=self._creator.gate.admit(WayOut.SETTLEMENT, operator_context(line.client_id)),
             provider_transaction_id=line.bank_reference,
             request_id=context.request_id,
         )

@@ -18,7 +18,6 @@ from ussd_server.models.keys import ApiKey
 from ussd_server.runtime import Service
 from ussd_server.security import passwords
 from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.clients.auth import PAGE_PERMISSIONS
 from ussd_server.services.clients.messages import (
     ChangeRole,
     InvitePerson,
@@ -40,6 +39,7 @@ from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import is_mail_on, queue_mail, refuse_too_many_mails
 from ussd_server.services.pages import find_by_id, page_of
 from ussd_server.services.people import counted_as_one, people_behind, present_role
+from ussd_server.services.roles import PAGE_PERMISSIONS
 from ussd_server.services.sign_in import checked_email
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import orjson
 from peewee import IntegrityError
@@ -19,13 +19,14 @@ from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.database.tables import find_row, lock_row
 from ussd_server.database.unit_of_work import dialect, long_unit_of_work, run_query, unit_of_work
 from ussd_server.logs import Logger
-from ussd_server.models.clients import Client
 from ussd_server.models.ledger import Holding, read_holdings
 from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.transactions import QUEUED_UNTIL
 from ussd_server.runtime import Runtime, Service
 from ussd_server.services.accounts.ledger import DailyLimitError, OverdraftError, Postings
 from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.gates.messages import WayOut
+from ussd_server.services.gates.sending import limit_of_key, person_of
 from ussd_server.services.leases import end_lease
 from ussd_server.services.payouts.digests import PayoutDigests, digest_of_items, judged_rows
 from ussd_server.services.payouts.drafts import MOST_LINES_NAMED, caller_id, caller_people, used_references
@@ -71,6 +72,14 @@ class _DraftedRows:
         return sum(self.fees.values())
 
 
+class _RowSender(NamedTuple):
+    """The key or the person that approved a payout, and the request id for its rows."""
+
+    key_id: str | None
+    user_id: str | None
+    request_id: str | None
+
+
 class PayoutApproval(Service):
     """Approves drafts, and reserves their money."""
 
@@ -90,11 +99,15 @@ class PayoutApproval(Service):
         approver = caller_id(context)
         if not _must_be_approved(payout, approver, context):
             return payout
+        gate = self._creator.gate
+        gate.require_recordable(gate.admit(WayOut.PAYOUT, context))
         return self._attempt(payout, lambda: self._approve(payout, approver, context, shown_fee_cents))
 
     def _approve(self, payout: Payout, approver: str, context: RequestContext, shown_fee_cents: int | None) -> Payout:
         now = self._clock.now()
-        drafted = self._draft_rows(payout, context.caller.key_id, context.request_id)
+        key_id, limit_cents = context.caller.key_id, limit_of_key(context.caller.key_id)
+        sender = _RowSender(key_id, context.caller.user_id, context.request_id)
+        drafted = self._draft_rows(payout, sender, limit_cents)
         self._require_as_judged(payout, drafted.items_digest)
         if shown_fee_cents not in (None, drafted.total_fee_cents):
             if drafted.total_fee_cents != payout.total_fee_cents:
@@ -119,7 +132,8 @@ class PayoutApproval(Service):
             else:
                 self._reserve(row, drafted, now)
             row.status, row.approved_by, row.approved_at = PayoutStatus.APPROVED, approver, now
-            row.key_id, row.updated_at, row.due_at = context.caller.key_id, now, max(now, row.send_at or now)
+            row.key_id, row.key_limit_cents = key_id, limit_cents
+            row.updated_at, row.due_at = now, max(now, row.send_at or now)
             end_lease(row)
             row.approval_digest = self._digests.of_approval(row)
             row.save()
@@ -149,8 +163,7 @@ class PayoutApproval(Service):
             if payout.needs_money_at is not None and now > payout.needs_money_at + _MONEY_WITHIN + _LAST_TRY_WITHIN:
                 # No worker ran when its day ended, and its client counts on its being cancelled.
                 raise ServiceError(Code.INSUFFICIENT_BALANCE, "The money did not come within a day")
-            if not Client.select(Client.id).where(Client.id == payout.client_id, Client.is_active).exists():
-                raise ServiceError(Code.SERVICE_UNAVAILABLE, "The client is disabled")
+            self._creator.gate.require_due(payout)
             self._attempt(payout, lambda: self._reserve_due(payout, now))
         except ServiceError as refusal:
             _refused(payout_id, refusal, now)
@@ -158,7 +171,8 @@ class PayoutApproval(Service):
     def _reserve_due(self, payout: Payout, now: datetime) -> None:
         # The fees are computed with the rows; a sum that is missing is found without them.
         _require_money(payout, 0)
-        drafted = self._draft_rows(payout, payout.key_id, payout.request_id)
+        sender = _RowSender(payout.key_id, person_of(payout), payout.request_id)
+        drafted = self._draft_rows(payout, sender, payout.key_limit_cents)
         _require_money(payout, drafted.total_fee_cents)
         with long_unit_of_work():
             row = lock_row(Payout, payout.id)
@@ -177,7 +191,7 @@ class PayoutApproval(Service):
         Raises INSUFFICIENT_BALANCE, DAILY_LIMIT_REACHED of the key, INVALID_REQUEST for references that were used
         since the draft was made, SERVICE_UNAVAILABLE while money is held, and what `work` raises.
         """
-        self._creator.require_open()
+        self._creator.gate.require_open()
         fees, fee = self._creator.fees, (payout.client_id, TransactionType.DISBURSEMENT)
         fees.forget(*fee)
         try:
@@ -190,8 +204,11 @@ class PayoutApproval(Service):
             _refuse_used_references(payout)
             raise
 
-    def _draft_rows(self, payout: Payout, key_id: str | None, request_id: str | None) -> _DraftedRows:
-        """The transactions of the ready rows with the fee that is agreed now, counted for the key. Nothing is kept."""
+    def _draft_rows(self, payout: Payout, sender: _RowSender, limit_cents: int | None) -> _DraftedRows:
+        """The transactions of the ready rows with the fee that is agreed now. Nothing is kept.
+
+        They are counted for the key of the sender, up to `limit_cents`, its daily limit at the approval.
+        """
         items = judged_rows(payout.id)
         drafted = _DraftedRows(digest_of_items(items))
         for place, item in enumerate(items):
@@ -213,12 +230,13 @@ class PayoutApproval(Service):
                 provider=item.provider,
                 account=MAIN_ACCOUNT,
                 payout_id=payout.id,
-                request_id=request_id,
-                key_id=key_id,
                 description=item.description or payout.description,
                 due_at=QUEUED_UNTIL,
+                key_id=sender.key_id,
+                user_id=sender.user_id,
+                request_id=sender.request_id,
             )
-            drafted.queued.append(queued_batch(draft))
+            drafted.queued.append(queued_batch(draft, limit_cents))
             drafted.ids[item.line], drafted.fees[item.line] = draft.row.id, draft.row.fee_cents
         return drafted
 

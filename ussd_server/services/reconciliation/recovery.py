@@ -9,6 +9,7 @@ from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.providers.statement_format import LineStatus
 from ussd_server.runtime import Runtime
 from ussd_server.services.accounts.ledger import PROVIDER_ACCOUNT
+from ussd_server.services.gates.messages import MONEY_OUT, WayOut
 from ussd_server.services.operator_names import require_two_names
 from ussd_server.services.reconciliation.cell_values import phone_number_in
 from ussd_server.services.reconciliation.matching import Matcher
@@ -102,6 +103,7 @@ class RecoveryService:
             raise _refusal(claim, f"is not the {kind} of this client under the reference {claim.reference!r}")
         sides = [PROVIDER_ACCOUNT.format(payment.provider), MAIN_ACCOUNT]
         debited, credited = sides if kind is TransactionType.COLLECTION else reversed(sides)
+        sending = self._creator.gate.admit(WayOut.RECOVERY, context) if kind in MONEY_OUT else None
         reason = f"{payment.provider} has it as {payment.provider_id}"[:200]
         created = book(
             self._creator,
@@ -110,6 +112,7 @@ class RecoveryService:
             debited,
             credited,
             lambda row: audited(row, "transaction.recovered", context, reason, names),
+            sending=sending,
             phone_number=payment.phone_number,
             provider=payment.provider,
             provider_transaction_id=payment.provider_id,
