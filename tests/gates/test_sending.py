@@ -10,6 +10,7 @@ from enum import Enum, StrEnum
 from pathlib import Path
 
 import pytest
+from peewee import IntegrityError
 
 import ussd_server
 from tests.conftest import MovableClock
@@ -17,6 +18,8 @@ from tests.gates.world import WAYS, Sender, World
 from tests.support.books import check_everything
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
+from ussd_server.models.payouts import Payout
+from ussd_server.models.transactions import Transaction
 from ussd_server.services.clients.messages import ChangeRole
 from ussd_server.services.gates.messages import WayOut
 from ussd_server.services.transactions.messages import GetTransaction, ListTransactions
@@ -210,3 +213,18 @@ def test_a_payment_that_is_not_sent_says_why(make: Callable[[Sender], World]) ->
     assert view.failure.code == "CANCELLED"
     history = transactions.get(GetTransaction(view.transaction_id), context)
     assert history.events[-1].detail.note == "The API key that requested the payment was deleted"
+
+
+def test_who_sends_a_payment_is_never_edited(make: Callable[[Sender], World]) -> None:
+    world = make(Sender.KEY)
+    world.send(WayOut.PAYMENT)
+    world.send(WayOut.DATED_PAYOUT)
+    other = world.boss.caller.user_id
+    for edit in (
+        Transaction.update(user_id=other),
+        Transaction.update(menu_id=other),
+        Transaction.update(menu_version=7),
+        Payout.update(key_limit_cents=900_000_00),
+    ):
+        with pytest.raises(IntegrityError, match="who sends a payment is never edited"):
+            edit.execute()
