@@ -22,7 +22,7 @@ from schemas.fields import (
     Whole,
 )
 
-_SCOPE = r"[a-z]+:(read|write|approve|\*)"
+_SCOPE = r"[a-z]+:(read|write|send|approve|\*)"
 
 
 class Scopes(Field[tuple[str, ...]]):

@@ -46,8 +46,8 @@ from ussd_server.console.pages import console
 from ussd_server.console.session import COOKIE_PATH, cookie_serializer
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE, close_connections
 from ussd_server.languages import gettext, ngettext
-from ussd_server.logs import Logger, trace_of
-from ussd_server.metrics import end_request
+from ussd_server.logs import Logger, log_call, trace_of
+from ussd_server.metrics import counting, ended_requests
 from ussd_server.parsing.secrets_in_text import without_secrets
 from ussd_server.services.request_log.messages import LoggedRequest
 from ussd_server.spans import end_call
@@ -195,14 +195,18 @@ def _end(response: Response) -> Response:
     took_ms = (time.perf_counter() - current.began) * 1000
     if current.route is not None and current.client_id is not None:
         _log_request(current, current.route, response, round(took_ms))
-    end_request(
-        endpoint=endpoint or "unknown",
-        status=response.status_code,
+    # The route's name, never the path, which may hold a credential.
+    name, status = endpoint or "unknown", response.status_code
+    ended_requests.append(((name, status, current.code), took_ms / 1000))
+    counting.start()
+    log_call(
+        endpoint=name,
+        status=status,
         code=current.code,
         client_id=current.client_id,
         key_id=current.key_id,
         request_id=current.request_id,
-        took_ms=took_ms,
+        took_ms=round(took_ms, 1),
     )
     if current.span is not None:
         end_call(current.span, status=response.status_code, code=current.code, request_id=current.request_id)
@@ -218,7 +222,7 @@ def _log_request(current: CurrentRequest, route: EndpointSpec, response: Respons
     method, path = "GET" if given.method == "HEAD" else given.method, template_of(given.url_rule.rule)
     if current.key_id is not None:
         recorder.count(
-            current.key_id, now, f"{method} {path}", status, current.code, route.needs or "", current.address
+            current.key_id, now, f"{method} {path}", status, current.code, current.scope or "", current.address
         )
     is_refused = status >= HTTPStatus.BAD_REQUEST
     if method == "GET" and not is_refused:

@@ -10,6 +10,7 @@ from enum import StrEnum
 from ussd_server.status import Code, ServiceError
 
 APPROVE = "payouts:approve"
+SEND = "transactions:send"
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 

@@ -10,7 +10,7 @@ from functools import cache
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from ussd_server.logs import Logger, log_call, trace_of
+from ussd_server.logs import Logger, trace_of
 from ussd_server.threads import RepeatedWork
 
 _COUNT_SECONDS = 1.0
@@ -39,32 +39,8 @@ _drop_offs = Counter(
 _dropped_requests = Counter("ussd_request_log_dropped", "Requests that are missing in the request log.")
 _replica_away = Gauge("ussd_replica_away", "Processes that read lists from the primary.", multiprocess_mode="livesum")
 # Endpoint, status and code of each request that is not counted yet, and the seconds that it took.
-_ended: deque[tuple[tuple[str, int, str], float]] = deque()
+ended_requests: deque[tuple[tuple[str, int, str], float]] = deque()
 _redis_away = Gauge("ussd_redis_away", "Processes that limit by themselves.", multiprocess_mode="livesum")
-
-
-def end_request(
-    *,
-    endpoint: str,
-    status: int,
-    code: str,
-    client_id: str | None,
-    key_id: str | None,
-    request_id: str,
-    took_ms: float,
-) -> None:
-    """Log and count a request. `endpoint` is the route's name, never the path, which may hold a credential."""
-    _ended.append(((endpoint, status, code), took_ms / 1000))
-    _counting.start()
-    log_call(
-        endpoint=endpoint,
-        status=status,
-        code=code,
-        client_id=client_id,
-        key_id=key_id,
-        request_id=request_id,
-        took_ms=round(took_ms, 1),
-    )
 
 
 def count_requests() -> None:
@@ -73,8 +49,8 @@ def count_requests() -> None:
     Once a second, and before the metrics are read: the library writes each change into a file, which takes 7 us.
     """
     numbers, durations = Numbers[tuple[str, int, str]](), defaultdict[str, list[float]](list)
-    for _ in range(len(_ended)):
-        labels, seconds = _ended.popleft()
+    for _ in range(len(ended_requests)):
+        labels, seconds = ended_requests.popleft()
         numbers[labels] += 1
         durations[labels[0]].append(seconds)
     for labels, number in numbers.items():
@@ -87,7 +63,7 @@ def _log_lost_counts(error: Exception) -> None:
     _log.error("requests were not counted by a mistake of ours", error=trace_of(error))
 
 
-_counting = RepeatedWork("request-metrics", _COUNT_SECONDS, count_requests, _log_lost_counts)
+counting = RepeatedWork("request-metrics", _COUNT_SECONDS, count_requests, _log_lost_counts)
 
 
 def count_unshared_limit() -> None:

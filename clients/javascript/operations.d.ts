@@ -948,7 +948,7 @@ export class Operations {
   /**
    * Take money from a subscriber, send money to one, or move it between two accounts kept here.
    *
-   * Permission: `transactions:write`.
+   * Permission: `transactions:write` or `transactions:send`.
    */
   createTransaction(body: CreateTransactionBody, query?: { wait?: number }): Promise<Transaction>;
   /**
@@ -962,7 +962,7 @@ export class Operations {
   /**
    * Give a succeeded collection back to its payer, wholly or in part.
    *
-   * Permission: `transactions:write`.
+   * Permission: `transactions:send`.
    */
   createRefund(transactionId: string, body: CreateRefundBody): Promise<Transaction>;
   /**

@@ -23,8 +23,10 @@ from benchmarks.database import CLIENT_ID, FIRST_NUMBER, create_bench_database
 from benchmarks.report import Size, print_table, ratios, spread
 from benchmarks.services import opened_services
 from testbed.postgres import binaries, temporary_server
+from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.database.unit_of_work import release_connection
 from ussd_server.services.accounts.ledger import DEPOSITS_ACCOUNT, legs_of
+from ussd_server.services.gates.messages import WayOut
 from ussd_server.services.operations.book_check.check import check_ranges
 from ussd_server.services.transactions.create import Prepared, RequestIdentity, TransactionCreator
 from ussd_server.services.transactions.history import batch_of
@@ -161,13 +163,14 @@ def _post(pool: ThreadPoolExecutor, creator: TransactionCreator, work: Work) -> 
 
 def _post_by_thread(creator: TransactionCreator, work: Work, began: float, place: int) -> int:
     """Make transfers, and give the connection back after each, as requests do; return how many."""
-    done = 0
+    done, sending = 0, creator.gate.admit(WayOut.PAYMENT, RequestContext(Caller(CallerKind.KEY, CLIENT_ID, None)))
     while time.perf_counter() - began < work.seconds:
         debit = random.randrange(_ACCOUNTS)
         credit = _ACCOUNTS if work.accounts == "one" else (debit + random.randrange(1, _ACCOUNTS)) % _ACCOUNTS
         payer, payee = _account(debit), _account(credit)
         try:
-            creator.create(_identity(f"{work.name} {place} {done}"), partial(_draft, creator, payer=payer, payee=payee))
+            identity = _identity(f"{work.name} {place} {done}")
+            creator.create(identity, partial(_draft, creator, payer=payer, payee=payee), sending=sending)
         finally:
             release_connection()
         done += 1

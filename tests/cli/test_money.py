@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.conftest import output_of, run
 from tests.services.payouts.desk import row
-from tests.support.money import deposit, request
+from tests.support.money import call_with_key, deposit, request
 from ussd_server.cli import open_services
 from ussd_server.context import Caller, CallerKind, RequestContext, operator_context
 from ussd_server.models.clients import AuditEvent
@@ -18,7 +18,6 @@ from ussd_server.services.bank.messages import StateBankAccount
 from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout
 from ussd_server.services.settlement.outcomes import open_review
 from ussd_server.services.transactions.messages import TransactionType
-from ussd_server.values import new_id
 
 
 @pytest.fixture
@@ -249,17 +248,8 @@ def test_a_statement_and_a_daily_report_are_printed_as_text_json_and_csv(client_
 
 def test_an_operator_lists_shows_finds_and_cancels_a_payout(client_id: str) -> None:
     with open_services() as services:
-        maker, approver = (
-            RequestContext(
-                Caller(
-                    CallerKind.KEY,
-                    client_id=client_id,
-                    grants=frozenset({"payouts:*"}),
-                    key_id=new_id(services.clock.now()),
-                )
-            )
-            for _ in range(2)
-        )
+        client = RequestContext(Caller(CallerKind.KEY, client_id=client_id))
+        maker, approver = (call_with_key(services, client, "payouts:*") for _ in range(2))
         deposit(services, maker, 10_000)
         made = services.payouts.create(CreatePayout("Pay 1", items=(row("a"), row("b"), row("c", "1"))), maker)
         payout_id = made.payout.payout_id

@@ -10,8 +10,8 @@ from flask import Flask
 
 from ussd_server.api.endpoints import authenticate_access_token, authenticate_api_key, template_of
 from ussd_server.context import APPROVE
-from ussd_server.services.clients.auth import GIVES_SCOPES, PAGE_PERMISSIONS, PERMISSIONS
 from ussd_server.services.clients.keys.messages import SCOPES
+from ussd_server.services.roles import GIVES_SCOPES, PAGE_PERMISSIONS, PERMISSIONS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "PERMISSIONS.md"
 ROLES = tuple(PERMISSIONS)
@@ -29,17 +29,20 @@ ends that readers of secrets count as people behind a key (`ussd-server clients 
 | --- | --- | --- |
 """
 _OF_OWNERS_AND_NULL = """
-A key with scopes null has every scope but `payouts:approve`. Only an owner makes an owner, and changes one.
+A key with scopes null has every scope but `payouts:approve`; a new one of a developer gets the list of what developers
+may give. Collections need `transactions:write`; disbursements, transfers, refunds and menus that send money need
+`transactions:send`. Only an owner makes an owner, and changes one.
 """
 
 
 class ApiPath(NamedTuple):
-    """An API path that asks for a key or for a person."""
+    """An API path that asks for a key or for a person; of two permissions that it names, one is enough."""
 
     method: str
     path: str
     needs: str | None
     is_for_keys: bool
+    or_needs: str | None = None
 
 
 def api_paths(app: Flask) -> list[ApiPath]:
@@ -50,7 +53,7 @@ def api_paths(app: Flask) -> list[ApiPath]:
         if route is not None and route.authenticate in (authenticate_api_key, authenticate_access_token):
             (method,) = (rule.methods or set()) - {"HEAD", "OPTIONS"}
             is_for_keys = route.authenticate is authenticate_api_key
-            found.append(ApiPath(method, template_of(rule.rule), route.needs, is_for_keys))
+            found.append(ApiPath(method, template_of(rule.rule), route.needs, is_for_keys, route.or_needs))
     return sorted(found, key=lambda each: (each.path, each.method))
 
 
@@ -97,7 +100,7 @@ def write_permissions(app: Flask) -> None:
 
 
 def _of_keys(path: ApiPath) -> str:
-    needs = f"`{path.needs}`" if path.needs else "any"
+    needs = " or ".join(f"`{each}`" for each in (path.needs, path.or_needs) if each) or "any"
     return f"| `{path.method} {path.path}` | {needs} | {'no' if path.needs == APPROVE else 'yes'} |\n"
 
 

@@ -12,7 +12,7 @@ from tests.conftest import MovableClock
 from tests.documents.api import new_services
 from tests.documents.steady import steady
 from tests.services.webhooks.receivers import Receiver, subscribe
-from tests.support.money import request, work
+from tests.support.money import call_with_key, request, work
 from tests.support.shop import PHONE, Shop
 from ussd_server.bootstrap import Services
 from ussd_server.models.sending import Event, Webhook
@@ -22,7 +22,7 @@ from ussd_server.services.transactions.messages import CreateRefund
 from ussd_server.services.ussd.messages import BeginSession
 from ussd_server.services.webhooks.events import payloads_of
 from ussd_server.services.webhooks.messages import EVENT_TYPES
-from ussd_server.values import iso_milliseconds, new_id
+from ussd_server.values import iso_milliseconds
 
 
 def played_events() -> dict[str, Any]:
@@ -63,9 +63,8 @@ def _one_of_each(services: Services, clock: MovableClock) -> Iterator[Event]:
             services.refunds.create(CreateRefund(recorded.transaction.transaction_id, "refund-1"), call)
             work(services, clock)
     rows = ({"phone_number": "+256770000000", "amount": 3000, "reference": "E-17"},)
-    maker, approver = (replace(call, caller=replace(call.caller, key_id=new_id(clock.now()))) for _ in range(2))
+    maker, approver = call_with_key(services, call), call_with_key(services, call, "payouts:approve")
     payout = services.payouts.create(CreatePayout("wages-47", items=rows), maker).payout
-    approver = replace(approver, caller=replace(approver.caller, grants=frozenset({"payouts:approve"})))
     services.payouts.approve(ApprovePayout(payout.payout_id), approver)
     for _ in range(2):
         for payout_id in services.payout_sender.claim(1):

@@ -1,4 +1,4 @@
-"""Fixtures of the gates."""
+"""Fixtures of the gates: an installation that sends mails, and a world in which money arrives."""
 
 from __future__ import annotations
 
@@ -6,7 +6,14 @@ import pytest
 
 from tests.conftest import MovableClock
 from tests.gates.ways_in import World
+from tests.support.mail_server import MailServer, mailing
 from ussd_server.bootstrap import Services
+from ussd_server.settings import Settings
+
+
+@pytest.fixture
+def settings(settings: Settings, mail_server: MailServer) -> Settings:
+    return mailing(settings, mail_server.url)
 
 
 @pytest.fixture

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 from tests.conftest import MovableClock
 from ussd_server.bootstrap import Services
-from ussd_server.context import Caller, CallerKind, RequestContext
+from ussd_server.context import Caller, CallerKind, RequestContext, operator_context
 from ussd_server.models.clients import Client
 from ussd_server.models.ledger import Account
 from ussd_server.services.accounts.ledger import set_fee
 from ussd_server.services.accounts.messages import FeeTerms
+from ussd_server.services.clients.keys.messages import CreateApiKey
 from ussd_server.services.transactions.messages import CreateDeposit, CreateTransaction, TransactionType
 from ussd_server.values import new_id
 
@@ -21,6 +23,13 @@ def a_client(name: str = "ACME") -> RequestContext:
     client_id = new_id(now)
     Client.insert(id=client_id, name=name, is_active=True, created_at=now, updated_at=now).execute()
     return RequestContext(Caller(CallerKind.KEY, client_id=client_id, grants=None))
+
+
+def call_with_key(services: Services, client: RequestContext, *scopes: str, **bounds: Any) -> RequestContext:
+    """A call with a fresh key that the operator made for the client, of scopes null without `scopes`."""
+    made = services.api_keys.create(CreateApiKey(scopes or None, **bounds), operator_context(client.client_id))
+    grants = frozenset(scopes) if scopes else None
+    return RequestContext(Caller(CallerKind.KEY, client_id=client.client_id, key_id=made.id, grants=grants))
 
 
 def operator() -> RequestContext:

@@ -199,7 +199,7 @@ def _operation(spec: APISpec, rule: Rule, route: EndpointSpec, refer: _Refer) ->
         | error_responses(spec, rule, codes, has_body=route.takes is not None),
     }
     if route.needs:
-        operation["x-permission"] = route.needs
+        operation["x-permission"] = " or ".join(filter(None, (route.needs, route.or_needs)))
     if route.takes is not None and route.takes.fields:
         is_needed = any(field.required for field in route.takes.fields.values())
         media = {"schema": _schema_of(route.takes)} | request_example(_name(rule))
@@ -235,7 +235,8 @@ def _other_operation(spec: APISpec, rule: Rule, view: Any, method: str) -> dict[
 
 
 def _description(route: EndpointSpec, rule: Rule, codes: list[Code]) -> str:
-    permission = f"Permission: `{route.needs}`." if route.needs else ""
+    needed = " or ".join(f"`{each}`" for each in (route.needs, route.or_needs) if each)
+    permission = f"Permission: {needed}." if needed else ""
     errors = ", ".join(f"`{code.error}` ({code.http_status})" for code in codes)
     return "\n\n".join(
         filter(None, (route.summary, permission, "" if is_management(rule.rule) else f"Errors: {errors}."))

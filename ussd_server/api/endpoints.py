@@ -69,6 +69,7 @@ class EndpointSpec:
     gives: Any
     write: Callable[[Any], Any]
     needs: str | None
+    or_needs: str | None
     refuses: tuple[Code, ...]
     refusal: str | None
     status: int
@@ -96,6 +97,7 @@ class ApiBlueprint(Blueprint):
         takes: type[Body] | None = None,
         query: type[Query] | None = None,
         needs: str | None = None,
+        or_needs: str | None = None,
         refuses: tuple[Code, ...] = (),
         refusal: str | None = None,
         status: int = 200,
@@ -111,6 +113,7 @@ class ApiBlueprint(Blueprint):
         is: a dataclass, made from the variables of the path, the checked query and the checked body; any other is one
         of these, by its name. The reply is what the view is annotated to return: a view with meanings (`wire.py`), or
         an `EndpointReply` of one.
+        With `needs`, or with `or_needs` where the service decides by the content of the request, a caller is served.
         An `idempotent` route takes an `Idempotency-Key` header. `refuses` lists the error codes of the service method,
         beside those of authentication, permission and schemas, and NOT_FOUND for a path with a variable. With
         `names_fault` a management path names the field that it refuses.
@@ -128,6 +131,7 @@ class ApiBlueprint(Blueprint):
                 _given_by(view),
                 writer(_given_by(view)),
                 needs,
+                or_needs,
                 refuses,
                 refusal,
                 status,
@@ -251,7 +255,8 @@ def _check(route: EndpointSpec, current: CurrentRequest, variables: Mapping[str,
     caller = route.authenticate(current)
     current.client_id = caller.client_id
     context = RequestContext(caller, current.request_id, current.address)
-    if route.needs:
+    current.scope = route.needs
+    if route.needs and not (route.or_needs and context.may(route.or_needs)):
         context.require(route.needs, route.refusal or (_MAY_NOT if current.is_management else None))
     message = _message(route, current, variables)
     return (context,) if route.makes is None else (message, context)

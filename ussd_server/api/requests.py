@@ -60,7 +60,8 @@ class CurrentRequest:
     """One call: its request, and what its response and its log line need. Authentication and refusals add to it.
 
     `is_management`: the path is one of the key-management endpoints. `began` is a reading of the monotonic clock;
-    `span` is None while no spans are exported, `route` until the view of an API endpoint begins.
+    `span` is None while no spans are exported, `route` until the view of an API endpoint begins. `scope` is what
+    the call needs.
     """
 
     request: Request
@@ -72,6 +73,7 @@ class CurrentRequest:
     route: EndpointSpec | None = None
     client_id: str | None = None
     key_id: str | None = None
+    scope: str | None = None
     code: str = "OK"
     message: str = "OK"
     headers: dict[str, str] = field(default_factory=dict)

@@ -14,8 +14,8 @@ from schemas.transactions import (
     WaitQuery,
 )
 from ussd_server.api.endpoints import ApiBlueprint, EndpointReply, authenticate_api_key, created, csv_file
-from ussd_server.api.requests import services
-from ussd_server.context import RequestContext
+from ussd_server.api.requests import current_request, services
+from ussd_server.context import SEND, RequestContext
 from ussd_server.services.accounts.messages import Balance, GetStatement, StatementView
 from ussd_server.services.reports.messages import DailyReport, GetDailyReport
 from ussd_server.services.transactions.messages import (
@@ -25,6 +25,7 @@ from ussd_server.services.transactions.messages import (
     GetTransaction,
     ListTransactions,
     TransactionHistory,
+    TransactionType,
     TransactionView,
 )
 from ussd_server.status import Code
@@ -38,6 +39,7 @@ statements = ApiBlueprint("statements", authenticate_api_key)
     "POST",
     "/api/transactions",
     needs="transactions:write",
+    or_needs=SEND,
     idempotent=True,
     takes=CreateTransactionBody,
     query=WaitQuery,
@@ -47,13 +49,15 @@ statements = ApiBlueprint("statements", authenticate_api_key)
 )
 def create_transaction(request: CreateTransaction, context: RequestContext) -> EndpointReply[TransactionView]:
     """Take money from a subscriber, send money to one, or move it between two accounts kept here."""
+    if request.type != TransactionType.COLLECTION:
+        current_request().scope = SEND
     return _reply(services().transactions.create(request, context))
 
 
 @transactions.call(
     "POST",
     "/api/transactions/<transaction_id>/refunds",
-    needs="transactions:write",
+    needs=SEND,
     idempotent=True,
     takes=CreateRefundBody,
     refuses=(

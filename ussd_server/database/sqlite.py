@@ -52,7 +52,9 @@ _SPEND = """INSERT INTO key_spending (key_id, day, spent_cents)
     ON CONFLICT (key_id, day) DO UPDATE SET spent_cents = spent_cents + excluded.spent_cents"""
 _OVERSPENT = """SELECT 1 FROM json_each(?, '$.spending')
     JOIN key_spending ON key_id = value ->> 'key_id' AND day = value ->> 'day'
-    JOIN api_keys ON api_keys.id = key_id WHERE spent_cents > daily_limit_cents"""
+    LEFT JOIN api_keys ON api_keys.id = key_id
+    WHERE spent_cents > min(
+        coalesce(value ->> 'limit_cents', daily_limit_cents), coalesce(daily_limit_cents, value ->> 'limit_cents'))"""
 _TERMS = "coalesce((SELECT {0} FROM fees WHERE client_id = value ->> 'client_id' AND type = value ->> 'type'), 0)"
 _OTHER_TERMS = f"""SELECT 1 FROM json_each(?, '$.fees')
     WHERE value ->> 'fixed_cents' <> {_TERMS.format("fixed_cents")}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from peewee import BigIntegerField, BlobField, BooleanField, CompositeKey, IntegerField, TextField
 
-from ussd_server.database.tables import CentsField, IdField, MomentField, PeopleField, Table
+from ussd_server.database.tables import CentsField, IdField, JsonField, MomentField, PeopleField, Table
 
 
 class ApiKey(Table):
@@ -13,7 +13,8 @@ class ApiKey(Table):
     The secret is stored encrypted (`secret_sealed`, to show it again) and as an HMAC (`secret_digest`, to authenticate
     with). Both name their master key. The `previous_` columns hold the secret that a rotation replaced, valid until
     `previous_secret_expires_at`. `created_by` is the id of a person, null for a key of the operator's;
-    `allowed_addresses` are networks with spaces between, null for any.
+    `allowed_addresses` are networks with spaces between, null for any. `bounds_set_by` has for each column that bounds
+    the key the role of the person who set it, or `operator`; null in a key of the first version.
     """
 
     id = IdField(primary_key=True)
@@ -38,6 +39,7 @@ class ApiKey(Table):
     allowed_addresses = TextField(null=True)
     daily_limit_cents = CentsField(null=True)
     last_used_address = TextField(null=True)
+    bounds_set_by = JsonField(null=True)
 
 
 class DeletedApiKey(Table):

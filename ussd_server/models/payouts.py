@@ -62,6 +62,7 @@ class Payout(Table):
     withdrawal_reason = TextField(null=True)
     revoked_at = MomentField(null=True)
     cancel_note = TextField(null=True)
+    key_limit_cents = CentsField(null=True)
 
     class Meta:
         only_save_dirty = True

@@ -78,6 +78,9 @@ class Transaction(Table):
     origin = TextField()
     same_money_as = IdField(null=True)
     contested_id = IdField(null=True)
+    user_id = IdField(null=True)
+    menu_id = IdField(null=True)
+    menu_version = IntegerField(null=True)
 
     class Meta:
         only_save_dirty = True

@@ -33,13 +33,19 @@ class Menu(Table):
 
 
 class MenuVersion(Table):
-    """A published document. It never changes; sessions keep the version they began with."""
+    """A published document. It never changes; sessions keep the version they began with.
+
+    `key_id` or `user_id` is the key or the person that published it; both are null for an operator, and in versions
+    that the first version of this service published.
+    """
 
     menu_id = IdField()
     version = IntegerField()
     client_id = IdField()
     document = JsonField()
     published_at = MomentField()
+    key_id = IdField(null=True)
+    user_id = IdField(null=True)
 
     class Meta:
         primary_key = False

@@ -63,7 +63,7 @@ class Operations(Transport):
     def create_transaction(self, body: CreateTransactionBody, *, wait: int | None = None) -> Transaction:
         """Take money from a subscriber, send money to one, or move it between two accounts kept here.
 
-        Permission: `transactions:write`.
+        Permission: `transactions:write` or `transactions:send`.
         """
         return cast("Transaction", self._call("POST", "/api/transactions", body=body, query={"wait": wait}))
 
@@ -137,7 +137,7 @@ class Operations(Transport):
     def create_refund(self, transaction_id: str, body: CreateRefundBody) -> Transaction:
         """Give a succeeded collection back to its payer, wholly or in part.
 
-        Permission: `transactions:write`.
+        Permission: `transactions:send`.
         """
         return cast("Transaction", self._call("POST", "/api/transactions/{}/refunds", transaction_id, body=body))
 

@@ -190,7 +190,7 @@ def test_one_malformed_id_refuses_the_whole_bulk_deletion(owner: Browser) -> Non
 def test_what_each_role_may_do(example_client: ExampleClient, web: FlaskClient) -> None:
     def statuses(role: str) -> list[int]:
         browser = example_client.browser(web, role)
-        key = example_client.create_key().id
+        key = example_client.create_key("transactions:write").id
         return [
             browser.ask(method, path).status_code
             for method, path in [

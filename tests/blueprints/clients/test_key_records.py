@@ -70,17 +70,19 @@ def test_a_client_disables_its_key_and_only_the_operator_enables_it(
     assert AuditEvent.select().where(AuditEvent.action == "api_key.disabled").count() == 1
 
 
-def test_a_developer_changes_no_key_that_approves_payouts(
+def test_a_developer_changes_no_key_that_approves_payouts_or_sends_money(
     owner: Browser, example_client: ExampleClient, web: FlaskClient, record: dict[str, Any]
 ) -> None:
     developer = example_client.browser(web, "developer")
     approving = owner.ask("POST", KEYS, {"scopes": "payouts:* balance:read"}).json["data"]["id"]
-    for body in ({"name": "mine"}, {"scopes": "balance:read"}, {"is_active": 0}):
-        assert answer(developer.ask("PATCH", f"{KEYS}/{approving}", body)) == (403, "Insufficient permissions")
-    assert developer.ask("GET", f"{KEYS}/{approving}").json["data"]["apisecret"] == "********"
-    granted = developer.ask("PATCH", f"{KEYS}/{record['id']}", {"scopes": "payouts:approve"})
+    for key_id in (approving, record["id"]):
+        for body in ({"name": "mine"}, {"scopes": "balance:read"}, {"is_active": 0}):
+            assert answer(developer.ask("PATCH", f"{KEYS}/{key_id}", body)) == (403, "Insufficient permissions")
+        assert developer.ask("GET", f"{KEYS}/{key_id}").json["data"]["apisecret"] == "********"
+    plain = developer.ask("POST", KEYS, {"scopes": "ussd:*"}).json["data"]["id"]
+    granted = developer.ask("PATCH", f"{KEYS}/{plain}", {"scopes": "payouts:approve"})
     assert answer(granted) == (403, "Insufficient permissions")
-    assert answer(developer.ask("PATCH", f"{KEYS}/{record['id']}", {"name": "mine"})) == UPDATED
+    assert answer(developer.ask("PATCH", f"{KEYS}/{plain}", {"name": "mine"})) == UPDATED
 
 
 def test_a_secret_that_developers_could_read_never_gains_approval(owner: Browser, record: dict[str, Any]) -> None:

@@ -100,7 +100,7 @@ def test_a_leaked_key_is_noticed_and_bound_narrowed_limited_and_rotated_with_eff
     assert (mail.recipient, mail.parameters["address"]) == (example_client.email(), THIEF)
 
     # Narrowed, limited, rotated.
-    till.change(scopes="transactions:write")
+    till.change(scopes="transactions:send")
     assert till.call(OFFICE) == (403, "INSUFFICIENT_SCOPE")
     assert till.pay(600, "wages") == (201, "")
     till.change(daily_limit=1000)

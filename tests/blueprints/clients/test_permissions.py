@@ -14,8 +14,8 @@ from tests.console.conftest import ConsoleVisitor
 from tests.documents.permissions import PAGE, ROLES, api_paths, console_pages, roles_with, scopes_with, written_page
 from tests.support.example_client import ExampleClient
 from ussd_server.context import APPROVE
-from ussd_server.services.clients.auth import PAGE_PERMISSIONS, PERMISSIONS
 from ussd_server.services.clients.keys.messages import SCOPES
+from ussd_server.services.roles import PAGE_PERMISSIONS, PERMISSIONS
 
 Headers = dict[str, str]
 REFUSED = (401, 403)
@@ -72,7 +72,12 @@ def test_a_key_is_served_on_the_paths_of_its_scopes(
             (each.method, each.path)
             for each in api_paths(app)
             if each.is_for_keys
-            and (each.needs is None or scope in scopes_with(each.needs) or (scope is None and each.needs != APPROVE))
+            and (
+                each.needs is None
+                or scope in scopes_with(each.needs)
+                or (each.or_needs is not None and scope in scopes_with(each.or_needs))
+                or (scope is None and each.needs != APPROVE)
+            )
         }, scope
 
 

@@ -267,23 +267,29 @@ def test_a_malformed_query_is_refused(program: Program) -> None:
 
 
 @pytest.mark.parametrize(
-    ("scope", "reads", "writes"),
+    ("scope", "reads", "writes", "sends"),
     [
-        ("transactions:read", 200, 403),
-        ("transactions:write", 403, 201),
-        ("transactions:*", 200, 201),
-        ("ussd:*", 403, 403),
+        ("transactions:read", 200, 403, 403),
+        ("transactions:write", 403, 201, 403),
+        ("transactions:send", 403, 403, 201),
+        ("transactions:*", 200, 201, 201),
+        ("ussd:*", 403, 403, 403),
     ],
 )
-def test_scopes_open_reading_and_writing_apart(
-    services: Services, web: FlaskClient, scope: str, reads: int, writes: int
+def test_scopes_open_reading_collecting_and_sending_apart(
+    services: Services, web: FlaskClient, scope: str, reads: int, writes: int, sends: int
 ) -> None:
     program = Program(services, web, scope)
     assert program.collect().status_code == writes
     assert program.get(PATH).status_code == reads
     assert program.get(f"{PATH}/x").status_code == (404 if reads == 200 else 403)
-    assert program.post(f"{PATH}/x/refunds", {"reference": "x"}).status_code == (404 if writes == 201 else 403)
-    if writes == 403:
+    assert program.post(f"{PATH}/x/refunds", {"reference": "x"}).status_code == (404 if sends == 201 else 403)
+    for kind, more in (("disbursement", {}), ("transfer", {"to_phone_number": "+256770000002"})):
+        order = {"type": kind, "phone_number": "+256770000001", "amount": 500, "reference": kind} | more
+        status, code = refusal(program.post(PATH, order))
+        # The account is empty.
+        assert (status, code) == ((400, "INSUFFICIENT_BALANCE") if sends == 201 else (403, "INSUFFICIENT_SCOPE"))
+    if writes == sends == 403:
         # Missing permission is reported before faults of the body.
         assert refusal(program.post(PATH, {})) == (403, "INSUFFICIENT_SCOPE")
 

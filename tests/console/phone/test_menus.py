@@ -48,11 +48,14 @@ def test_a_menu_is_uploaded_checked_bound_published_changed_and_rolled_back(
     assert "<b>ACME" not in page
     assert re.search(r"Luganda · all networks · <code>\w+</code>", page)
     assert "It was never published" in page
-    assert visitor.post("/menus/shop/codes", service_code=CODE).location == "/console/menus/shop"
-    assert "leads to this menu now" in visitor.get("/menus/shop").text
+    assert "Bind a code" not in page
+    assert visitor.post("/menus/shop/codes", service_code=CODE).status_code == 400
     publish(visitor)
     page = visitor.get("/menus/shop").text
     assert "Version 1 is published" in page
+    assert visitor.post("/menus/shop/codes", service_code=CODE).location == "/console/menus/shop"
+    page = visitor.get("/menus/shop").text
+    assert "leads to this menu now" in page
     assert CODE in page
     text = visitor.get("/menus/shop/edit").text
     assert "default_language: en" in text

@@ -9,8 +9,8 @@ from tests.support.example_client import OPERATOR, PASSWORD, ExampleClient
 from ussd_server.bootstrap import Services
 from ussd_server.models.clients import User
 from ussd_server.services.audit.messages import ListAuditEvents
-from ussd_server.services.clients.auth import PERMISSIONS
 from ussd_server.services.clients.messages import CreateClient, CreateUser
+from ussd_server.services.roles import PERMISSIONS
 from ussd_server.status import Code, ServiceError
 
 GIVEN_ID = "0192e4a0-0000-7000-8000-00000000abcd"

@@ -15,8 +15,8 @@ from tests.support.intruder import OWNER, Intruder
 from ussd_server.bootstrap import Services
 from ussd_server.context import APPROVE
 from ussd_server.services.clients import api_keys, team
-from ussd_server.services.clients.auth import GIVES_SCOPES, PAGE_PERMISSIONS
 from ussd_server.services.clients.keys import reader
+from ussd_server.services.roles import GIVES_SCOPES, PAGE_PERMISSIONS
 
 STEPS = 60
 SEEDS = 8
@@ -60,8 +60,8 @@ PAYS_ALONE = {"pays alone"}
     [
         (api_keys, "_require_within_role", lambda *_: None, "developer", {APPROVE}),
         (api_keys, "_require_less_power", lambda *_: None, "developer", {APPROVE}),
-        (api_keys, "_is_shown", lambda *_: True, "developer", {APPROVE}),
-        (reader, "approves", lambda _: False, "developer", {APPROVE}),
+        (api_keys, "is_shown", lambda *_: True, "developer", {APPROVE}),
+        (reader, "is_shown", lambda *_: True, "developer", {APPROVE}),
         (team, "_require_owner", lambda _: None, "admin", {OWNER}),
         (team, "people_behind", lambda client_id, ids: frozenset(), "admin", PAYS_ALONE),
         (api_keys, "people_behind", lambda client_id, ids: frozenset(), "admin", PAYS_ALONE),

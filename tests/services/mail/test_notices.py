@@ -21,7 +21,6 @@ from ussd_server.models.operators import Operator
 from ussd_server.models.providers import ProviderFloat
 from ussd_server.models.sending import Event, Mail, Webhook
 from ussd_server.services.bank.messages import StateBankAccount
-from ussd_server.services.clients.auth import PAGE_PERMISSIONS
 from ussd_server.services.clients.keys.messages import CreateApiKey, UpdateApiKey
 from ussd_server.services.mail import outbox
 from ussd_server.services.mail.messages import MailKind
@@ -31,6 +30,7 @@ from ussd_server.services.operators.messages import CreateOperator
 from ussd_server.services.payouts.messages import ApprovePayout, CancelPayout, CreatePayout
 from ussd_server.services.providers.floats import FloatService
 from ussd_server.services.providers.messages import ProviderStatus
+from ussd_server.services.roles import PAGE_PERMISSIONS
 from ussd_server.services.webhooks.messages import CreateWebhook
 from ussd_server.services.webhooks.subscriptions import switch_off
 
@@ -84,6 +84,7 @@ def test_people_who_may_approve_are_asked_to_approve() -> None:
     assert set(TEXTS[MailKind.NEEDS_APPROVAL].roles) == may
     assert {kind for kind, text in TEXTS.items() if bool(text.roles) is not text.is_optional} == {
         MailKind.KEY_ADDRESS_REFUSED,
+        MailKind.MENU_SENDS_NO_MONEY,
         MailKind.BANK_ACCOUNT_CHANGED,
     }
 

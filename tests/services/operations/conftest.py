@@ -8,7 +8,7 @@ import pytest
 
 from tests.conftest import MovableClock
 from tests.services.incoming.till import BY, SECOND, Till
-from tests.support.money import a_client, deposit, operator, request, work
+from tests.support.money import a_client, call_with_key, deposit, operator, request, work
 from tests.support.shop import PHONE, Shop
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext, operator_context
@@ -31,7 +31,6 @@ from ussd_server.services.settlement.messages import EndReview
 from ussd_server.services.settlement.outcomes import REVIEW_CONTRADICTION, open_review
 from ussd_server.services.transactions.messages import CreateRefund
 from ussd_server.services.ussd.messages import BeginSession
-from ussd_server.values import new_id
 
 Scene = dict[str, str]
 
@@ -103,10 +102,9 @@ def _returned_settlement(services: Services, call: RequestContext) -> Scene:
 
 
 def _completed_payout(services: Services, clock: MovableClock, call: RequestContext) -> str:
-    maker, approver = (replace(call, caller=replace(call.caller, key_id=new_id(clock.now()))) for _ in range(2))
+    maker, approver = call_with_key(services, call), call_with_key(services, call, "payouts:*")
     rows = ({"phone_number": "+256770000000", "amount": 10, "reference": "row"}, {"reference": "invalid"})
     payout_id = services.payouts.create(CreatePayout("payout", items=rows), maker).payout.payout_id
-    approver = replace(approver, caller=replace(approver.caller, grants=frozenset({"payouts:*"})))
     services.payouts.approve(ApprovePayout(payout_id), approver)
     for _ in range(2):
         services.payout_sender.advance(payout_id)

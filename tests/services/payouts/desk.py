@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from tests.conftest import MovableClock
-from tests.support.money import a_client, balances, deposit, work
+from tests.support.money import a_client, balances, call_with_key, deposit, work
 from ussd_server.bootstrap import Services
 from ussd_server.services.payouts.messages import (
     ApprovePayout,
@@ -19,7 +18,6 @@ from ussd_server.services.payouts.messages import (
     PayoutView,
 )
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import new_id
 
 
 class PayoutDesk:
@@ -28,11 +26,9 @@ class PayoutDesk:
     def __init__(self, services: Services, clock: MovableClock, shillings: int = 500_000) -> None:
         self.services, self.clock = services, clock
         client = a_client()
-        now = clock.now()
         self.client_id = client.client_id
-        self.maker = replace(client, caller=replace(client.caller, key_id=new_id(now)))
-        grants = frozenset({"payouts:*"})
-        self.approver = replace(client, caller=replace(client.caller, key_id=new_id(now), grants=grants))
+        self.maker = call_with_key(services, client)
+        self.approver = call_with_key(services, client, "payouts:*")
         self.payouts = services.payouts
         if shillings:
             deposit(services, client, shillings)

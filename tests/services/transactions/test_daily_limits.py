@@ -124,13 +124,14 @@ def test_payouts_and_refunds_count_and_a_refused_one_writes_nothing(
 def test_a_payout_with_a_date_counts_on_the_day_on_which_it_is_reserved(
     services: Services, spender: Spender, clock: MovableClock
 ) -> None:
-    approver = Spender(services, 1500, "payouts:*", client_id=spender.client_id)
+    approver = Spender(services, 2500, "payouts:*", client_id=spender.client_id)
     maker = replace(spender.call, caller=replace(spender.call.caller, grants=frozenset({"payouts:write"})))
     rows = [row("a", amount=1000), row("b", amount=1000)]
     order = CreatePayout("later", items=rows, send_at=clock.now() + timedelta(days=3))
     payout_id = services.payouts.create(order, maker).payout.payout_id
     services.payouts.approve(ApprovePayout(payout_id), approver.call)
-    assert approver.left() == 1500_00
+    assert approver.left() == 2500_00
+    approver.limit(1500)
 
     def look() -> str | None:
         for claimed in services.payout_sender.claim(5):
@@ -140,9 +141,30 @@ def test_a_payout_with_a_date_counts_on_the_day_on_which_it_is_reserved(
 
     clock.advance(3 * 86_400)
     assert look() == "needs money", "the key may not pay that much"
-    approver.limit(2000)
+    approver.limit(2500)
     clock.advance(3600)
-    assert (look(), approver.left()) == ("reserved", 0)
+    assert (look(), approver.left()) == ("reserved", 500_00)
+    assert check_everything() == []
+
+
+@pytest.mark.parametrize("limit_when_due", [None, 3000])
+def test_the_lower_limit_counts_of_that_at_the_approval_and_that_when_a_payout_is_due(
+    services: Services, spender: Spender, clock: MovableClock, limit_when_due: int | None
+) -> None:
+    approver = Spender(services, 1500, "payouts:*", client_id=spender.client_id)
+    maker = replace(spender.call, caller=replace(spender.call.caller, grants=frozenset({"payouts:write"})))
+    rows = [row("a", amount=1000), row("b", amount=1000)]
+    order = CreatePayout("later", items=rows, send_at=clock.now() + timedelta(days=3))
+    payout_id = services.payouts.create(order, maker).payout.payout_id
+    services.payouts.approve(ApprovePayout(payout_id), approver.call)
+    approver.limit(limit_when_due)
+    clock.advance(3 * 86_400)
+    for claimed in services.payout_sender.claim(5):
+        services.payout_sender.advance(claimed)
+    view = services.payouts.get(payout_id, approver.call)
+    assert view.needs_money_at is not None
+    assert view.reserved_at is None
+    assert Transaction.select().where(Transaction.payout_id == payout_id).count() == 0
     assert check_everything() == []
 
 

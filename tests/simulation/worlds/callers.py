@@ -15,6 +15,7 @@ from tests.simulation.worlds.plan import Incident
 from tests.simulation.worlds.processes import Fleet
 from tests.simulation.worlds.scheduler import Scheduler
 from tests.simulation.worlds.virtual_time import STARTED_AT
+from tests.support.money import call_with_key
 from tests.support.shop import CODE, Shop
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext, operator_context
@@ -38,7 +39,7 @@ _FEES = (("collection", 50, 100), ("disbursement", 30_000, 0), ("refund", 0, 50)
 
 Answer = dict[str, Any]
 # The callers of the prepared database, and the secret of its channel.
-_PREPARED: dict[str, tuple[list[RequestContext], str]] = {}
+_PREPARED: dict[str, tuple[list[RequestContext], list[RequestContext], str]] = {}
 
 
 class Callers:
@@ -47,6 +48,7 @@ class Callers:
     def __init__(self, scheduler: Scheduler, database: SqliteWorld, fleet: Fleet, note: Callable[..., None]) -> None:
         self._scheduler, self._database, self._fleet, self._note = scheduler, database, fleet, note
         self.contexts: list[RequestContext] = []
+        self.approvers: list[RequestContext] = []
         self._numbers = count(1)
         self._channel = ""
         self.kinds: dict[str, Callable[[Incident], None]] = {
@@ -64,9 +66,9 @@ class Callers:
             self._create_clients(services)
             prepare(services)
             self._database.copy("prepared")
-            _PREPARED[name] = self.contexts, self._channel
+            _PREPARED[name] = self.contexts, self.approvers, self._channel
         self._database.restore("prepared")
-        self.contexts, self._channel = _PREPARED[name]
+        self.contexts, self.approvers, self._channel = _PREPARED[name]
         for place, context in enumerate(self.contexts):
             hears = Webhook.select().where(Webhook.client_id == context.client_id).exists()
             self._note("client", client=context.client_id, place=place, cents=_DEPOSIT_CENTS, has_receiver=hears)
@@ -78,9 +80,10 @@ class Callers:
             Client.insert(
                 id=client_id, name=f"client {place}", is_active=True, created_at=now, updated_at=now
             ).execute()
-            caller = Caller(CallerKind.KEY, client_id=client_id, grants=None, key_id=new_id(now))
-            context = RequestContext(caller, request_id=f"r{place}")
+            client = RequestContext(Caller(CallerKind.KEY, client_id=client_id), request_id=f"r{place}")
+            context = replace(call_with_key(services, client), request_id=f"r{place}")
             self.contexts.append(context)
+            self.approvers.append(replace(call_with_key(services, client, "payouts:*"), request_id=f"r{place}"))
             for kind, fixed, share in _FEES:
                 set_fee(FeeTerms(client_id, TransactionType(kind), fixed, share), operator_context(), now)
             services.deposits.create(CreateDeposit(client_id, _DEPOSIT_CENTS, f"float {place}"), operator_context())
@@ -106,10 +109,7 @@ class Callers:
     def _pay_out(self, incident: Incident) -> None:
         """One key creates the payout, another approves it."""
         given = incident.given
-        maker = self.contexts[given["client"]]
-        approver = replace(
-            maker, caller=replace(maker.caller, key_id=given["approver"], grants=frozenset({"payouts:*"}))
-        )
+        maker, approver = self.contexts[given["client"]], self.approvers[given["client"]]
         after = given["sent_after"]
         send_at = after and STARTED_AT + timedelta(seconds=incident.at + after)
         items = tuple(

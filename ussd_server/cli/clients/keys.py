@@ -18,7 +18,6 @@ from ussd_server.context import RequestContext, operator_context
 from ussd_server.database.schema import migrate
 from ussd_server.services.clients.keys.fields import joined_scopes
 from ussd_server.services.clients.keys.messages import (
-    ACTIONS,
     RESOURCES,
     SCOPES,
     ApiKeySummary,
@@ -41,7 +40,7 @@ def _read_scopes(_context: click.Context, _parameter: click.Parameter, given: st
         unknown = next((scope for scope in (given or "").split() if scope not in SCOPES), "")
         raise click.BadParameter(
             f"{unknown!r} is no scope.{nearest(unknown, SCOPES)} Each must be one of {', '.join(RESOURCES)}, a colon, "
-            f"and one of {', '.join(ACTIONS)}; or payouts:approve."
+            "and one of read, write, *; or transactions:send or payouts:approve."
         ) from None
 
 

@@ -19,8 +19,8 @@ from ussd_server.cli.names import (
     password_option,
 )
 from ussd_server.context import operator_context
-from ussd_server.services.clients.auth import PERMISSIONS
 from ussd_server.services.clients.messages import CreateUser, UserView
+from ussd_server.services.roles import PERMISSIONS
 
 
 @group()

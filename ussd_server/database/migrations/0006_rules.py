@@ -12,7 +12,7 @@ CREATE TABLE row_signatures (
 """
 
 # These rows are never removed, and these columns never change.
-_KEPT = ("audit_events", "row_signatures")
+_KEPT = ("audit_events", "closed_days", "row_signatures")
 _FIXED = {
     "api_keys": ("id", "client_id", "apikey", "created_by"),
     "audit_events": (
@@ -48,7 +48,7 @@ _REFUSED = {
     ),
 }
 # SQLite's REPLACE removes a row without calling triggers for deletions.
-_UNREPLACED = {"audit_events": "id = NEW.id"}
+_UNREPLACED = {"audit_events": "id = NEW.id", "closed_days": "provider = NEW.provider AND day = NEW.day"}
 
 
 def up(migrator, db):

@@ -34,6 +34,7 @@ from ussd_server.services.bank.messages import (
     SettlementLine,
     SettlementView,
 )
+from ussd_server.services.gates.messages import WayOut
 from ussd_server.services.gates.receipts import BANK, RECEIPT_TAKEN, WayIn, lock_claims
 from ussd_server.services.operator_names import require_name, require_two_names
 from ussd_server.services.settlement.outcomes import fail, succeed
@@ -251,7 +252,9 @@ class BankSettlementService:
             return audited(row, "transaction.settlement_proposed", context, None, by)
 
         identity = RequestIdentity(due.client_id, TransactionType.SETTLEMENT, digest, reference)
-        created = self._creator.create(identity, prepare, Source.OPERATOR, within)
+        gate = self._creator.gate
+        sending = gate.admit(WayOut.SETTLEMENT, operator_context(due.client_id))
+        created = self._creator.create(identity, prepare, Source.OPERATOR, within, sending)
         return due.with_id(created.transaction.transaction_id)
 
     def _post(self, row: Transaction, bank_reference: str, names: Sequence[str], context: RequestContext) -> None:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from peewee import IntegrityError
 
-from ussd_server.context import APPROVE, RequestContext
+from ussd_server.context import APPROVE, SEND, RequestContext
 from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.clients import Client
@@ -16,7 +16,7 @@ from ussd_server.models.keys import ApiKey, DeletedApiKey
 from ussd_server.runtime import Runtime, Service
 from ussd_server.security.credentials import may_be_apikey, may_be_apisecret, new_apikey, new_apisecret
 from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.clients.auth import GIVES_SCOPES
+from ussd_server.services.clients.keys.bounds import require_no_lifted_bound, setters_after, setters_of
 from ussd_server.services.clients.keys.fields import BAD_BODY, columns_of, joined_scopes
 from ussd_server.services.clients.keys.messages import (
     HIDDEN_SECRET,
@@ -33,11 +33,18 @@ from ussd_server.services.clients.keys.messages import (
     RotateApiKey,
     RotatedApiKeyView,
     UpdateApiKey,
-    approves,
+    powers,
 )
-from ussd_server.services.clients.keys.reader import ApiKeyReader, add_reader, key_of_any_client, unread_keys
+from ussd_server.services.clients.keys.reader import (
+    ApiKeyReader,
+    add_reader,
+    is_shown,
+    key_of_any_client,
+    unread_keys,
+)
 from ussd_server.services.payouts.withdrawals import withdraw_revoked
 from ussd_server.services.people import people_behind, present_role
+from ussd_server.services.roles import OPERATOR, may_give, widest_scopes
 from ussd_server.services.signatures import sign_row, signed_change
 from ussd_server.services.ussd.endings import invalidate_sessions
 from ussd_server.services.webhooks.events import write_event
@@ -49,6 +56,7 @@ _MAY_NOT = "Insufficient permissions"
 _MAY_NOT_DELETE = "Insufficient permissions to delete this API key"
 _NOT_FOUND = "API Key not found"
 _MOST_KEYS_OF_A_CLIENT = 50
+_MEANINGS = {APPROVE: "approve", SEND: "send money"}
 
 _WRITE_DELETED = writer(DeletedApiKeyView)
 
@@ -68,7 +76,7 @@ class ApiKeyService(Service):
         write_audit_event("api_key.listed", context, self._clock.now(), client_id=context.client_id)
         of_client = ApiKey.select().where(ApiKey.client_id == context.client_id).order_by(ApiKey.id)
         rows = list(of_client.clone())
-        while unread := unread_keys([row for row in rows if _is_shown(row, context)], context):
+        while unread := unread_keys([row for row in rows if is_shown(row, context)], context):
             add_reader(unread, context, self._key_cache, self._vault)
             rows = list(of_client.clone())
         hits = self._limiter.last_hits("api-key", [row.id for row in rows])
@@ -76,7 +84,7 @@ class ApiKeyService(Service):
             self._view(
                 ApiKeyView,
                 row,
-                **({} if _is_shown(row, context) else {"apisecret": HIDDEN_SECRET}),
+                **({} if is_shown(row, context) else {"apisecret": HIDDEN_SECRET}),
                 # The row is at most a minute old.
                 last_used_at=max((each for each in (row.last_used_at, hit) if each), default=None),
             )
@@ -84,14 +92,22 @@ class ApiKeyService(Service):
         )
 
     def create(self, request: CreateApiKey, context: RequestContext) -> ApiKeyView:
-        """Make a key with a fresh secret. INVALID_REQUEST names the field that is wrong, or a client with 50 keys."""
+        """Make a key with a fresh secret; of scopes null, what the caller's role may give at most.
+
+        INVALID_REQUEST names the field that is wrong, or a client with 50 keys. INSUFFICIENT_SCOPE for scopes that the
+        caller's role may not give.
+        """
         context.require("api_keys:create", _MAY_NOT)
         now = self._clock.now()
         columns = columns_of(request, now)
         with unit_of_work():
             lock_row(Client, context.client_id)
-            _require_within_role(columns["scopes"], context)
+            role = _role(context)
+            if columns["scopes"] is None:
+                columns["scopes"] = widest_scopes(role)
+            _require_within_role(columns["scopes"], role)
             made = {"people": _people(context), "created_by": context.caller.user_id, **columns}
+            made["bounds_set_by"] = setters_of(columns, role)
             row = self._insert(context.client_id, new_apikey(), new_apisecret(), now, **made)
             write_audit_event("api_key.created", context, now, client_id=row.client_id, object_id=row.id)
         return self._view(ApiKeyView, row)
@@ -138,9 +154,9 @@ class ApiKeyService(Service):
     def change(self, request: UpdateApiKey, context: RequestContext) -> None:
         """Change a key. On return no process acts on its old values.
 
-        INVALID_REQUEST for a malformed id, bad values, and for a key that would gain `payouts:approve`; NOT_FOUND for a
-        key that is not the client's; INSUFFICIENT_SCOPE where the key may do more than the caller's role gives, before
-        or after.
+        INVALID_REQUEST for a malformed id, bad values, and for a key that would gain `payouts:approve` or
+        `transactions:send`; NOT_FOUND for a key that is not the client's; INSUFFICIENT_SCOPE where the key may do more
+        than the caller's role gives, before or after, and for a bound that a role above the caller's has set.
         """
         context.require("api_keys:rotate", _MAY_NOT)
         _require_well_formed([request.api_key_id])
@@ -151,8 +167,10 @@ class ApiKeyService(Service):
         with self._key_cache.invalidate(context.client_id):
             row = _changeable(request.api_key_id, context)
             changed = {name: value for name, value in columns.items() if getattr(row, name) != value}
-            _require_less_power(row, changed, context)
+            role = _role(context)
+            _require_less_power(row, changed, role)
             if changed:
+                changed["bounds_set_by"] = setters_after(row, changed, role)
                 with signed_change(self._vault, ApiKey, row.id):
                     ApiKey.update(updated_at=now, **changed).where(ApiKey.id == row.id).execute()
                 _write_audit_of_change(row, changed, context, now)
@@ -288,39 +306,40 @@ def _changeable(api_key_id: str, context: RequestContext) -> ApiKey:
     row: ApiKey | None = ApiKey.get_or_none(ApiKey.id == api_key_id, ApiKey.client_id == context.client_id)
     if row is None:
         raise ServiceError(Code.NOT_FOUND, _NOT_FOUND)
-    _require_within_role(row.scopes, context)
+    _require_within_role(row.scopes, _role(context))
     return row
 
 
-def _require_within_role(scopes: str | None, context: RequestContext) -> None:
-    """Refuse people to make or change a key that may do more than their role gives.
+def _role(context: RequestContext) -> str:
+    """The role of the calling person as it is now, or `operator`. Call it with the client's row locked."""
+    return OPERATOR if context.caller.user_id is None else present_role(context)
 
-    Call it with the client's row locked.
-    """
-    if context.caller.user_id is None:
-        return
-    given = GIVES_SCOPES.get(present_role(context), frozenset())
-    if not given or not given.issuperset((scopes or "").split()):
+
+def _require_within_role(scopes: str | None, role: str) -> None:
+    """Refuse people to make or change a key that may do more than their role gives."""
+    if not may_give(role, scopes):
         raise ServiceError(Code.INSUFFICIENT_SCOPE, _MAY_NOT)
 
 
-def _require_less_power(row: ApiKey, changed: dict[str, Any], context: RequestContext) -> None:
-    """Refuse scopes that the caller may not give, and approval for a secret that other people may have read."""
+def _require_less_power(row: ApiKey, changed: dict[str, Any], role: str) -> None:
+    """Refuse scopes that the caller may not give, lifted bounds, and powers for a secret that others may have read."""
     if "scopes" in changed:
-        _require_within_role(changed["scopes"], context)
-        if approves(changed["scopes"]) and not approves(row.scopes):
+        _require_within_role(changed["scopes"], role)
+        if gained := powers(changed["scopes"]) - powers(row.scopes):
+            named = min(gained)
             raise ServiceError(
                 Code.INVALID_REQUEST,
-                f"{BAD_BODY}: scopes: Only a new key can get payouts:approve, because people who may not approve may "
-                "have read the secret of this one.",
+                f"{BAD_BODY}: scopes: Only a new key can get {named}, because people who may not "
+                f"{_MEANINGS[named]} may have read the secret of this one.",
             )
+    require_no_lifted_bound(row, changed, role)
     if changed.get("is_active"):
         raise ServiceError(Code.INVALID_REQUEST, f"{BAD_BODY}: is_active: The provider's support enables keys.")
 
 
 def _write_audit_of_change(row: ApiKey, changed: dict[str, Any], context: RequestContext, now: datetime) -> None:
     """A line about the fields that changed, and one of its own about a key that is disabled."""
-    fields = [name.removesuffix("_cents") for name in changed if name != "is_active"]
+    fields = [name.removesuffix("_cents") for name in changed if name not in ("is_active", "bounds_set_by")]
     about = {"client_id": row.client_id, "object_id": row.id}
     if fields:
         write_audit_event("api_key.updated", context, now, reason=", ".join(fields), **about)
@@ -342,11 +361,6 @@ def _people(context: RequestContext) -> frozenset[str]:
     """The people behind a key that this caller makes or rotates; none behind the operator's."""
     user_id = context.caller.user_id
     return frozenset() if user_id is None else people_behind(context.client_id, [user_id])
-
-
-def _is_shown(row: ApiKey, context: RequestContext) -> bool:
-    """Whether the caller may read the secret of a key."""
-    return context.may(APPROVE) or not approves(row.scopes)
 
 
 def _imported_scopes(scopes: tuple[str, ...] | None) -> str | None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from peewee import JOIN
 
 from ussd_server.clock import Clock
-from ussd_server.context import APPROVE, Caller, CallerKind, SignedInPerson
+from ussd_server.context import Caller, CallerKind, SignedInPerson
 from ussd_server.database.tables import CompiledQuery, param
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE, release_connection, unit_of_work
 from ussd_server.limits.networks import is_within, network_of
@@ -21,7 +21,7 @@ from ussd_server.models.keys import ApiKey
 from ussd_server.runtime import Runtime
 from ussd_server.security.credentials import may_be_apikey
 from ussd_server.services.clients.key_cache import CachedKey, FoundKey
-from ussd_server.services.clients.keys.messages import SCOPES
+from ussd_server.services.roles import PAGE_PERMISSIONS, PERMISSIONS
 from ussd_server.status import Code, ServiceError
 from ussd_server.threads import RepeatedWork
 
@@ -31,42 +31,6 @@ _LONGEST_HEADER = 256
 _REFUSAL = "Invalid API key or secret"
 CODE_LIFE = timedelta(minutes=10)
 """How long a code of the second factor counts as fresh."""
-
-_VIEWER = frozenset({"service_identifier:read", "payouts:read", "settings:read"})
-_DEVELOPER = _VIEWER | {"api_keys:list", "api_keys:create", "api_keys:rotate", "payouts:write"}
-_ALL = _DEVELOPER | {"api_keys:delete", "audit_events:read", "payouts:approve", "settings:write"}
-PERMISSIONS: dict[str, frozenset[str]] = {
-    "owner": _ALL,
-    "admin": _ALL,
-    "developer": _DEVELOPER,
-    "viewer": _VIEWER,
-}
-"""What each role may do through the management API (wire contract 2)."""
-
-GIVES_SCOPES: dict[str, frozenset[str]] = {
-    "owner": SCOPES,
-    "admin": SCOPES,
-    "developer": SCOPES - {APPROVE, "payouts:*"},
-    "viewer": frozenset(),
-}
-"""The scopes that each role may give to a key. A key of scopes null holds all but `payouts:approve`."""
-
-_LOOK = frozenset({
-    "balance:read", "collection:read", "menus:read", "messages:read", "payouts:read", "search:read", "statements:read",
-    "team:read", "transactions:read", "ussd:read", "webhooks:read",
-})  # fmt: skip
-_BUILD = _LOOK | {"collection:write", "menus:write", "payouts:write", "ussd:write", "webhooks:write"}
-_DECIDE = _BUILD | {"payouts:approve", "team:write", "transactions:write"}
-PAGE_PERMISSIONS: dict[str, frozenset[str]] = {
-    "owner": PERMISSIONS["owner"] | _DECIDE | {"bank_account:write"},
-    "admin": PERMISSIONS["admin"] | _DECIDE,
-    "developer": PERMISSIONS["developer"] | _BUILD,
-    "viewer": PERMISSIONS["viewer"] | _LOOK,
-}
-"""What each role may do in the console: what it may do through the management API, and these.
-
-`transactions:write` allows refunds. Only an owner states the bank account, so its permission is the owner's alone.
-"""
 
 
 def _signed_in(*columns: Any) -> CompiledQuery:

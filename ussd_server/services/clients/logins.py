@@ -11,9 +11,9 @@ from ussd_server.models.clients import Login, User, UserFactor, UserRecoveryCode
 from ussd_server.runtime import Runtime, Service
 from ussd_server.security.tokens import ACCESS_SECONDS, REFRESH_SECONDS, AccessClaims, RefreshClaims
 from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.clients.auth import PERMISSIONS
 from ussd_server.services.clients.messages import LogIn, LoginView
 from ussd_server.services.clients.people import is_client_active, lacks_required_factor
+from ussd_server.services.roles import PERMISSIONS
 from ussd_server.services.sign_in import FactorStore, Guesses, end_logins, sign_in, still_the_same
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import new_id

@@ -11,8 +11,8 @@ from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update
 from ussd_server.models.clients import Client, Login, User, UserFactor
 from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.clients.auth import PERMISSIONS
 from ussd_server.services.payouts.withdrawals import withdraw_revoked
+from ussd_server.services.roles import PERMISSIONS
 from ussd_server.services.sign_in import end_logins
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import new_id

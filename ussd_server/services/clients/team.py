@@ -18,7 +18,6 @@ from ussd_server.models.keys import ApiKey
 from ussd_server.runtime import Service
 from ussd_server.security import passwords
 from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.clients.auth import PAGE_PERMISSIONS
 from ussd_server.services.clients.messages import (
     ChangeRole,
     InvitePerson,
@@ -50,6 +49,7 @@ from ussd_server.services.people import (
     present_role,
     require_can_confirm,
 )
+from ussd_server.services.roles import PAGE_PERMISSIONS
 from ussd_server.services.sign_in import checked_email
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id

@@ -25,6 +25,7 @@ class MailKind(StrEnum):
     WEBHOOK_DISABLED = "webhook.disabled"
     KEY_EXPIRES = "api_key.expires"
     KEY_ADDRESS_REFUSED = "api_key.address_refused"
+    MENU_SENDS_NO_MONEY = "menu.sends_no_money"
     BANK_ACCOUNT_CHANGED = "bank_account.changed"
     PROVIDER_AWAY = "provider.away"
     FLOAT_LOW = "provider.float_low"

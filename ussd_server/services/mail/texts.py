@@ -145,6 +145,14 @@ TEXTS: dict[MailKind, MailText] = {
         "day for each key:\n{page}",
         _BUILDERS,
     ),
+    MailKind.MENU_SENDS_NO_MONEY: MailText(
+        "A menu sends no money any more",
+        "The menu {menu} sends no money any more",
+        "The menu {menu} of {client} just refused a payment: the API key or the person that published it may not send "
+        "money any more.\n\n"
+        "If its payments are right, publish it again in your own name:\n{page}",
+        _OWNER,
+    ),
     MailKind.BANK_ACCOUNT_CHANGED: MailText(
         "The bank account was changed",
         "The bank account of {client} was changed",

@@ -10,7 +10,7 @@ from ussd_server.menus.checks.references import find_unknown_variables
 from ussd_server.menus.document.bounds import find_excess
 from ussd_server.menus.document.document import Document, parse, read
 from ussd_server.menus.document.findings import Finding, Spelling, error
-from ussd_server.menus.document.nodes import HandoverNode, HttpNode
+from ussd_server.menus.document.nodes import HandoverNode, HttpNode, PayNode
 from ussd_server.menus.engine.navigator import SessionFacts
 from ussd_server.menus.source.texts import read_text
 from ussd_server.menus.source.yaml_text import Places, SourceError, json_places
@@ -65,6 +65,12 @@ def _unbearable(document: Document, problems: tuple[Finding, ...]) -> Iterator[F
     yield from find_unknown_variables(document, Spelling())
     if document.start not in document.nodes:
         yield Finding("error", "goto", f"`start` is `{document.start}`, and there is no such node")
+
+
+def paying_node(document: Document) -> str | None:
+    """The first node that sends money, None in a menu that sends none. A collection brings money."""
+    sends = (name for name, node in document.nodes.items() if isinstance(node, PayNode) and node.kind != "collection")
+    return next(sends, None)
 
 
 def refused_addresses(document: Document, guard: AddressGuard) -> Iterator[Finding]:

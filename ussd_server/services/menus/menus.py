@@ -28,8 +28,10 @@ from ussd_server.models.ussd import Menu, MenuVersion, ServiceCode
 from ussd_server.runtime import Runtime, Service
 from ussd_server.security.key_ring import call_secrets
 from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.gates.sending import SendingGate
 from ussd_server.services.menus.documents import (
     find_version,
+    paying_node,
     read_source,
     refused_addresses,
     sentence_of,
@@ -56,6 +58,7 @@ from ussd_server.services.menus.messages import (
     WalkView,
 )
 from ussd_server.services.pages import require_row
+from ussd_server.services.transactions.messages import PayingMenu
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import new_id
 
@@ -69,6 +72,7 @@ class MenuService(Service):
 
     def __init__(self, runtime: Runtime) -> None:
         super().__init__(runtime)
+        self._gate = SendingGate(runtime)
         self._session_life_seconds = runtime.settings.session_life_seconds
 
     def save_draft(self, request: SaveDraft, context: RequestContext) -> CheckReport:
@@ -105,37 +109,76 @@ class MenuService(Service):
     def publish(self, menu_id: str, context: RequestContext) -> VersionView:
         """Publish the draft as a new version. Publishing the current version again changes nothing.
 
-        Raises MENU_INVALID with the first error when the check finds one or a script fails. Active sessions keep the
-        version they began with.
+        Raises MENU_INVALID with the first error when the check finds one or a script fails; INSUFFICIENT_SCOPE, which
+        names the node, for a menu that sends money where the caller may not (`SendingGate.require_publishable`).
+        Active sessions keep the version they began with. A current version whose publisher was revoked is published
+        anew.
         """
         context.require("menus:write")
         menu = find_menu(menu_id, context)
         report = self._report(menu_id, menu.draft)
         if not report.passes:
             raise ServiceError(Code.MENU_INVALID, sentence_of(report.errors[0]))
+        return self._publish(menu, menu.draft, context)
+
+    def publish_again(self, menu_id: str, context: RequestContext) -> VersionView:
+        """Publish the current version anew in the caller's name, because its publisher was revoked; else as `publish`.
+
+        Raises NOT_FOUND for a menu that was never published.
+        """
+        context.require("menus:write")
+        menu = find_menu(menu_id, context)
+        return self._publish(menu, _require_version(menu, menu.published_version or 0).document, context)
+
+    def _publish(self, menu: Menu, document: dict[str, Any], context: RequestContext) -> VersionView:
+        self._require_may_pay(document, context)
         with unit_of_work():
             row_id, in_force = _lock(menu.id)
             current = find_version(row_id, in_force) if in_force else None
-            if current is not None and current.document == menu.draft:
-                return _version_view(menu_id, current, in_force)
+            if current is not None and current.document == document and not self._fault_of(current):
+                return _version_view(menu.name, current, in_force)
             newest = MenuVersion.select(fn.MAX(MenuVersion.version)).where(MenuVersion.menu_id == row_id).scalar()
             row = MenuVersion(
                 menu_id=row_id,
                 version=(newest or 0) + 1,
                 client_id=context.client_id,
-                document=menu.draft,
+                document=document,
                 published_at=self._clock.now(),
+                key_id=context.caller.key_id,
+                user_id=context.caller.user_id,
             )
             row.save(force_insert=True)
             Menu.update(published_version=row.version).where(Menu.id == row_id).execute()
             _write_audit_event("menu.published", menu, context, row.published_at)
-        return _version_view(menu_id, row, row.version)
+        return _version_view(menu.name, row, row.version)
+
+    def fault(self, menu_id: str, context: RequestContext) -> str | None:
+        """Why the current version of a menu sends no money any more; None where it does, or never did."""
+        context.require("menus:read")
+        menu = find_menu(menu_id, context)
+        current = find_version(menu.id, menu.published_version) if menu.published_version else None
+        return None if current is None else self._fault_of(current)
+
+    def _fault_of(self, version: MenuVersion) -> str | None:
+        if paying_node(read(version.document)[0]) is None:
+            return None
+        return self._gate.fault_of_publisher(version.client_id, PayingMenu(version.menu_id, version.version))
+
+    def _require_may_pay(self, document: dict[str, Any], context: RequestContext) -> None:
+        """Raise INSUFFICIENT_SCOPE for a document that sends money where the caller may not let menus do so."""
+        node = paying_node(read(document)[0])
+        if node is not None:
+            self._gate.require_publishable(node, context)
 
     def roll_back(self, request: RollBack, context: RequestContext) -> VersionView:
-        """Make an earlier version current again; the draft stays. Raises NOT_FOUND for an unknown version."""
+        """Make an earlier version current again; the draft stays.
+
+        Raises NOT_FOUND for an unknown version, INSUFFICIENT_SCOPE as `publish`.
+        """
         context.require("menus:write")
         menu = find_menu(request.menu_id, context)
         row = _require_version(menu, request.version)
+        self._require_may_pay(row.document, context)
         with unit_of_work():
             Menu.update(published_version=row.version).where(Menu.id == menu.id).execute()
             _write_audit_event("menu.rolled_back", menu, context, self._clock.now())
@@ -250,10 +293,17 @@ class MenuService(Service):
         return menu_schema()
 
     def bind_code(self, request: BindCode, context: RequestContext) -> CodeView:
-        """Bind a code to a menu. Raises NOT_FOUND for a code or a menu that the client does not have."""
+        """Bind a code to a menu.
+
+        Raises NOT_FOUND for a code or a menu that the client does not have, INVALID_REQUEST for a menu that was never
+        published, INSUFFICIENT_SCOPE as `publish`.
+        """
         context.require("menus:write")
         menu = find_menu(request.menu_id, context)
         code = service_code(request.service_code)
+        if menu.published_version is None:
+            raise ServiceError(Code.INVALID_REQUEST, "menu_id: The menu has no published version; publish it first.")
+        self._require_may_pay(_require_version(menu, menu.published_version).document, context)
         is_theirs = (ServiceCode.code == code) & (ServiceCode.client_id == context.client_id)
         with unit_of_work():
             if not ServiceCode.update(menu_id=menu.id).where(is_theirs).execute():

@@ -6,26 +6,24 @@ due, or waits a day for the money.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TypeVar
 
-import orjson
 from peewee import IntegrityError
 
 from ussd_server.context import APPROVE, Caller, CallerKind, RequestContext
 from ussd_server.database.tables import find_row, lock_row
-from ussd_server.database.unit_of_work import dialect, long_unit_of_work, run_query, unit_of_work
+from ussd_server.database.unit_of_work import long_unit_of_work, unit_of_work
 from ussd_server.logs import Logger
 from ussd_server.models.clients import Client
 from ussd_server.models.ledger import Holding, read_holdings
 from ussd_server.models.payouts import Approval, Payout, PayoutItem
-from ussd_server.models.transactions import QUEUED_UNTIL
 from ussd_server.runtime import Runtime, Service
-from ussd_server.services.accounts.ledger import DailyLimitError, OverdraftError, Postings
+from ussd_server.services.accounts.ledger import DailyLimitError, OverdraftError
 from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.gates.messages import WayOut
+from ussd_server.services.gates.sending import limit_of_key, person_of
 from ussd_server.services.leases import end_lease
 from ussd_server.services.payouts.approval_rules import approvals_needed
 from ussd_server.services.payouts.approvers import (
@@ -37,16 +35,16 @@ from ussd_server.services.payouts.approvers import (
     require_another_person,
     standing,
 )
-from ussd_server.services.payouts.digests import PayoutDigests, digest_of_items, judged_rows
+from ussd_server.services.payouts.digests import PayoutDigests
+from ussd_server.services.payouts.drafted_rows import DraftedRows, RowSender, draft_rows, write_by_line
 from ussd_server.services.payouts.drafts import MOST_LINES_NAMED, used_references
 from ussd_server.services.payouts.messages import ApprovePayout, PayoutStatus
-from ussd_server.services.payouts.queue import insert_queued, queued_batch
+from ussd_server.services.payouts.queue import insert_queued
 from ussd_server.services.payouts.records import ask_for_approval, complete, mark_cancelled, write_payout_event
 from ussd_server.services.payouts.rows import transaction_reference
 from ussd_server.services.payouts.withdrawals import require_still_allowed, withdraw_approvals
 from ussd_server.services.people import people_behind
-from ussd_server.services.transactions.create import RequestIdentity, TransactionCreator, daily_limit_reached, digest_of
-from ussd_server.services.transactions.history import Batch
+from ussd_server.services.transactions.create import TransactionCreator, daily_limit_reached
 from ussd_server.services.transactions.messages import MAIN_ACCOUNT, TransactionType
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import grouped, shillings
@@ -60,26 +58,8 @@ _RETRY_OF_LIMIT = timedelta(hours=1)
 _MONEY_WITHIN = timedelta(days=1)
 _LAST_TRY_WITHIN = timedelta(minutes=5)
 _MISSING = (Code.INSUFFICIENT_BALANCE, Code.DAILY_LIMIT_REACHED)
-# After so many rows, let other requests of the process run.
-_ROWS_BEFORE_A_PAUSE = 50
-_TYPES = {"transaction_id": "uuid", "fee_cents": "bigint"}
 
 Result = TypeVar("Result")
-
-
-@dataclass(slots=True)
-class _DraftedRows:
-    """The digest of all rows of a payout; of those that are ready the transactions, and ids and fees by their lines."""
-
-    items_digest: str
-    queued: list[tuple[Batch, Postings]] = field(default_factory=list)
-    ids: dict[int, str] = field(default_factory=dict)
-    fees: dict[int, int] = field(default_factory=dict)
-
-    @property
-    def total_fee_cents(self) -> int:
-        """The fees of all rows."""
-        return sum(self.fees.values())
 
 
 class PayoutApproval(Service):
@@ -101,11 +81,15 @@ class PayoutApproval(Service):
         checked_note(request.note)
         if not _must_be_approved(payout, context):
             return payout
+        gate = self._creator.gate
+        gate.require_recordable(gate.admit(WayOut.PAYOUT, context))
         return self._attempt(payout, lambda: self._approve(payout, request, context))
 
     def _approve(self, payout: Payout, request: ApprovePayout, context: RequestContext) -> Payout:
         now = self._clock.now()
-        drafted = self._draft_rows(payout, context.caller.key_id, context.request_id)
+        key_id, limit_cents = context.caller.key_id, limit_of_key(context.caller.key_id)
+        sender = RowSender(key_id, context.caller.user_id, context.request_id)
+        drafted = draft_rows(self._creator, payout, sender, limit_cents)
         self._require_as_judged(payout, drafted.items_digest)
         if request.total_fee_cents not in (None, drafted.total_fee_cents):
             if drafted.total_fee_cents != payout.total_fee_cents:
@@ -141,14 +125,14 @@ class PayoutApproval(Service):
                 )
                 return row
             if is_far:
-                _write_by_line(row.id, "fee_cents", drafted.fees)
+                write_by_line(row.id, "fee_cents", drafted.fees)
                 row.total_fee_cents = drafted.total_fee_cents
             else:
                 self._reserve(row, drafted, now)
             named = [each.total_fee_cents for each in given if each.total_fee_cents is not None]
             row.approved_fee_cents = named[0] if named else None
             row.status, row.approved_by, row.approved_at = PayoutStatus.APPROVED, caller_id(context), now
-            row.key_id, row.due_at = context.caller.key_id, max(now, row.send_at or now)
+            row.key_id, row.key_limit_cents, row.due_at = key_id, limit_cents, max(now, row.send_at or now)
             end_lease(row)
             row.approval_digest = self._digests.of_approval(row)
             row.save()
@@ -188,8 +172,7 @@ class PayoutApproval(Service):
             if payout.needs_money_at is not None and now > payout.needs_money_at + _MONEY_WITHIN + _LAST_TRY_WITHIN:
                 # No worker ran when its day ended, and its client counts on its being cancelled.
                 raise ServiceError(Code.INSUFFICIENT_BALANCE, "The money did not come within a day")
-            if not Client.select(Client.id).where(Client.id == payout.client_id, Client.is_active).exists():
-                raise ServiceError(Code.SERVICE_UNAVAILABLE, "The client is disabled")
+            self._creator.gate.require_due(payout)
             self._attempt(payout, lambda: self._reserve_due(payout, now))
         except ServiceError as refusal:
             _refused(payout_id, refusal, now)
@@ -197,7 +180,8 @@ class PayoutApproval(Service):
     def _reserve_due(self, payout: Payout, now: datetime) -> None:
         # The fees are computed with the rows; a sum that is missing is found without them.
         _require_money(payout, 0)
-        drafted = self._draft_rows(payout, payout.key_id, payout.request_id)
+        sender = RowSender(payout.key_id, person_of(payout), payout.request_id)
+        drafted = draft_rows(self._creator, payout, sender, payout.key_limit_cents)
         _require_money(payout, drafted.total_fee_cents)
         with long_unit_of_work():
             row = lock_row(Payout, payout.id)
@@ -219,7 +203,7 @@ class PayoutApproval(Service):
         Raises INSUFFICIENT_BALANCE, DAILY_LIMIT_REACHED of the key, INVALID_REQUEST for references that were used
         since the draft was made, SERVICE_UNAVAILABLE while money is held, and what `work` raises.
         """
-        self._creator.require_open()
+        self._creator.gate.require_open()
         fees, fee = self._creator.fees, (payout.client_id, TransactionType.DISBURSEMENT)
         fees.forget(*fee)
         try:
@@ -232,43 +216,11 @@ class PayoutApproval(Service):
             _refuse_used_references(payout)
             raise
 
-    def _draft_rows(self, payout: Payout, key_id: str | None, request_id: str | None) -> _DraftedRows:
-        """The transactions of the ready rows with the fee that is agreed now, counted for the key. Nothing is kept."""
-        items = judged_rows(payout.id)
-        drafted = _DraftedRows(digest_of_items(items))
-        for place, item in enumerate(items):
-            if place % _ROWS_BEFORE_A_PAUSE == 0:
-                time.sleep(0)
-            if not item.is_ready:
-                continue
-            reference = transaction_reference(payout.reference, item.reference, payout.reservation_number)
-            identity = RequestIdentity(
-                payout.client_id,
-                TransactionType.DISBURSEMENT,
-                digest_of({"payout_id": payout.id, "line": item.line}),
-                reference,
-            )
-            draft = self._creator.draft(
-                identity,
-                item.amount_cents or 0,
-                phone_number=item.phone_number,
-                provider=item.provider,
-                account=MAIN_ACCOUNT,
-                payout_id=payout.id,
-                request_id=request_id,
-                key_id=key_id,
-                description=item.description or payout.description,
-                due_at=QUEUED_UNTIL,
-            )
-            drafted.queued.append(queued_batch(draft))
-            drafted.ids[item.line], drafted.fees[item.line] = draft.row.id, draft.row.fee_cents
-        return drafted
-
-    def _reserve(self, row: Payout, drafted: _DraftedRows, now: datetime) -> None:
+    def _reserve(self, row: Payout, drafted: DraftedRows, now: datetime) -> None:
         """Insert the transactions and reserve their money. Call in a `long_unit_of_work`, with the payout locked."""
         insert_queued(drafted.queued)
         self._at_kill_point("payout.reserved")
-        _write_by_line(row.id, "transaction_id", drafted.ids)
+        write_by_line(row.id, "transaction_id", drafted.ids)
         row.total_fee_cents, row.reserved_at = drafted.total_fee_cents, now
 
 
@@ -299,18 +251,18 @@ def _show_fees(payout: Payout, fees: Mapping[int, int], now: datetime) -> None:
     with long_unit_of_work():
         row = lock_row(Payout, payout.id)
         if row.status == PayoutStatus.DRAFT:
-            _write_by_line(row.id, "fee_cents", fees)
+            write_by_line(row.id, "fee_cents", fees)
             row.total_fee_cents, row.updated_at = sum(fees.values()), now
             row.save()
 
 
-def _withdraw_for_fees(row: Payout, drafted: _DraftedRows, now: datetime) -> None:
+def _withdraw_for_fees(row: Payout, drafted: DraftedRows, now: datetime) -> None:
     """Make a payout a draft again, with the fees of now, because its approval named others."""
     reason = (
         f"Its fees are UGX {grouped(drafted.total_fee_cents)} now, and its approval named "
         f"UGX {grouped(row.approved_fee_cents)}."
     )
-    _write_by_line(row.id, "fee_cents", drafted.fees)
+    write_by_line(row.id, "fee_cents", drafted.fees)
     row.total_fee_cents = drafted.total_fee_cents
     withdraw_approvals(row, standing(row.id), reason, RequestContext(Caller(CallerKind.NOBODY)), now)
 
@@ -376,17 +328,6 @@ def _refuse_used_references(payout: Payout) -> None:
         raise ServiceError(
             Code.INVALID_REQUEST, f"The references of these rows were used since the payout was created: {named}"
         )
-
-
-def _write_by_line(payout_id: str, column: str, values: Mapping[int, str | int]) -> None:
-    """Write a column of every ready row, by its line."""
-    # Not a join: if the planner expects a short payout, it compares every row with every line.
-    value = dialect().json_value(":values", "'line' || line", _TYPES[column])
-    run_query(
-        f"UPDATE payout_items SET {column} = {value} WHERE payout_id = :payout_id AND is_ready",  # noqa: S608
-        values=orjson.dumps({f"line{line}": value for line, value in values.items()}).decode(),
-        payout_id=payout_id,
-    )
 
 
 def _too_little() -> ServiceError:

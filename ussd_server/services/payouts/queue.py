@@ -38,12 +38,15 @@ _NEVER_SENT = Transaction.asked_at.is_null() & Transaction.status.in_(
 )
 
 
-def queued_batch(draft: Draft) -> tuple[Batch, Postings]:
-    """What is written for a draft that is due at `QUEUED_UNTIL`, and its reservation."""
+def queued_batch(draft: Draft, limit_cents: int | None) -> tuple[Batch, Postings]:
+    """What is written for a draft that is due at `QUEUED_UNTIL`, and its reservation.
+
+    `limit_cents` is the daily limit of its key at the approval, None for none.
+    """
     batch, _ = batch_of(draft, (), Source.SUBMIT)
     row = draft.row
     postings = postings_of(row.client_id, row.id, hold_legs(row), row.created_at)
-    return batch, replace(postings, spending=spending_of(row))
+    return batch, replace(postings, spending=spending_of(row, limit_cents))
 
 
 def insert_queued(drafts: Sequence[tuple[Batch, Postings]]) -> None:

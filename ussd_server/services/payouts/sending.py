@@ -15,7 +15,6 @@ from peewee import fn
 from ussd_server.database.tables import find_row, lock_row
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE, unit_of_work
 from ussd_server.logs import Logger, now_about, trace_of
-from ussd_server.models.clients import Client
 from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
 from ussd_server.providers.messages import Registration
@@ -53,7 +52,7 @@ class PayoutSender(Service):
         super().__init__(runtime)
         self._approval = PayoutApproval(runtime, creator)
         self._withdrawals = PayoutWithdrawals(runtime)
-        self._names = names
+        self._names, self._gate = names, creator.gate
 
     def claim(self, limit: int) -> list[str]:
         """Lease up to `limit` payouts that are due, oldest first, to this caller; return their ids."""
@@ -88,7 +87,7 @@ class PayoutSender(Service):
                 cancel_queued(row.id, now)
             waiting = _waiting(row.id)
             ready = [name for name in waiting if self._providers.takes_payments(name)]
-            if ready and not Client.select(Client.id).where(Client.id == row.client_id, Client.is_active).exists():
+            if ready and not self._gate.is_client_active(row.client_id):
                 ready = []
             for name in ready:
                 released += self._release(row.id, name, now)

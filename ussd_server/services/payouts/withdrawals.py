@@ -119,7 +119,7 @@ def withdraw_approvals(
             row.reservation_number += 1
         row.status = PayoutStatus.DRAFT
         row.approved_by = row.approved_at = row.key_id = row.reserved_at = row.needs_money_at = None
-        row.approved_fee_cents = row.approval_digest = row.due_at = None
+        row.approved_fee_cents = row.key_limit_cents = row.approval_digest = row.due_at = None
     row.withdrawn_at = now
     row.save()
     write_payout_event(row, "payout.approval_withdrawn", now)

@@ -11,6 +11,7 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.providers.statement_format import LineStatus
 from ussd_server.runtime import Runtime
 from ussd_server.services.accounts.ledger import PROVIDER_ACCOUNT
+from ussd_server.services.gates.messages import MONEY_OUT, WayOut
 from ussd_server.services.gates.receipts import WayIn, claiming, lock_claims
 from ussd_server.services.operator_names import require_two_names
 from ussd_server.services.reconciliation.cell_values import phone_number_in
@@ -120,6 +121,7 @@ class RecoveryService:
         }
         if original is not None:
             columns["refund_of"] = original.id
+        sending = self._creator.gate.admit(WayOut.RECOVERY, context) if kind in MONEY_OUT else None
         reason = f"{payment.provider} has it as {payment.provider_id}"[:200]
         created = book(
             self._creator,
@@ -128,6 +130,7 @@ class RecoveryService:
             debited,
             credited,
             claiming(WayIn.RECOVERY, lambda row: audited(row, "transaction.recovered", context, reason, names)),
+            sending=sending,
             **columns,
         )
         made = created.transaction

@@ -25,6 +25,7 @@ from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.messages import Direction, Outcome, PaymentOrder, PollingSchedule, Provider, ProviderAnswer
 from ussd_server.runtime import Runtime, Service
 from ussd_server.services.gates.receipts import WayIn, lock_claim, take_receipt
+from ussd_server.services.gates.sending import SendingGate
 from ussd_server.services.leases import end_lease, is_due, release, still_leased
 from ussd_server.services.settlement.messages import Callback, CallbackPath
 from ussd_server.services.settlement.outcomes import REVIEW_CONTRADICTION, REVIEW_SILENT, fail, open_review
@@ -66,6 +67,7 @@ class Settlement(Service):
 
     def __init__(self, runtime: Runtime) -> None:
         super().__init__(runtime)
+        self._gate = SendingGate(runtime)
         self._timeout_seconds = runtime.settings.provider_timeout_seconds
         self._count_call = runtime.heartbeat.count_call
         self._is_held = runtime.settings.hold_money
@@ -78,7 +80,7 @@ class Settlement(Service):
         due = is_due(Transaction, now)
         if paused := [name for name, until in self._paused_until.items() if now < until]:
             due &= Transaction.provider.not_in(paused)
-        if self._is_held:
+        if self._gate.is_held:
             # Payments that may have been sent are enquired; nothing is sent.
             due &= Transaction.asked_at.is_null(False)
         rows = Transaction.select().where(due).order_by(Transaction.due_at).limit(limit)
@@ -106,7 +108,7 @@ class Settlement(Service):
         self._at_kill_point("claimed")
         with unit_of_work():
             row = still_leased(claimed)
-            if row is None:
+            if row is None or self._is_stopped(row):
                 return
             asks = self._mark_asked(row)
         payment = _payment(row)
@@ -122,6 +124,17 @@ class Settlement(Service):
             self._at_kill_point("enquiry.answered")
         self.conclude(row.id, provider.pace, answer, source, called_at, row.lease_token, took_ms)
         self._at_kill_point("concluded")
+
+    def _is_stopped(self, row: Transaction) -> bool:
+        """Cancel a payment of which certainly nothing was sent, where the gate refuses it now. The row is locked."""
+        if not _was_never_sent(row) or (fault := self._gate.fault_of(row)) is None:
+            return False
+        now = self._clock.now()
+        log.warning("a payment was not sent, because its sender was revoked", reason=fault)
+        end_lease(row)
+        row.updated_at = now
+        fail(row, FailureCode.CANCELLED, Source.SUBMIT, now, ChangeDetail(note=fault))
+        return True
 
     def _mark_asked(self, row: Transaction) -> bool:
         """Record that the payment is sent once the unit of work is committed. The row is locked.
@@ -256,11 +269,7 @@ class Settlement(Service):
             now = self._clock.now()
             end_lease(row)
             waited = now - waits_since(row)
-            # An ambiguous payment whose `asked_at` is null was sent once, and its provider did not find it.
-            was_never_sent = row.asked_at is None and row.status in (
-                TransactionStatus.CREATED,
-                TransactionStatus.SUBMITTED,
-            )
+            was_never_sent = _was_never_sent(row)
             if row.status not in UNFINISHED:
                 # A failure waits for the enquiry that confirms it.
                 waits = now - row.completed_at < timedelta(seconds=_WAIT_WITHOUT_PROVIDER_SECONDS)
@@ -310,6 +319,11 @@ class CallbackService(Service):
             for provider in self._providers
             if provider.sends_callbacks
         ]
+
+
+def _was_never_sent(row: Transaction) -> bool:
+    # An ambiguous payment whose `asked_at` is null was sent once, and its provider did not find it.
+    return row.asked_at is None and row.status in (TransactionStatus.CREATED, TransactionStatus.SUBMITTED)
 
 
 def _detail(row: Transaction, answer: ProviderAnswer, source: Source, took_ms: int | None) -> ChangeDetail:

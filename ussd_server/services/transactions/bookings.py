@@ -13,6 +13,7 @@ from ussd_server.models.clients import Client
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts.ledger import DEPOSITS_ACCOUNT, legs_of
 from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.gates.messages import Sending
 from ussd_server.services.transactions.create import (
     DraftColumns,
     Prepared,
@@ -44,12 +45,13 @@ def book(
     credited: str,
     within: Within,
     source: Source = Source.OPERATOR,
+    sending: Sending | None = None,
     **columns: Unpack[DraftColumns],
 ) -> CreatedTransaction:
     """Create a transaction that succeeds at once, or return the one that an equal request created before.
 
     The money moves from the account `debited` to `credited`; the transaction's own account, `main` by default, pays the
-    fee. Raises as `TransactionCreator.create`.
+    fee. `sending` as for `TransactionCreator.create`, which raises the same.
     """
     account = columns.setdefault("account", MAIN_ACCOUNT) or MAIN_ACCOUNT
     content = {"amount_cents": amount_cents, "phone_number": columns.get("phone_number")}
@@ -58,7 +60,7 @@ def book(
         draft = creator.draft(identity, amount_cents, **columns)
         return draft, legs_of(draft.row, "move", debited, credited, fee_from=account)
 
-    return creator.create(replace(identity, content=content), prepare, source, within)
+    return creator.create(replace(identity, content=content), prepare, source, within, sending)
 
 
 @contextmanager

@@ -27,6 +27,8 @@ from ussd_server.services.accounts.ledger import (
     OverdraftError,
     fee_cents,
 )
+from ussd_server.services.gates.messages import MONEY_OUT, Sending
+from ussd_server.services.gates.sending import SendingGate
 from ussd_server.services.transactions.history import Batch, Draft, batch_of, merged, views_of, write_batch
 from ussd_server.services.transactions.messages import (
     CreatedTransaction,
@@ -95,6 +97,9 @@ class DraftColumns(TypedDict, total=False):
     refund_of: str
     payout_id: str
     key_id: str | None
+    user_id: str | None
+    menu_id: str | None
+    menu_version: int | None
     origin: Origin
 
 
@@ -108,28 +113,36 @@ class TransactionCreator(Service):
 
     def __init__(self, runtime: Runtime) -> None:
         super().__init__(runtime)
-        self.fees = FeeBook()
-        self._is_held = runtime.settings.hold_money
+        self.fees, self.gate = FeeBook(), SendingGate(runtime)
         self._group_commit = GroupCommit(_write_batches)
 
     def create(
-        self, identity: RequestIdentity, prepare: Prepare, source: Source = Source.SUBMIT, within: Within | None = None
+        self,
+        identity: RequestIdentity,
+        prepare: Prepare,
+        source: Source = Source.SUBMIT,
+        within: Within | None = None,
+        sending: Sending | None = None,
     ) -> CreatedTransaction:
         """Insert what `prepare` drafts, with its legs, or return the transaction that an equal request created before.
 
         Commits in one batch with other callers' drafts; with `within`, in its unit of work, which locks what the draft
         depends on and writes what belongs to it. `prepare` is called again after a change of the fee, and with the next
-        number of the request's place when another payment has this one.
+        number of the request's place when another payment has this one. `sending` is what the gate admitted
+        (`SendingGate.admit`), for every type that takes money from the client, and only for these.
 
         Names are looked up only after a refusal: few requests are repeats, and the database refuses every repeat by
         its names. Raises IDEMPOTENCY_KEY_REUSED when a name was used for something else, INSUFFICIENT_BALANCE when an
         account has too little available, DAILY_LIMIT_REACHED when the key may not pay that much more today,
-        SERVICE_UNAVAILABLE for clients while money is held, and what `prepare` and `within` raise; nothing is inserted
-        then.
+        SERVICE_UNAVAILABLE for clients while money is held, what the gate refuses, and what `prepare` and `within`
+        raise; nothing is inserted then.
         """
+        assert (sending is None) == (identity.type not in MONEY_OUT), "money leaves by a way that the gate knows"
         try:
+            if sending is not None:
+                self.gate.require_recordable(sending)
             if source is not Source.OPERATOR:
-                self.require_open()
+                self.gate.require_open()
             view = self.fees.with_agreed_fee(
                 identity.client_id, identity.type, lambda: self._insert(*prepare(identity), source, within)
             )
@@ -148,17 +161,8 @@ class TransactionCreator(Service):
             numbered = self._references.next_at_place(identity)
             if numbered == identity:
                 raise AssertionError("a constraint refused a transaction that has no twin") from refusal
-            return self.create(numbered, prepare, source, within)
+            return self.create(numbered, prepare, source, within, sending)
         return CreatedTransaction(view, replayed=False)
-
-    def require_open(self) -> None:
-        """Raise SERVICE_UNAVAILABLE while the operator holds new money (`USSD_HOLD_MONEY`)."""
-        if self._is_held:
-            raise ServiceError(
-                Code.SERVICE_UNAVAILABLE,
-                "No payment is created while the operator restores the service; nothing was recorded, retry later",
-                retry_after_seconds=60,
-            )
 
     def draft(
         self,

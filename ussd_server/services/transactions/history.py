@@ -124,11 +124,15 @@ def batch_of(draft: Draft, legs: Collection[Leg], source: Source) -> tuple[Batch
     return batch, view
 
 
-def spending_of(row: Transaction) -> Rows:
-    """What a transaction that leaves counts towards the daily limit of the key that pays it."""
+def spending_of(row: Transaction, limit_cents: int | None = None) -> Rows:
+    """What a transaction that leaves counts towards the daily limit of the key that pays it.
+
+    The lower one counts of the key's limit in the database and of `limit_cents`.
+    """
     if row.key_id is None or row.type not in (TransactionType.DISBURSEMENT, TransactionType.REFUND):
         return ()
-    return [{"key_id": row.key_id, "day": kampala_day(row.created_at), "cents": row.amount_cents + row.fee_cents}]
+    spent = {"key_id": row.key_id, "day": kampala_day(row.created_at), "cents": row.amount_cents + row.fee_cents}
+    return [spent if limit_cents is None else {**spent, "limit_cents": limit_cents}]
 
 
 def rows_of_change(
@@ -306,7 +310,9 @@ def _detail_of(change: StatusChange, *, has_provider: bool, stayed: bool) -> Cha
         facts.pop("sent", None)
     if change.detail:
         # Refunds reverse a payment, never a provider.
-        is_note = change.source == Source.OPERATOR or change.status == TransactionStatus.REVERSED
+        # Here, without a call to a provider.
+        is_cancelled = facts.get("code") == FailureCode.CANCELLED and "sent" not in facts
+        is_note = is_cancelled or change.source == Source.OPERATOR or change.status == TransactionStatus.REVERSED
         facts["note" if is_note else "provider_code"] = change.detail
     if not facts and (change.status == TransactionStatus.CREATED or not has_provider):
         facts["left_machine"] = False

@@ -70,6 +70,14 @@ _Purpose = Annotated[str, one_of("amount", "fee", "amount_reserved", "fee_reserv
 
 
 @dataclass(frozen=True, slots=True)
+class PayingMenu:
+    """A version of a menu that pays: the menu's row id, and the number of the version."""
+
+    menu_id: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
 class CreateTransaction:
     """Request for a collection, a disbursement or a transfer.
 
@@ -77,7 +85,7 @@ class CreateTransaction:
     `reference` the client's own name for it (1 to 64 characters, unique for the client for ever), `account` is `main`
     or a subscriber's phone number. `session_id` and `confirmation` name the step of a conversation that requests it;
     `place` are the names of that conversation and its node that outlast our records: the provider's name for the
-    payment is derived from them.
+    payment is derived from them. `menu` is the version of the menu that requests it.
     `wait` holds the reply up to that many seconds (0 to 25) until the transaction is final.
     """
 
@@ -96,6 +104,7 @@ class CreateTransaction:
     session_id: str | None = None
     confirmation: str | None = None
     place: tuple[str, ...] | None = None
+    menu: PayingMenu | None = None
     wait: int = 0
 
 

@@ -15,6 +15,7 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.providers.messages import Direction
 from ussd_server.runtime import Runtime
 from ussd_server.services.accounts.ledger import hold_legs
+from ussd_server.services.gates.messages import WayOut
 from ussd_server.services.operator_names import require_reason, require_two_people
 from ussd_server.services.transactions.bookings import audited
 from ussd_server.services.transactions.create import Prepared, RequestIdentity, TransactionCreator, digest_of
@@ -131,7 +132,8 @@ class RefundService:
         return RefundPreview(amount_cents, original.amount_cents - left_cents, original.amount_cents)
 
     def _create(self, request: CreateRefund, context: RequestContext, details: _Details) -> CreatedTransaction:
-        context.require("transactions:write")
+        way = WayOut.OPERATOR_REFUND if details.operators else WayOut.REFUND
+        sending = self._creator.gate.admit(way, context)
         original = find_transaction(request.transaction_id, context)
         content: dict[str, object] = {"refund_of": original.id}
         # A repeat by operators may say why in other words.
@@ -160,6 +162,7 @@ class RefundService:
                 refund_of=original.id,
                 request_id=context.request_id,
                 key_id=context.caller.key_id,
+                user_id=context.caller.user_id,
                 description=details.reason,
                 metadata=details.metadata,
             )
@@ -175,7 +178,7 @@ class RefundService:
                 with audited(row, "transaction.refunded", context, details.reason, decided_by):
                     yield
 
-        return self._creator.create(identity, prepare, details.source, within)
+        return self._creator.create(identity, prepare, details.source, within, sending)
 
     def _check(self, amount_cents: int | None, original: Transaction) -> tuple[int, str]:
         """The amount in cents and the name of the provider."""

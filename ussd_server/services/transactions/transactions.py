@@ -17,6 +17,7 @@ from ussd_server.providers.names import PROVIDER_NAMES
 from ussd_server.runtime import Runtime, Service
 from ussd_server.services.accounts.ledger import hold_legs, legs_of
 from ussd_server.services.bulkhead import Bulkhead
+from ussd_server.services.gates.messages import WayOut
 from ussd_server.services.pages import matching, of_period, page_of
 from ussd_server.services.sms.receipts import has_receipts, with_receipt
 from ussd_server.services.transactions.create import (
@@ -62,7 +63,7 @@ _LONGEST_REFERENCE, _LONGEST_DESCRIPTION = 64, 200
 _CONTENT = tuple(
     each.name
     for each in fields(CreateTransaction)
-    if each.name not in ("idempotency_key", "session_id", "confirmation", "place", "wait")
+    if each.name not in ("idempotency_key", "session_id", "confirmation", "place", "menu", "wait")
 )
 _FILTERS = (
     Transaction.status,
@@ -93,11 +94,16 @@ class TransactionService(Service):
         Raises IDEMPOTENCY_KEY_REUSED when a name was used for something else, INSUFFICIENT_BALANCE when the account
         here is too low, DAILY_LIMIT_REACHED when the key may not pay that much more today, INVALID_AMOUNT for what the
         provider cannot move, INVALID_REQUEST for a `callback_url` that may not be called and for a reference of the
-        operators, TRANSACTION_FAILED when the provider is away.
+        operators, TRANSACTION_FAILED when the provider is away, INSUFFICIENT_SCOPE for what the gate refuses.
         """
-        context.require("transactions:write")
         # Endpoints pass plain text.
         request = replace(request, type=TransactionType(request.type))
+        sending = None
+        if request.type is TransactionType.COLLECTION:
+            context.require("transactions:write")
+        else:
+            way = WayOut.PAYMENT if request.menu is None else WayOut.MENU
+            sending = self._creator.gate.admit(way, context, request.menu)
         _refuse_contradictions(request)
         refuse_operators_name(request.reference)
         content = {name: getattr(request, name) for name in _CONTENT}
@@ -115,7 +121,7 @@ class TransactionService(Service):
         moves_at_once = request.type is TransactionType.TRANSFER
         within = with_receipt if moves_at_once and has_receipts(context.client_id, request.type) else None
         created = self._creator.create(
-            identity, lambda identity: self._prepare(identity, request, context), within=within
+            identity, lambda identity: self._prepare(identity, request, context), within=within, sending=sending
         )
         if not request.wait:
             return created
@@ -171,6 +177,9 @@ class TransactionService(Service):
             callback_url=request.callback_url,
             request_id=context.request_id,
             key_id=context.caller.key_id,
+            user_id=context.caller.user_id,
+            menu_id=None if request.menu is None else request.menu.menu_id,
+            menu_version=None if request.menu is None else request.menu.version,
         )
         if request.to_phone_number is not None:
             return draft, legs_of(draft.row, "move", account, request.to_phone_number, fee_from=account)
@@ -184,8 +193,8 @@ class TransactionService(Service):
         if (receipt := request.provider_transaction_id) is not None:
             claimed = [claim.transaction_id for claim in claims_of(receipt, ReceiptClaim.transaction_id)]
             with_receipt = (Transaction.provider_transaction_id == receipt) | (Transaction.provider_receipt == receipt)
-            found = Transaction.select(Transaction.id).where(with_receipt | Transaction.id.in_(claimed))
-            rows = rows.where(Transaction.id.in_(found))
+            of_receipt = Transaction.select(Transaction.id).where(with_receipt | Transaction.id.in_(claimed))
+            rows = rows.where(Transaction.id.in_(of_receipt))
         if request.reference is not None:
             named = Transaction.select(Transaction.id).where(
                 Transaction.client_id == context.client_id, Transaction.reference == request.reference

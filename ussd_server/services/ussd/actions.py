@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass, field
 
 from ussd_server.context import RequestContext
+from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.logs import Logger
 from ussd_server.menus.engine.actions import (
     ActionOutcome,
@@ -26,6 +27,7 @@ from ussd_server.menus.engine.actions import (
     SmsQueued,
 )
 from ussd_server.menus.engine.navigator import SessionFacts
+from ussd_server.models.ussd import Menu
 from ussd_server.outbound.client_server import ClientServer, Handover, NoAnswerError
 from ussd_server.outbound.signature import Signature
 from ussd_server.outbound.transport import Transport
@@ -33,9 +35,11 @@ from ussd_server.runtime import Runtime, Service
 from ussd_server.security.key_ring import call_secrets
 from ussd_server.services.accounts.balances import BalanceService
 from ussd_server.services.bulkhead import Bulkhead
+from ussd_server.services.mail.messages import MailKind
+from ussd_server.services.mail.outbox import is_mail_on, notify_people
 from ussd_server.services.providers.subscribers import SubscriberNames
 from ussd_server.services.sms.outbox import is_sms_on, queue_sms
-from ussd_server.services.transactions.messages import MAIN_ACCOUNT, CreateTransaction, TransactionType
+from ussd_server.services.transactions.messages import MAIN_ACCOUNT, CreateTransaction, PayingMenu, TransactionType
 from ussd_server.services.transactions.transactions import TransactionService
 from ussd_server.status import Code, ServiceError
 
@@ -55,12 +59,13 @@ _UNCERTAIN = (Code.INTERNAL_ERROR, Code.SERVICE_UNAVAILABLE, Code.IDEMPOTENCY_KE
 class ActionContext:
     """The step that actions run for, and what they did.
 
-    `context` acts for the menu's client. `conversation` are the names of the conversation that outlast our records.
-    `ends_at`, in seconds of the monotonic clock, is the deadline of all actions of the step, because gateways drop
-    slow steps. `is_unsure` while it is unknown whether a payment was created.
+    `context` acts for the menu's client, and `menu` is its version. `conversation` are the names of the conversation
+    that outlast our records. `ends_at`, in seconds of the monotonic clock, is the deadline of all actions of the step,
+    because gateways drop slow steps. `is_unsure` while it is unknown whether a payment was created.
     """
 
     context: RequestContext
+    menu: PayingMenu
     facts: SessionFacts
     conversation: tuple[str, ...]
     language: str
@@ -123,6 +128,7 @@ class Actions(Service):
             session_id=action_context.facts.session_id,
             confirmation=action.confirmation,
             place=(*action_context.conversation, action.confirmation.rpartition("#")[0]),
+            menu=action_context.menu,
         )
         had_paid, action_context.may_have_paid, action_context.is_unsure = action_context.may_have_paid, True, True
         try:
@@ -131,10 +137,24 @@ class Actions(Service):
             if error.code in _UNCERTAIN:
                 return Failed()
             action_context.may_have_paid, action_context.is_unsure = had_paid, False
+            if error.code is Code.INSUFFICIENT_SCOPE:
+                self._report_revoked(action_context)
             return Paid(accepted=False)
         action_context.is_unsure = False
         action_context.transaction_id = created.transaction.transaction_id
         return Paid(accepted=True)
+
+    def _report_revoked(self, action_context: ActionContext) -> None:
+        """Write to the owners that this version of the menu sends no money any more, once."""
+        menu, client_id = action_context.menu, action_context.context.client_id
+        log.warning("a menu sent no money, because its publisher was revoked", client_id=client_id)
+        if not is_mail_on():
+            return
+        name = Menu.get_by_id(menu.menu_id).name
+        about, kind = {"menu": name, "page": f"/console/menus/{name}"}, MailKind.MENU_SENDS_NO_MONEY
+        occasion = f"{kind}/{menu.menu_id}/{menu.version}"
+        with unit_of_work():
+            notify_people(kind, client_id, about, self._clock.now(), occasion=occasion)
 
     def _send_sms(self, action: SmsAction, action_context: ActionContext) -> ActionOutcome:
         """Queue a message under the name of its step, so that a repeated step sends it once."""

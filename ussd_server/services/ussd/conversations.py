@@ -13,7 +13,7 @@ from ussd_server.menus.engine.resumption import announce, reopen
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.menus.documents import document_of, facts_of, published_document
-from ussd_server.services.transactions.messages import TransactionStatus
+from ussd_server.services.transactions.messages import PayingMenu, TransactionStatus
 from ussd_server.services.ussd.actions import ActionContext, Actions
 from ussd_server.services.ussd.lookup import FEWEST_TURNS_TO_RESUME, OUTCOME_WORDS, CodeTarget, find_waiting
 from ussd_server.services.ussd.messages import DROPPED_OFF, EndReason, SessionStatus
@@ -157,6 +157,7 @@ class Conversations:
         )
         return ActionContext(
             RequestContext(caller, request_id),
+            PayingMenu(row.menu_id, row.menu_version),
             facts_of(row),
             _conversation(row),
             row.language,

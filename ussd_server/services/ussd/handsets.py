@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from ussd_server.context import RequestContext
+from ussd_server.context import SEND, RequestContext
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.gateways import ADAPTERS
 from ussd_server.gateways.messages import Action, GatewayReply, GatewayRequest, GatewayScreen, HandsetCall
@@ -41,7 +41,7 @@ class HandsetService:
 
     def may_dial(self, context: RequestContext) -> bool:
         """Whether the caller may dial codes, and so make the payments of its menus."""
-        may_pay = self._is_sandbox or context.may("transactions:write")
+        may_pay = self._is_sandbox or context.may(SEND)
         return self._may_dial and context.may("ussd:write") and may_pay
 
     def step(self, call: HandsetCall, context: RequestContext) -> HandsetView:

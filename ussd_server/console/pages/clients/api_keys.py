@@ -20,6 +20,7 @@ from ussd_server.languages import gettext, marked
 from ussd_server.services.clients.keys.messages import (
     ACTIONS,
     RESOURCES,
+    SCOPES,
     ApiKeySummary,
     CreateApiKey,
     DeleteApiKeys,
@@ -251,7 +252,13 @@ def _is_unused(key: ApiKeySummary) -> bool:
 def _form(given: dict[str, Any], error: ServiceError | None = None, key: ApiKeySummary | None = None) -> str:
     """The form of a new key, or of `key`."""
     return render_template(
-        "console/api_keys/form.html", given=given, error=error, key=key, resources=RESOURCES, actions=ACTIONS
+        "console/api_keys/form.html",
+        given=given,
+        error=error,
+        key=key,
+        resources=RESOURCES,
+        actions=ACTIONS,
+        scopes=SCOPES,
     )
 
 

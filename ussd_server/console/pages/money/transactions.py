@@ -97,7 +97,7 @@ def show_transaction_live(context: RequestContext, transaction_id: str) -> Respo
     return _live_part(_about(services().transactions.get(GetTransaction(transaction_id), context), context))
 
 
-@console.page("POST", "/transactions/<transaction_id>/refund", needs="transactions:write", fresh_code=True)
+@console.page("POST", "/transactions/<transaction_id>/refund", needs="transactions:send", fresh_code=True)
 def refund_transaction(context: RequestContext, transaction_id: str) -> Any:
     """Give a payment back, in whole or in part."""
     form = request.form

@@ -129,6 +129,7 @@ def show_menu(context: RequestContext, menu_id: str) -> str:
         versions=services().menus.versions(menu_id, context),
         codes=services().menus.codes(context),
         has_changed=menu.draft != menu.published,
+        fault=services().menus.fault(menu_id, context),
     )
 
 
@@ -182,6 +183,14 @@ def publish_menu(context: RequestContext, menu_id: str) -> Any:
             raise
         text = gettext("The draft was not published: %(reason)s", reason=error.message)
         return done(text, "show_menu", tone="bad", menu_id=menu_id)
+    text = gettext("Version %(version)s is published. New sessions use it; open ones keep theirs.", version=version)
+    return done(text, "show_menu", menu_id=menu_id)
+
+
+@console.page("POST", "/menus/<menu_id>/publish-again", needs="menus:write")
+def publish_menu_again(context: RequestContext, menu_id: str) -> Any:
+    """Publish the version in force in the name of the person who asks, because its publisher was revoked."""
+    version = services().menus.publish_again(menu_id, context).version
     text = gettext("Version %(version)s is published. New sessions use it; open ones keep theirs.", version=version)
     return done(text, "show_menu", menu_id=menu_id)
 

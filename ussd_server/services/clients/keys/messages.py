@@ -10,15 +10,31 @@ from typing import Annotated, Final
 from ussd_server.wire import Cents, DeletionResult
 
 RESOURCES = ("ussd", "menus", "transactions", "balance", "collection", "webhooks", "payouts", "statements", "messages")
-ACTIONS = ("read", "write", "*")
-SCOPES = frozenset(f"{resource}:{action}" for resource in RESOURCES for action in ACTIONS) | {"payouts:approve"}
+ACTIONS = ("read", "write", "send", "approve", "*")
+# Scopes that no secret gains which other people may have read: they are given to new keys only.
+APPROVES, SENDS = "payouts:approve", "transactions:send"
+SCOPES = frozenset(f"{resource}:{action}" for resource in RESOURCES for action in ("read", "write", "*")) | {
+    APPROVES,
+    SENDS,
+}
 HIDDEN_SECRET = "********"  # noqa: S105 - what stands in place of a secret
 DEFAULT_GRACE_SECONDS = 86_400
 
 
-def approves(scopes: str | None) -> bool:
-    """Whether a key with these scopes may approve payouts."""
-    return not {"payouts:approve", "payouts:*"}.isdisjoint((scopes or "").split())
+def expanded(scopes: str | None) -> frozenset[str]:
+    """The scopes without stars that these include, as a key stores them; null includes all but `payouts:approve`."""
+    if scopes is None:
+        return _NAMED - {APPROVES}
+    given = set(scopes.split())
+    return frozenset(scope for scope in _NAMED if not given.isdisjoint({scope, f"{scope.partition(':')[0]}:*"}))
+
+
+def powers(scopes: str | None) -> frozenset[str]:
+    """Those of `payouts:approve` and `transactions:send` that a key with these scopes has."""
+    return expanded(scopes) & {APPROVES, SENDS}
+
+
+_NAMED = frozenset(scope for scope in SCOPES if not scope.endswith(":*"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from ussd_server.services.clients.keys.messages import (
     CallWindow,
     OwnKey,
     OwnWindow,
-    approves,
+    powers,
 )
 from ussd_server.services.pages import find_by_id, require_row
 from ussd_server.services.people import people_behind
@@ -84,12 +84,12 @@ class ApiKeyReader(Service):
         """The secret of a key, noted in the audit trail; its reader counts as a person behind the key.
 
         NOT_FOUND for a key that is not the client's.
-        INSUFFICIENT_SCOPE for a key that may approve payouts where the caller may not.
+        INSUFFICIENT_SCOPE for a key that may approve payouts or send money where the caller may not.
         """
         context.require("api_keys:list", _MAY_NOT)
         row = _find(api_key_id, context)
-        if approves(row.scopes):
-            context.require(APPROVE, _MAY_NOT)
+        if not is_shown(row, context):
+            raise ServiceError(Code.INSUFFICIENT_SCOPE, _MAY_NOT)
         while unread := unread_keys([row], context):
             add_reader(unread, context, self._key_cache, self._vault)
             row = _find(api_key_id, context)
@@ -97,7 +97,7 @@ class ApiKeyReader(Service):
         return self._vault.decrypt(row.secret_sealed, row.client_id, row.id)
 
     def get(self, api_key_id: str, context: RequestContext) -> ApiKeyRecord:
-        """One key with its secret, hidden in a key that approves payouts from callers who may not approve.
+        """One key with its secret, hidden in a key that approves payouts or sends money from callers who may not.
 
         INVALID_REQUEST for a malformed id, NOT_FOUND for a key that is not the client's.
         """
@@ -105,13 +105,12 @@ class ApiKeyReader(Service):
         if not is_id(api_key_id):
             raise ServiceError(Code.INVALID_REQUEST, "Invalid API key ID format")
         row = _find(api_key_id, context)
-        is_hidden = approves(row.scopes) and not context.may(APPROVE)
         used = self._requests.used_scopes(row.id)
         (known,) = self._known([row])
         return view_of_row(
             ApiKeyRecord,
             row,
-            apisecret=HIDDEN_SECRET if is_hidden else self.reveal(api_key_id, context),
+            apisecret=self.reveal(api_key_id, context) if is_shown(row, context) else HIDDEN_SECRET,
             is_active=int(row.is_active),
             used_scopes=used,
             suggested_scopes=" ".join(used) or None,
@@ -184,6 +183,11 @@ def key_of_any_client(id_or_apikey: str, *, locked: bool = False) -> ApiKey:
     rows = ApiKey.select().where((ApiKey.id if is_id(id_or_apikey) else ApiKey.apikey) == id_or_apikey)
     row: ApiKey | None = (for_update(rows) if locked else rows).first()
     return require_row(row, "API Key")
+
+
+def is_shown(row: ApiKey, context: RequestContext) -> bool:
+    """Whether the caller may read the secret of a key. The roles that may approve are those that may send money."""
+    return not powers(row.scopes) or context.may(APPROVE)
 
 
 def unread_keys(rows: Iterable[ApiKey], context: RequestContext) -> list[str]:

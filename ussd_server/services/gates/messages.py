@@ -1,0 +1,42 @@
+"""Messages of the gates: the ways in which money leaves, and who sends it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from ussd_server.context import APPROVE, SEND, RequestContext
+from ussd_server.services.transactions.messages import PayingMenu, TransactionType
+
+MONEY_OUT = (
+    TransactionType.DISBURSEMENT,
+    TransactionType.TRANSFER,
+    TransactionType.REFUND,
+    TransactionType.SETTLEMENT,
+)
+"""The types of transactions that take money from a client."""
+
+
+class WayOut(Enum):
+    """Every way in which money leaves a client. The value is what its caller must hold, None where operators decide."""
+
+    PAYMENT = ("payment", SEND)
+    REFUND = ("refund", SEND)
+    MENU = ("menu", None)  # the publisher of the menu must hold it
+    PAYOUT = ("payout", APPROVE)
+    DATED_PAYOUT = ("dated payout", APPROVE)
+    OPERATOR_REFUND = ("refund by operators", None)
+    SETTLEMENT = ("settlement to the bank", None)
+    RECOVERY = ("payment that a provider has made already", None)
+
+    def __init__(self, title: str, needs: str | None) -> None:
+        self.title, self.needs = title, needs
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """Money that a caller is about to send."""
+
+    way: WayOut
+    context: RequestContext
+    menu: PayingMenu | None = None

@@ -1,0 +1,251 @@
+"""The gate of money on its way out: asked when a payment is recorded, and again when it leaves.
+
+It alone knows what keeps money here: money held by the operator, a disabled client, a key that was deleted or disabled,
+has expired or lost its scope, a person who was disabled or lost the right, and a menu whose publisher was revoked.
+Authentication has just proved key, person and client of a call, so recording a payment by the API reads nothing. When
+it leaves, one query reads them again. The database enforces daily limits (`keys_spend`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from peewee import JOIN
+
+from ussd_server.context import SEND, CallerKind, RequestContext
+from ussd_server.database.tables import CompiledQuery, param
+from ussd_server.models.clients import Client, User
+from ussd_server.models.keys import ApiKey
+from ussd_server.models.payouts import Payout
+from ussd_server.models.transactions import Transaction
+from ussd_server.models.ussd import MenuVersion
+from ussd_server.runtime import Runtime
+from ussd_server.services.clients.keys.messages import expanded
+from ussd_server.services.gates.messages import MONEY_OUT, Sending, WayOut
+from ussd_server.services.roles import may_in_console
+from ussd_server.services.transactions.messages import PayingMenu, TransactionType
+from ussd_server.status import Code, ServiceError
+
+_LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+_CLIENT_DISABLED = "The client is disabled"
+
+
+class SendingGate:
+    """Decides whether money may leave. One for all ways out (`WayOut`)."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._clock = runtime.clock
+        self.is_held = runtime.settings.hold_money
+
+    def require_open(self) -> None:
+        """Raise SERVICE_UNAVAILABLE while the operator holds new money (`USSD_HOLD_MONEY`)."""
+        if self.is_held:
+            raise ServiceError(
+                Code.SERVICE_UNAVAILABLE,
+                "No payment is created while the operator restores the service; nothing was recorded, retry later",
+                retry_after_seconds=60,
+            )
+
+    def admit(self, way: WayOut, context: RequestContext, menu: PayingMenu | None = None) -> Sending:
+        """Return what the caller is about to send. INSUFFICIENT_SCOPE unless the caller holds what the way needs."""
+        if way.needs is not None:
+            context.require(way.needs)
+        return Sending(way, context, menu)
+
+    def require_recordable(self, sending: Sending) -> None:
+        """Raise INVALID_REQUEST for a disabled client, INSUFFICIENT_SCOPE for a menu whose publisher was revoked.
+
+        Reads nothing where authentication has proved the client and the caller.
+        """
+        context = sending.context
+        if sending.way is WayOut.MENU:
+            assert sending.menu is not None, "a menu's payment names its version"
+            fault = self.fault_of_publisher(context.client_id, sending.menu)
+            if fault is not None:
+                raise ServiceError(Code.INSUFFICIENT_SCOPE, f"The menu sends no money: {fault}")
+        elif sending.way is WayOut.RECOVERY:
+            # The money has left already, and is only booked.
+            return
+        elif context.caller.kind is CallerKind.OPERATOR and not self.is_client_active(context.client_id):
+            raise ServiceError(Code.INVALID_REQUEST, _CLIENT_DISABLED)
+
+    def require_publishable(self, node: str, context: RequestContext) -> None:
+        """Raise INSUFFICIENT_SCOPE where the caller may not let a menu send money, as `node` of the menu does.
+
+        That is without `transactions:send`, and with a key that has a daily limit: subscribers would pay beyond it.
+        """
+        context.require(SEND, f"The node {node} sends money: that needs the scope {SEND}")
+        key_id = context.caller.key_id
+        if key_id is not None and ApiKey.select().where(ApiKey.id == key_id, _HAS_LIMIT).exists():
+            raise ServiceError(
+                Code.INSUFFICIENT_SCOPE, f"The node {node} sends money: a key with a daily_limit cannot let menus pay"
+            )
+
+    def require_due(self, payout: Payout) -> None:
+        """Judge a dated payout when it is due, before its money is reserved.
+
+        Raises SERVICE_UNAVAILABLE while money is held and while the client is disabled: the payout waits. Raises
+        INVALID_REQUEST when the key or person that approved it was revoked.
+        """
+        self.require_open()
+        if not self.is_client_active(payout.client_id):
+            raise ServiceError(Code.SERVICE_UNAVAILABLE, _CLIENT_DISABLED)
+        sender = _sender(payout.client_id, payout.key_id, person_of(payout))
+        fault = sender.fault(WayOut.DATED_PAYOUT.needs, self._clock.now(), "approved the payout")
+        if fault is not None:
+            raise ServiceError(Code.INVALID_REQUEST, fault)
+
+    def fault_of(self, row: Transaction) -> str | None:
+        """Why a recorded payment may not leave any more, as a sentence without a full stop; None where it may.
+
+        Ask before the first byte leaves, with the row locked. Collections always may: they bring money. Costs one
+        query, and two more for a payment by a menu.
+        """
+        if row.type not in MONEY_OUT:
+            return None
+        way = _way_of(row)
+        verb = "approved the payout" if way is WayOut.PAYOUT else "requested the payment"
+        # The key of a session of the API needs no right to send: the menu's publisher has it.
+        fault = _sender(row.client_id, row.key_id, row.user_id).fault(way.needs, self._clock.now(), verb)
+        if fault is None and way is WayOut.MENU:
+            assert row.menu_id is not None
+            assert row.menu_version is not None
+            return self.fault_of_publisher(row.client_id, PayingMenu(row.menu_id, row.menu_version))
+        return fault
+
+    def fault_of_publisher(self, client_id: str, menu: PayingMenu) -> str | None:
+        """Why a version of a menu may send no money; None where it may.
+
+        The publisher's key may have expired, because an expiry is known beforehand and revokes nothing. It may not have
+        got a daily limit: subscribers would pay beyond it.
+        """
+        (version,) = _PUBLISHED.rows(MenuVersion, menu_id=menu.menu_id, version=menu.version)
+        sender = _sender(client_id, version.key_id, version.user_id)
+        fault = sender.fault(SEND, _LONG_AGO, "published the menu")
+        if fault is None and sender.key is not None and sender.key.limit_cents is not None:
+            return "The API key that published the menu has a daily limit now"
+        return fault
+
+    def is_client_active(self, client_id: str) -> bool:
+        """Whether a client is active."""
+        return bool(Client.select(Client.id).where(Client.id == client_id, Client.is_active).exists())
+
+
+def person_of(payout: Payout) -> str | None:
+    """The person who approved a payout; None for a key and for operators."""
+    if payout.key_id is not None or payout.approved_by is None:
+        return None
+    # Operators have an id here that is made of their names, and no row.
+    found: str | None = User.select(User.id).where(User.id == payout.approved_by).scalar()
+    return found
+
+
+def limit_of_key(key_id: str | None) -> int | None:
+    """The daily limit of a key in cents; None without a limit or a key."""
+    cents: int | None = ApiKey.select(ApiKey.daily_limit_cents).where(ApiKey.id == key_id).scalar() if key_id else None
+    return cents
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """A key as the database has it now; without an id when it was deleted."""
+
+    id: str | None
+    is_active: bool
+    expires_at: datetime | None
+    scopes: str | None
+    limit_cents: int | None
+
+    def fault(self, needs: str | None, now: datetime) -> str | None:
+        """Why the key may not send, as what follows its name; None where it may."""
+        if self.id is None:
+            return "was deleted"
+        if not self.is_active:
+            return "is disabled"
+        if self.expires_at is not None and self.expires_at <= now:
+            return "has expired"
+        if needs is not None and needs not in expanded(self.scopes):
+            return f"no longer has the scope {needs}"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Person:
+    """A person as the database has them now."""
+
+    is_active: bool
+    role: str
+
+    def fault(self, needs: str | None) -> str | None:
+        """Why the person may not send, as what follows their name; None where they may."""
+        if not self.is_active:
+            return "is disabled"
+        if needs is not None and not may_in_console(self.role, needs):
+            return "no longer has the right to do so"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Sender:
+    """A client with the key or the person that sends its money; neither for operators."""
+
+    is_client_active: bool
+    key: _Key | None
+    person: _Person | None
+
+    def fault(self, needs: str | None, now: datetime, verb: str) -> str | None:
+        """Why the sender may not send, as a sentence without a full stop; `verb` is what it did. None where it may."""
+        if not self.is_client_active:
+            return _CLIENT_DISABLED
+        if self.key is not None:
+            fault = self.key.fault(needs, now)
+            return fault and f"The API key that {verb} {fault}"
+        if self.person is not None:
+            fault = self.person.fault(needs)
+            return fault and f"The person who {verb} {fault}"
+        return None
+
+
+def _sender(client_id: str, key_id: str | None, user_id: str | None) -> _Sender:
+    """Read a sender, in one query."""
+    (found,) = _SENDER.tuples(client_id=client_id, key_id=key_id, user_id=user_id)
+    is_client_active, id_, is_active, expires_at, scopes, limit_cents, is_person_active, role = found
+    key = _Key(id_, bool(is_active), ApiKey.expires_at.python_value(expires_at), scopes, limit_cents)
+    person = _Person(bool(is_person_active), role or "")
+    return _Sender(bool(is_client_active), key if key_id else None, person if user_id else None)
+
+
+def _way_of(row: Transaction) -> WayOut:
+    """The way in which a recorded payment leaves."""
+    if row.payout_id is not None:
+        return WayOut.PAYOUT
+    if row.menu_id is not None:
+        return WayOut.MENU
+    return WayOut.REFUND if row.type == TransactionType.REFUND else WayOut.PAYMENT
+
+
+_HAS_LIMIT = ApiKey.daily_limit_cents.is_null(False)
+_PUBLISHED = CompiledQuery(
+    lambda: MenuVersion.select(MenuVersion.key_id, MenuVersion.user_id).where(
+        MenuVersion.menu_id == param(MenuVersion.menu_id), MenuVersion.version == param(MenuVersion.version)
+    )
+)
+_SENDER = CompiledQuery(
+    lambda: (
+        Client.select(
+            Client.is_active,
+            ApiKey.id,
+            ApiKey.is_active,
+            ApiKey.expires_at,
+            ApiKey.scopes,
+            ApiKey.daily_limit_cents,
+            User.is_active,
+            User.role,
+        )
+        .join(ApiKey, JOIN.LEFT_OUTER, on=(ApiKey.id == param(ApiKey.id, "key_id")))
+        .switch(Client)
+        .join(User, JOIN.LEFT_OUTER, on=(User.id == param(User.id, "user_id")))
+        .where(Client.id == param(Client.id, "client_id"))
+    )
+)
