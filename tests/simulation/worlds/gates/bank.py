@@ -32,11 +32,12 @@ _KEPT_CENTS = 50_000_000
 
 
 class Bank:
-    """It pays each settlement that it gets at most once, whatever becomes of the service's own record."""
+    """It pays each settlement at most once, or never, whatever becomes of the service's own record."""
 
     def __init__(self, scheduler: Scheduler, callers: Callers, note: Callable[..., None]) -> None:
         self._scheduler, self._callers, self._note = scheduler, callers, note
         self._paid: dict[str, DueSettlement] = {}
+        self._unpaid: set[str] = set()
         callers.kinds["settlement to the bank"] = self._settle
 
     def _settle(self, incident: Incident) -> None:
@@ -50,15 +51,19 @@ class Bank:
         waiting = (answer or {}).get("waiting", ())
         self._scheduler.pause(incident.given["paid_after"])
         for each in waiting:
-            if incident.given["is_paid"] and each.settlement_id not in self._paid:
-                self._pay(each)
+            self._decide(each, is_paid=incident.given["is_paid"])
         self._callers.insist(incident, [], lambda services: self._record(services, waiting))
 
-    def _pay(self, due: DueSettlement) -> None:
+    def _decide(self, due: DueSettlement, *, is_paid: bool) -> None:
+        """Pay a settlement, or never; once decided, it stays so."""
         assert due.settlement_id is not None
+        if due.settlement_id in self._paid or due.settlement_id in self._unpaid:
+            return
+        if not is_paid:
+            self._unpaid.add(due.settlement_id)
+            return
         self._paid[due.settlement_id] = due
-        reference = _reference_of(due)
-        self._note("bank", reference=reference, client=due.client_id, cents=due.amount_cents)
+        self._note("bank", reference=_reference_of(due), client=due.client_id, cents=due.amount_cents)
 
     def _record(self, services: Services, waiting: tuple[DueSettlement, ...]) -> Answer:
         """Record what the bank paid, and cancel what it did not."""
@@ -74,6 +79,7 @@ class Bank:
     def end(self, services: Services) -> None:
         """On a quiet day the operators record everything that the bank has paid, and cancel the rest."""
         for each in (*self._paid.values(), *services.bank_settlements.waiting(operator_context())):
+            self._decide(each, is_paid=False)
             try:
                 self._record(services, (each,))
             except ServiceError as refusal:
