@@ -81,6 +81,7 @@ def test_what_is_no_step_is_answered_with_a_status(given: Message, status: Statu
         ("default", 15, b"\x00", "@"),
         ("default", 8, "ŋ".encode("utf-16-be"), "ŋ"),
         ("default", 72, "é1".encode("utf-16-be"), "é1"),
+        ("default", 1, b"@1", "@1"),
         ("default", 3, b"\xe9", "é"),
         ("alphabet=latin1", 0, b"@\xe9", "@é"),
         ("default", 0, b"\x80", "\ufffd"),

@@ -20,7 +20,8 @@ from ussd_server.smpp.dialects import (
 )
 from ussd_server.smpp.pdu import Message, Status, Tag
 
-_DEFAULT_ALPHABET, _LATIN1, _UCS2 = (0, 15), (3,), (8, 72)
+# 1 is IA5, which Latin-1 contains.
+_DEFAULT_ALPHABET, _LATIN1, _UCS2 = (0, 15), (1, 3), (8, 72)
 _DELIVERY_REPORT = 0x04
 
 

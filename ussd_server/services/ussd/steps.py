@@ -118,8 +118,15 @@ def _within(row: UssdSession, known_turn: int | None, phone_step: PhoneStep, ses
     # Where the gateway does not mark a first step, the dialled text distinguishes it from an entry.
     is_dialled = step.opening_text is not None and step.service_code and answered.is_text(0, step.text)
     if step.kind is StepKind.BEGIN or is_dialled:
-        return Repeat(0) if row.turn == 0 else Start(_dialled_entries(step))
+        is_first = row.turn == 0 and (not step.begins_anew or _is_same_dial(row, phone_step, answered, sessions))
+        return Repeat(0) if is_first else Start(_dialled_entries(step))
     return Entry(step.text)
+
+
+def _is_same_dial(row: UssdSession, phone_step: PhoneStep, answered: AnsweredTexts, sessions: Sessions) -> bool:
+    """Whether a BEGIN is the one that a session answered a moment before."""
+    is_same = row.service_code == phone_step.code and answered.is_text(0, phone_step.step.text)
+    return is_same and sessions.was_just_answered(row, phone_step.input)
 
 
 def _dialled_entries(step: UssdStep) -> tuple[str, ...]:
