@@ -23,7 +23,7 @@ from ussd_server.services.ussd.smpp_links import BindReport, OpenLink
 from ussd_server.smpp.bind import Bind, BindSettings, NotBoundError, UnansweredError
 from ussd_server.smpp.dialects import read_dialect
 from ussd_server.smpp.pdu import Message, Status
-from ussd_server.smpp.screens import SentScreens
+from ussd_server.smpp.repeats import SubmittedSteps
 from ussd_server.smpp.steps import NoStepError, SmppStep, read_step, write_screen
 from ussd_server.status import ServiceError
 
@@ -113,7 +113,7 @@ class _Link:
         self._services = services
         self._in_thread = in_thread
         self._dialect = read_dialect(link.dialect)
-        self._screens = SentScreens()
+        self._submitted = SubmittedSteps()
         self._answering = set[asyncio.Task[None]]()
         settings = BindSettings(
             link.host, link.port, link.system_id, link.password, _trust(link, services), link.window
@@ -154,28 +154,26 @@ class _Link:
         return Status.OK
 
     async def _answer(self, bind: Bind, message: Message, step: SmppStep) -> None:
-        screen = self._screens.repeated(step)
-        if screen is None:
-            answer = await self._in_thread(partial(self._ask, step))
-            if answer is None or step.kind is StepKind.END:
-                return
-            screen = GatewayScreen(Action(answer["action"]), answer["text"])
-        sent = self._screens.submitting(step, screen)
+        answer = await self._in_thread(partial(self._ask, step, self._submitted.may_repeat(step)))
+        if answer is None or step.kind is StepKind.END:
+            return
+        screen = GatewayScreen(Action(answer["action"]), answer["text"])
+        submitted = self._submitted.submitting(step)
         try:
             status = await self._submit(bind, write_screen(screen, message, self._dialect))
         except (NotBoundError, UnansweredError) as why:
             bind.counts["lost"] += 1
             log.warning("a screen may be lost", why=type(why).__name__, channel_id=self._link.channel_id)
             return
-        self._screens.acknowledged(sent)
+        self._submitted.acknowledged(submitted)
         if status != Status.OK:
             bind.counts["failed"] += 1
             log.warning("the operator refused a screen", status=f"{status:#x}", channel_id=self._link.channel_id)
 
-    def _ask(self, step: SmppStep) -> _Answer:
+    def _ask(self, step: SmppStep, may_repeat: bool) -> _Answer:
         """Give a step to the service of all gateways; None when the channel has just been closed."""
         now_about()
-        request = smpp_request(step.session, step.phone_number, step.kind, step.code, step.text)
+        request = smpp_request(step.session, step.phone_number, step.kind, step.code, step.text, may_repeat=may_repeat)
         with suppress(ServiceError):
             reply = self._services.gateways.answer("smpp", self._link.path_secret, request, new_request_id())
             answer: dict[str, str] = json.loads(reply.body)

@@ -39,7 +39,7 @@ def test_a_subscriber_pays_in_a_conversation(operator: OperatorSide, connect: Co
     assert last["text"] == "Approve the prompt on your phone."
     assert (last["op"], last["session"]) == (RESPONSE, "026f")
     assert _statuses() == ["completed"]
-    assert [row.amount for row in Transaction.select()] == [500_000]
+    assert [row.amount_cents for row in Transaction.select()] == [500_000]
 
 
 def test_a_dialled_text_goes_on_to_its_entries(operator: OperatorSide, connect: Connect) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.outbound.certificates import Authority
 from tests.smpp.conftest import channel_to, serving
 from tests.smpp.operator_side import OperatorSide
 from tests.support.eventually import eventually
@@ -65,6 +66,7 @@ def test_two_processes_hold_binds_of_one_channel(services: Services, operator: O
     with serving(services):
         operator.wait("bind", 1)
         for number, entry in enumerate(ENTRIES):
+            # Both processes remember a "1", and only the service knows which is a repeat.
             last = operator.screen(CONTINUE if number else BEGIN, entry, bind=number % 2)
         assert last["text"] == "Approve the prompt on your phone."
     assert Transaction.select().count() == 1
@@ -153,13 +155,13 @@ def test_the_operator_may_unbind(operator: OperatorSide, connect: Connect) -> No
 def test_tls_is_checked_against_the_operators_own_authority(
     package: Path, shop: Shop, services: Services, tmp_path: Path
 ) -> None:
-    from tests.smpp.certificates import authority_and_server
-
-    authority, certificate, key = authority_and_server()
-    side = OperatorSide(package, {"key": key, "cert": certificate, "tls": True})
+    authority = Authority()
+    authority.certify(tmp_path / "operator.pem", "localhost")
+    both = (tmp_path / "operator.pem").read_text()
+    side = OperatorSide(package, {"key": both, "cert": both, "tls": True})
     try:
         url = f"smpps://localhost:{side.port}"
-        trusted = channel_to(side.port, shop, url=url, authority=authority)
+        trusted = channel_to(side.port, shop, url=url, authority=authority.pem)
         channel_to(side.port, shop, url=url)
         with serving(services):
             side.wait("bind")

@@ -10,7 +10,7 @@ from ussd_server.gateways.messages import Action, GatewayScreen, StepKind
 from ussd_server.menus.text import BASIC, EXTENSION
 from ussd_server.smpp.dialects import DIALECTS, read_dialect
 from ussd_server.smpp.pdu import Address, Message, Status, Tag
-from ussd_server.smpp.screens import SentScreens
+from ussd_server.smpp.repeats import SubmittedSteps
 from ussd_server.smpp.steps import NoStepError, SmppStep, read_step, write_screen
 from ussd_server.smpp.texts import decode_gsm, encode_gsm
 
@@ -168,19 +168,18 @@ def test_each_part_of_a_dialect_can_be_set() -> None:
         read_dialect(",".join(f"{name}={value}" for name, value in zip(parts, values, strict=True)))
 
 
-def test_a_step_is_a_repeat_until_two_seconds_after_the_acknowledgement() -> None:
+def test_a_step_may_be_a_repeat_until_two_seconds_after_the_acknowledgement() -> None:
     now = [0.0]
-    screens = SentScreens(lambda: now[0])
+    steps = SubmittedSteps(lambda: now[0])
     step = SmppStep("smpp-1", "256772123456", StepKind.INPUT, "", "1")
     other = SmppStep("smpp-1", "256772123456", StepKind.INPUT, "", "2")
-    screen = GatewayScreen(Action.CONTINUE, "Enter amount")
-    assert screens.repeated(step) is None
-    sent = screens.submitting(step, screen)
+    assert not steps.may_repeat(step)
+    submitted = steps.submitting(step)
     now[0] = 9.0
-    assert screens.repeated(step) == screen
-    assert screens.repeated(other) is None
-    screens.acknowledged(sent)
+    assert steps.may_repeat(step)
+    assert not steps.may_repeat(other)
+    steps.acknowledged(submitted)
     now[0] = 10.9
-    assert screens.repeated(step) == screen
+    assert steps.may_repeat(step)
     now[0] = 11.1
-    assert screens.repeated(step) is None
+    assert not steps.may_repeat(step)

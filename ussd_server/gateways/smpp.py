@@ -3,7 +3,7 @@
 A step is `{"session_id": "smpp-311", "phone_number": "256772123456", "kind": "begin", "service_code": "",
 "text": "*384*123#"}`. At a `begin`, `text` is what was dialled where `service_code` is empty, else what was dialled
 after that code. The reply is `{"action": "continue", "text": "..."}`. The path of an SMPP channel is never shown, so
-only these two send such steps.
+only these two send such steps. `"may_repeat": true` is for a step that equals one whose screen may not have arrived.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ class Smpp(Gateway):
             cumulative=False,
             sequence=fields.number("sequence"),
             begins_anew=True,
+            may_repeat=fields.is_true("may_repeat"),
         )
 
     def write(self, screen: GatewayScreen, _step: UssdStep | None) -> GatewayReply:
@@ -75,7 +76,14 @@ class Smpp(Gateway):
 
 
 def smpp_request(
-    session_id: str, phone_number: str, kind: StepKind, code: str, text: str, sequence: int | None = None
+    session_id: str,
+    phone_number: str,
+    kind: StepKind,
+    code: str,
+    text: str,
+    sequence: int | None = None,
+    *,
+    may_repeat: bool = False,
 ) -> GatewayRequest:
     """Return the request of a step. Operators do not number their steps; the console's phone does."""
     return json_request(
@@ -86,5 +94,6 @@ def smpp_request(
             "service_code": code,
             "text": text,
             "sequence": sequence,
+            "may_repeat": may_repeat,
         }
     )

@@ -112,7 +112,7 @@ def _within(row: UssdSession, known_turn: int | None, phone_step: PhoneStep, ses
         dials_again = step.kind is StepKind.BEGIN and not isinstance(arrival, Repeat)
         return Start(_dialled_entries(step)) if dials_again else arrival
     # The first delivery was in progress when this one was received, or was answered a moment before.
-    may_repeat = row.turn != known_turn or sessions.was_just_answered(row, phone_step.input)
+    may_repeat = step.may_repeat or row.turn != known_turn or sessions.was_just_answered(row, phone_step.input)
     if may_repeat and step.kind is StepKind.INPUT and answered.is_text(-1, step.text):
         return Repeat(row.turn)
     # Where the gateway does not mark a first step, the dialled text distinguishes it from an entry.
