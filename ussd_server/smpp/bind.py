@@ -241,7 +241,8 @@ class _Connection:
             if self._writer.is_closing():
                 raise NotBoundError
             self._sequence = self._sequence % _LAST_SEQUENCE + 1
-            sequence, answer = self._sequence, asyncio.get_running_loop().create_future()
+            sequence = self._sequence
+            answer: asyncio.Future[Pdu] = asyncio.get_running_loop().create_future()
             self._waiting[sequence] = answer
             try:
                 async with asyncio.timeout(seconds):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
+from typing import Any
 
 from ussd_server.smpp.pdu import Tag
 
@@ -79,7 +80,7 @@ DIALECTS: Mapping[str, Dialect] = {
 }
 """The dialects that sources describe, by name. `read_dialect` changes single parts of one."""
 
-_VALUES = {
+_VALUES: Mapping[str, Mapping[str, Any]] = {
     "session": {form.value: form for form in SessionForm},
     "end": {str(end): end for end in (RESPONSE, REQUEST, NOTIFY, 23, 32)},
     "coding": {"0/8": (0, 8), "15/72": (15, 72)},
