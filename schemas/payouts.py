@@ -17,6 +17,7 @@ from schemas.fields import (
     FeeSum,
     Field,
     Query,
+    Reference,
     Text,
     Timestamp,
 )
@@ -76,7 +77,7 @@ class CreatePayoutBody(Body):
     most_values = 32_000
     takes_files = ("text/csv", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet")
 
-    reference = Text(
+    reference = Reference(
         "The client's own name for the payout. The same content again is the same payout.", required=True, longest=64
     )
     description = Text("A description by the client.", longest=200, allow_none=True)
@@ -87,7 +88,7 @@ class CreatePayoutBody(Body):
 class CreatePayoutQuery(Query):
     """With a CSV file: what the file does not say."""
 
-    reference = Text("Required with a file: the client's own name for the payout.", longest=64)
+    reference = Reference("Required with a file: the client's own name for the payout.", longest=64)
     description = Text("A description by the client.", longest=200)
     send_at = _send_at()
 
@@ -130,7 +131,7 @@ class ListPayoutItemsQuery(Query):
 class CopyPayoutBody(Body):
     """The name and the date of a copy."""
 
-    reference = Text(
+    reference = Reference(
         "The client's own name for the payout. The same content again is the same payout.", required=True, longest=64
     )
     send_at = _send_at(allow_none=True)

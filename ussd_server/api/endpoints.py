@@ -192,11 +192,16 @@ def allow_anyone(_: CurrentRequest) -> Caller:
     return _NOBODY
 
 
-def created(data: _Data, path: str, *, replayed: bool = False, again: str | None = None) -> EndpointReply[_Data]:
-    """Return the reply to a creation, which names the object's path; `again` is its message where it is a repeat."""
+def created(
+    data: _Data, path: str, *, replayed: bool = False, message: str | None = None, again: str | None = None
+) -> EndpointReply[_Data]:
+    """Return the reply to a creation, which names the object's path.
+
+    `message` takes the place of the endpoint's, and `again` is the message of a repeat.
+    """
     if replayed:
         return EndpointReply(data, 200, again, {"Idempotent-Replayed": "true"})
-    return EndpointReply(data, headers={"Location": path})
+    return EndpointReply(data, message=message, headers={"Location": path})
 
 
 def csv_file(name: str, parts: Iterator[bytes], headers: Mapping[str, str] | None = None) -> Response:

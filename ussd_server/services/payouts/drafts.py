@@ -170,6 +170,7 @@ class PayoutDrafts(Service):
             total_amount_cents=sum(row.amount_cents or 0 for row in ready),
             total_fee_cents=sum(row.fee_cents or 0 for row in ready),
             created_by=caller_id(context),
+            operator=context.caller.operator,
             request_id=context.request_id,
             traceparent=current_traceparent(),
             people=people_behind(context.client_id, caller_people(context) | frozenset(earlier_people)),

@@ -30,6 +30,7 @@ from ussd_server.services.transactions.history import (
     view_of,
     write_batch,
 )
+from ussd_server.services.transactions.makers import maker_of
 from ussd_server.services.transactions.messages import UNFINISHED, Source, TransactionStatus
 
 _ROWS_AT_ONCE = 500
@@ -141,7 +142,7 @@ def _cancel(rows: Sequence[Transaction], now: datetime) -> None:
         row.__data__ |= cancelled
         sequence, last_id = last_events[row.id]
         change, event = rows_of_change(
-            row.client_id, view_of(row), Source.SUBMIT, last_steps[row.id] + 1, sequence + 1, last_id
+            row.client_id, view_of(row, maker_of(row)), Source.SUBMIT, last_steps[row.id] + 1, sequence + 1, last_id
         )
         changes.append(change | {"provider_call": provider_call})
         events.append(event)

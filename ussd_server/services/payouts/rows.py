@@ -106,7 +106,7 @@ def row_of(line: int, values: Mapping[str, Any]) -> PayoutRow:
     for name, longest in _LONGEST.items():
         value = values.get(name)
         setattr(row, name, _kept(value, longest))
-        if value is None or value == "":
+        if value is None or value == "" or (name == "reference" and str(value).isspace()):
             if name == "reference":
                 row.problems.append("reference: Missing.")
         elif not isinstance(value, str) or len(value) > longest:
