@@ -258,7 +258,7 @@ def _given_by(view: Callable[..., Any]) -> Any:
 def _check(route: EndpointSpec, current: CurrentRequest, variables: Mapping[str, str]) -> tuple[Any, ...]:
     """Return what the view takes: the message, if there is one, and the context. ServiceError when a check refuses."""
     caller = route.authenticate(current)
-    current.client_id = caller.client_id
+    current.client_id, current.user_id = caller.client_id, caller.user_id
     context = RequestContext(caller, current.request_id, current.address)
     current.scope = route.needs
     if route.needs and not (route.or_needs and context.may(route.or_needs)):
