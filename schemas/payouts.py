@@ -16,6 +16,7 @@ from schemas.fields import (
     ChoiceOf,
     FeeSum,
     Field,
+    Flag,
     Query,
     Reference,
     Text,
@@ -129,9 +130,11 @@ class ListPayoutItemsQuery(Query):
 
 
 class CopyPayoutBody(Body):
-    """The name and the date of a copy."""
+    """The name and the date of a copy, and which rows it has."""
 
     reference = Reference(
         "The client's own name for the payout. The same content again is the same payout.", required=True, longest=64
     )
     send_at = _send_at(allow_none=True)
+    only = ChoiceOf("`failed`: the rows that failed. Default: all rows.", ("failed",))
+    again = Flag("True to pay rows again that were paid already. Without it, a copy with such rows is refused.")

@@ -103,6 +103,14 @@ def cancel_queued(payout_id: str, now: datetime) -> int:
     return len(rows)
 
 
+def waiting_providers(payout_id: str) -> list[str]:
+    """The providers of the transactions of a payout that wait."""
+    rows: Any = Transaction.select(fn.DISTINCT(Transaction.provider).alias("provider")).where(
+        Transaction.payout_id == payout_id, Transaction.due_at == QUEUED_UNTIL
+    )
+    return [row.provider for row in rows]
+
+
 def is_under_way(payout_id: str) -> bool:
     """Whether a transaction of a payout has no outcome yet."""
     rows = Transaction.select(Transaction.id).where(

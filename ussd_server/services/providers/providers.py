@@ -104,6 +104,10 @@ class Providers:
         provider = self._switched_on.get(name)
         return provider is None or not provider.available or self._is_away(name)
 
+    def is_off(self, name: str) -> bool:
+        """Whether operators have switched the provider off."""
+        return self._is_off(name)
+
     def takes_payments(self, name: str) -> bool:
         """Whether a new payment may be created for the provider now."""
         return not self.is_away(name) and not self._is_off(name)
