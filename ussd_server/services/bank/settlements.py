@@ -245,6 +245,7 @@ class BankSettlementService:
                 account=MAIN_ACCOUNT,
                 description=shown_account(due.bank, due.number, due.name),
                 request_id=context.request_id,
+                operator=by,
             )
             return draft, legs_of(draft.row, "hold", MAIN_ACCOUNT, BANK_ACCOUNT, fee_from=MAIN_ACCOUNT)
 
@@ -283,6 +284,7 @@ class BankSettlementService:
             within,
             description=f"Sent back by the bank: {row.provider_transaction_id}",
             request_id=context.request_id,
+            operator=names[0],
         )
 
     def _audit(
