@@ -183,9 +183,11 @@ def reveal_channel(context: RequestContext, channel_id: str) -> str:
 def set_channel(context: RequestContext, channel_id: str, action: str) -> Any:
     """Open or close a channel."""
     channel = services().channels.set_active(channel_id, action == "open", context)
-    closed = "its path answers 404" if channel.gateway_path else "its binds end"
+    closed = "The channel is closed: its path answers 404."
+    if not channel.gateway_path:
+        closed = "The channel is closed."
     return done(
-        "The channel is open." if action == "open" else f"The channel is closed: {closed}.",
+        "The channel is open." if action == "open" else closed,
         "show_channel",
         channel_id=channel_id,
     )
