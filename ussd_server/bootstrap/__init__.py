@@ -129,7 +129,7 @@ class Services:
         creator = TransactionCreator(runtime)
         self.transactions = TransactionService(runtime, creator)
         self.deposits = DepositService(creator)
-        self.refunds = RefundService(runtime, creator)
+        self.refunds = RefundService(runtime, creator, self.transactions)
         self.bank_accounts = BankAccountService(runtime)
         self.bank_settlements = BankSettlementService(runtime, creator, self.balances, self.statements)
         self.payment_codes = PaymentCodeService(runtime)
