@@ -182,10 +182,9 @@ def reveal_channel(context: RequestContext, channel_id: str) -> str:
 @console.page("POST", "/operator/channels/<channel_id>/<any(open,close):action>", who="operator")
 def set_channel(context: RequestContext, channel_id: str, action: str) -> Any:
     """Open or close a channel."""
-    channel = services().channels.set_active(channel_id, action == "open", context)
-    closed = "its path answers 404" if channel.gateway_path else "its binds end"
+    services().channels.set_active(channel_id, action == "open", context)
     return done(
-        "The channel is open." if action == "open" else f"The channel is closed: {closed}.",
+        "The channel is open." if action == "open" else "The channel is closed: no step is answered.",
         "show_channel",
         channel_id=channel_id,
     )
