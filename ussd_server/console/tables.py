@@ -24,14 +24,17 @@ _LONGEST_WORD = 60
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9.]+")
 _VERB = re.compile(r"^(?:list|show|find|search)_(?:any_)?")
 
-Kind = Literal["text", "code", "id", "money", "moment", "number", "reference", "sentence", "status", "word"]
+Kind = Literal[
+    "text", "code", "id", "money", "moment", "number", "path", "phone", "reference", "sentence", "status", "word"
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column. `name` names it in CSV and JSON and, without `value`, the attribute of the row; of money with `_cents`.
 
-    `kind` says how it is written; money is in cents, or a text that is no amount; a `word` is short and never broken.
+    `kind` says how it is written; money is in cents, or a text that is no amount; a `word` and a `phone` are
+    never broken.
     `link` gives the address that the cell leads to. `where` says whether the page, the files or both have it.
     """
 

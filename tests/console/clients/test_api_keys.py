@@ -55,7 +55,7 @@ def test_the_list_is_filtered_by_its_address_and_is_the_same_as_csv_and_json(
     visitor = visit("developer")
     page = visitor.get("/api-keys")
     assert all(key.apikey in page.text for key in keys)
-    assert "checkbox" not in page.text
+    assert 'name="api_key_ids"' not in page.text
     listed = visitor.get("/api-keys?format=json")
     assert [item["id"] for item in listed.json["items"]] == [key.id for key in reversed(keys)]
     assert listed.json["items"][0]["created_at"] == iso_milliseconds(keys[2].created_at)
@@ -147,6 +147,9 @@ def test_many_keys_are_deleted_at_once(visit: Visit, example_client: ExampleClie
     visitor.get("/api-keys")
     assert visitor.post("/api-keys/delete").status_code == 303
     assert "No key was deleted" in visitor.get("/api-keys").text
+    named = visitor.get(f"/api-keys/chosen?api_key_ids={keys[0].id}&api_key_ids={keys[1].id}").text
+    assert [key.apikey in named for key in keys] == [True, True, False]
+    assert visitor.get("/api-keys/chosen").status_code == 303
     visitor.post("/api-keys/delete", api_key_ids=[keys[0].id, keys[1].id])
     page = visitor.get("/api-keys").text
     assert "2 of 2 API keys deleted." in page

@@ -29,12 +29,12 @@ def list_requests(context: RequestContext) -> Response:
     columns = (
         Column("at", "When", "moment", link=lambda seen: url_for("console.show_request", request_id=seen.request_id)),
         Column("key", "Caller", value=lambda seen: names.get(seen.key_id, seen.key_id) or seen.person or "a person"),
-        Column("call", "Request", "code", value=lambda seen: f"{seen.method} {seen.path}"),
+        Column("call", "Request", "path", value=lambda seen: f"{seen.method} {seen.path}"),
         Column("status", "Status", "number"),
-        Column("code", "Code", "code"),
+        Column("code", "Code", "word"),
         Column("message", "Message", "sentence"),
         Column("address", "From", "code"),
-        Column("took_ms", "Milliseconds", "number"),
+        Column("took_ms", "ms", "number"),
         Column("request_id", "Request id", "id", where="files"),
     )
     filters = {"key_id": TableFilter("key_id", "Key", names)} | _FILTERS

@@ -45,7 +45,7 @@ _FAULTS_OF_REFUND = tuple(code for code in Code if code.http_status in (400, 502
 _COLUMNS = (
     Column("created_at", "When", "moment", link=lambda seen: link_to("transaction", seen.transaction_id)),
     Column("type", "Type", "word"),
-    Column("phone_number", "Phone number", "code"),
+    Column("phone_number", "Phone number", "phone"),
     Column("amount", "Amount", "money"),
     Column("status", "Status", "status"),
     Column("reference", "Reference", "reference"),

@@ -27,7 +27,7 @@ _RECEIPTS = {
 }
 _COLUMNS = (
     Column("created_at", "When", "moment", link=lambda message: link_to("message", message.message_id)),
-    Column("phone_number", "Phone number", "code"),
+    Column("phone_number", "Phone number", "phone"),
     Column("text", "Text"),
     Column("parts", "Parts", "number"),
     Column("status", "Status", "status"),

@@ -18,7 +18,7 @@ from ussd_server.status import ServiceError
 
 _COLUMNS = (
     Column("created_at", "When", "moment", link=lambda seen: link_to("session", seen.session_id)),
-    Column("phone_number", "Phone number", "code"),
+    Column("phone_number", "Phone number", "phone"),
     Column("service_code", "Code", "code"),
     Column("menu_id", "Menu"),
     Column("status", "Status", "status"),
