@@ -65,7 +65,9 @@ def list_payment_codes(context: RequestContext) -> Response:
         if prefix
         else "The operator first gives your codes the letters with which they begin.",
     )
-    return show_table("console/payment_codes/list.html", table, prefix=prefix)
+    return show_table(
+        "console/payment_codes/list.html", table, prefix=prefix, held=services().held_payments.list_alike(context)
+    )
 
 
 @console.page("GET", "/payment-codes/new", needs="collection:write")
