@@ -79,7 +79,7 @@ class HeldPaymentService(Service):
         held = IncomingPayment.select().where(waits_for_operators(), IncomingPayment.code.is_null(False))
         found = []
         for row in held.order_by(IncomingPayment.id.desc()).limit(_MOST_COMPARED):
-            typed = canonical(row.code)
+            typed = canonical(row.code or "")
             if not typed.startswith(beginnings):
                 continue
             own = PaymentCode.client_id == context.client_id
