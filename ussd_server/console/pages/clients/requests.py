@@ -8,7 +8,7 @@ from flask import Response, render_template, url_for
 
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
-from ussd_server.console.tables import PERIOD, Column, DataTable, TableFilter, chosen, show_table
+from ussd_server.console.tables import PERIOD, Column, DataTable, TableFilter, chosen, pages, show_table
 from ussd_server.context import RequestContext
 from ussd_server.services.request_log.messages import ListRequests, RequestDetail
 from ussd_server.services.transactions.messages import GetTransaction
@@ -41,7 +41,7 @@ def list_requests(context: RequestContext) -> Response:
     table = DataTable(
         "Requests, newest first",
         columns,
-        services().request_log.list(ListRequests(**chosen(filters)), context),
+        pages(services().request_log.list, ListRequests(**chosen(filters)), context),
         filters.values(),
         empty_title="No request yet",
         empty_text="Refused calls and calls that change something appear here within a second.",

@@ -19,6 +19,7 @@ from ussd_server.console.tables import (
     DataTable,
     TableFilter,
     chosen,
+    pages,
     show_table,
     words_of,
 )
@@ -81,7 +82,7 @@ def list_transactions(context: RequestContext, client: ClientView | None = None)
     table = DataTable(
         "Transactions, newest first",
         _COLUMNS,
-        services().transactions.list(ListTransactions(**chosen(_FILTERS)), context),
+        pages(services().transactions.list, ListTransactions(**chosen(_FILTERS)), context),
         _FILTERS.values(),
         empty_title="No transaction yet",
         empty_text="" if client else "Payments that your programs and menus make appear here.",
