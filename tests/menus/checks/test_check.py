@@ -241,6 +241,33 @@ def test_a_secret_may_stand_between_a_yes_and_its_payment(shop: Menu) -> None:
     assert errors(shop) == [("payment", "pay")]
 
 
+@pytest.mark.parametrize("about", [{"description": "Code {{vars.code}}"}, {"metadata": {"code": "{{vars.code}}"}}])
+def test_a_secret_in_the_description_or_the_metadata_of_a_payment_is_refused(shop: Menu, about: Menu) -> None:
+    shop["nodes"]["ok"]["yes"] = "code"
+    shop["nodes"]["code"] = {**SECRET, "goto": "pay", "text": {"en": "Your shop code"}}
+    shop["vars"]["code"] = {"type": "text", "max_len": 4}
+    shop["nodes"]["pay"] |= about
+    assert errors(shop) == [("secret", "pay")]
+
+
+@pytest.mark.parametrize(
+    ("about", "rule"),
+    [
+        ({"description": "{{vars.nothing}}"}, "variable"),
+        ({"description": {"en": "Fees"}}, "document"),
+        ({"metadata": {"a b": "x"}}, "document"),
+        ({"metadata": {"a": 5}}, "document"),
+        ({"metadata": {f"n{number}": "x" for number in range(11)}}, "document"),
+        ({"metadata": ["x"]}, "document"),
+    ],
+)
+def test_what_a_payment_is_for_is_one_text_and_up_to_ten_names_with_texts(shop: Menu, about: Menu, rule: str) -> None:
+    shop["nodes"]["pay"] |= {"description": "Bill of {{vars.to}}", "metadata": {"to": "{{vars.to}}"}}
+    assert check(shop).passes
+    shop["nodes"]["pay"] |= about
+    assert (rule, "pay") in errors(shop)
+
+
 def test_all_problems_are_reported_and_say_what_to_do(shop: Menu) -> None:
     shop["nodes"]["bye"]["text"] = {"lg": "Weeraba"}
     shop["nodes"]["amount"]["validate"][0]["mim"] = 5

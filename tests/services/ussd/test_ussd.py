@@ -24,10 +24,12 @@ from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.database.unit_of_work import release_connection
 from ussd_server.gateways.messages import GatewayRequest
+from ussd_server.models.sending import Event
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.security.key_ring import Keyring
 from ussd_server.services.bulkhead import Bulkhead
+from ussd_server.services.transactions.messages import ListTransactions
 from ussd_server.services.ussd import sessions
 from ussd_server.services.ussd.actions import payment_reference
 from ussd_server.services.ussd.messages import BeginSession, EnterText, SessionView
@@ -97,6 +99,16 @@ def test_the_clients_server_is_asked_once_signed_and_named(services: Services, c
     signature = base64.b64encode(hmac.digest(secret, signed, "sha256")).decode()
     assert request.headers["webhook-signature"] == f"v1,{signature}"
     assert VOUCHER not in repr(UssdSession.get().__data__)
+
+
+def test_a_menus_payment_says_what_it_is_for(services: Services) -> None:
+    about = {"description": "UGX {{vars.amount|ugx}} for ACME", "metadata": {"bill": "{{vars.amount}}"}}
+    shop = Shop(services, shop_document(nodes={"pay": shop_document()["nodes"]["pay"] | about}))
+    assert dial(shop, "1", "5000", "1").message == "Approve the prompt on your phone."
+    (shown,) = services.transactions.list(ListTransactions(), shop.call).items
+    assert (shown.description, shown.metadata) == ("UGX 5,000 for ACME", {"bill": "5000"})
+    payload = Event.get(Event.type == "transaction.created").payload
+    assert (payload["description"], payload["metadata"]) == (shown.description, shown.metadata)
 
 
 def test_an_answer_that_cannot_be_used_leads_where_the_menu_says(services: Services, client_server: HTTPServer) -> None:

@@ -22,12 +22,13 @@ from ussd_server.menus.document.nodes import (
     MenuNode,
     Node,
     Option,
+    PayNode,
     RouterNode,
     ScreenNode,
     SetNode,
     SmsNode,
 )
-from ussd_server.menus.document.templates import LocalizedText
+from ussd_server.menus.document.templates import LocalizedText, Template
 from ussd_server.menus.document.variables import WIDEST_FACTS
 from ussd_server.menus.engine.views import WidestValues, choices
 from ussd_server.menus.tools.node_parts import changes, exits, names_in, parts, texts
@@ -126,6 +127,10 @@ def find_leaking_secrets(document: Document, *, paths_known: bool) -> Iterator[F
             yield error("secret", "a text prints a secret entry", name)
         if isinstance(node, HttpNode) and node.url.names & secrets:
             yield error("secret", "an address carries a secret entry; put it into the body", name)
+        if isinstance(node, PayNode):
+            for place, template in _about_payment(node):
+                if template.names & secrets:
+                    yield error("secret", f"`{'.'.join(place)}` would keep a secret entry", name, place)
         if isinstance(node, SmsNode) and node.to.names & secrets:
             yield error("secret", "a message goes to a secret entry", name)
         if any(each.value is not None and each.value.names & secrets for each in changes(node)):
@@ -136,6 +141,13 @@ def find_leaking_secrets(document: Document, *, paths_known: bool) -> Iterator[F
         for secret in sorted(_read_names(node) & secrets, key=str):
             if paths_known and name not in readers[secret.name]:
                 yield error("secret", f"`{secret}` is forgotten before this node; ask for it right before", name)
+
+
+def _about_payment(node: PayNode) -> Iterator[tuple[tuple[str, ...], Template]]:
+    """Yield the texts that a payment keeps, with their paths."""
+    if node.description is not None:
+        yield ("description",), node.description
+    yield from ((("metadata", name), template) for name, template in node.metadata)
 
 
 def find_bad_addresses(document: Document, plain_http: bool) -> Iterator[Finding]:

@@ -19,6 +19,7 @@ from ussd_server.menus.document.kinds import (
     ITEMS,
     LANGUAGE,
     MAIN_ACCOUNT,
+    METADATA,
     NODE,
     OPTION_KEY,
     PATHS,
@@ -278,6 +279,16 @@ class PayNode:
     phone_number: Annotated[Expression, EXPRESSION, "an expression: who pays or is paid"]
     to_phone_number: Annotated[Expression | None, RECEIVER, "of a transfer: an expression, who receives"]
     account: AccountOf = MAIN_ACCOUNT
+    description: Annotated[
+        Template | None,
+        TEMPLATE,
+        "what the payment is for, one text for all languages; it may show variables, and is cut at 200 characters",
+    ] = None
+    metadata: Annotated[
+        tuple[tuple[str, Template], ...],
+        METADATA,
+        "up to ten names, each with a text that may show variables; cut at 200 characters each",
+    ] = ()
     accepted: Annotated[str, BRANCH, "the node or last screen when the payment was created"]
     rejected: Annotated[str, BRANCH, "the node or last screen when it was refused"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
@@ -17,10 +18,11 @@ from ussd_server.menus.document.nodes import (
     SmsNode,
 )
 from ussd_server.menus.document.templates import Template
-from ussd_server.menus.text import transliterate
+from ussd_server.menus.text import drop_controls, transliterate
 from ussd_server.values import PHONE_NUMBER
 
 MAX_PAYMENT_SHILLINGS = 999_999
+_LONGEST_ABOUT = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,8 @@ class PayAction:
     to_phone_number: str | None  # transfer only
     account: str  # `main` or a phone number
     confirmation: str
+    description: str | None = None
+    metadata: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +176,22 @@ def _payment(node: PayNode, scope: Scope, confirmation: str | None) -> PayAction
         return None
     if node.to_phone_number and not to_phone_number:
         return None
-    return PayAction(node.name, node.kind, amount * 100, phone_number, to_phone_number, account, confirmation)
+    return PayAction(
+        node.name,
+        node.kind,
+        amount * 100,
+        phone_number,
+        to_phone_number,
+        account,
+        confirmation,
+        (_one_line(node.description, scope) or None) if node.description else None,
+        {name: _one_line(template, scope) for name, template in node.metadata} or None,
+    )
+
+
+def _one_line(template: Template, scope: Scope) -> str:
+    """Fill in a text about a payment: one line of at most 200 characters, all of which can be printed."""
+    return " ".join(drop_controls(template.filled(scope)).split())[:_LONGEST_ABOUT].rstrip()
 
 
 def _account(value: Any) -> str | None:

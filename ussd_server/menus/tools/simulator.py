@@ -177,6 +177,8 @@ class Simulator:
             "phone_number": action.phone_number,
             "to_phone_number": action.to_phone_number,
             "account": action.account,
+            "description": action.description,
+            "metadata": action.metadata,
         }
         return Paid(accepted=True)
 

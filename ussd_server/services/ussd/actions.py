@@ -124,6 +124,8 @@ class Actions(Service):
             to_phone_number=action.to_phone_number,
             amount_cents=action.amount_cents,
             account=action.account,
+            description=action.description,
+            metadata=None if action.metadata is None else dict(action.metadata),
             reference=payment_reference(action_context.facts.session_id, action.confirmation),
             session_id=action_context.facts.session_id,
             confirmation=action.confirmation,
