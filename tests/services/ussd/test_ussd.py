@@ -111,6 +111,37 @@ def test_a_menus_payment_says_what_it_is_for(services: Services) -> None:
     assert (payload["description"], payload["metadata"]) == (shown.description, shown.metadata)
 
 
+def test_two_secret_entries_are_compared_and_neither_is_stored(services: Services) -> None:
+    asked = {"type": "input", "secret": True, "validate": [{"rule": "length", "max": 20}]}
+    differ = {"rule": "expr", "expr": "vars.code == vars.again", "error": {"en": "They differ"}}
+    offered = {"label": {"en": "Keep"}, "goto": "used", "when": "vars.code == vars.again"}
+    nodes = {
+        "voucher": {**asked, "text": {"en": "Choose"}, "var": "code", "goto": "again"},
+        "again": {**asked, "text": {"en": "Again"}, "var": "again", "validate": [differ], "goto": "keep"},
+        "keep": {
+            "type": "menu",
+            "text": {"en": "Keep it?"},
+            "options": [offered, {"label": {"en": "No"}, "goto": "bye"}],
+        },
+    }
+    code = {"type": "text", "max_len": 20}
+    shop = Shop(services, shop_document(nodes=nodes, vars={**shop_document()["vars"], "code": code, "again": code}))
+    session = dial(shop, "4", VOUCHER)
+    for entry, shown in (
+        ("Kwezi-0000", "They differ\nAgain\n0 Back"),
+        (VOUCHER, "Keep it?\n1. Keep\n2. No\n0 Back"),
+        ("0", "Choose\n0 Back"),
+        (VOUCHER, "Again\n0 Back"),
+        (VOUCHER, "Keep it?\n1. Keep\n2. No\n0 Back"),
+        ("1", "Your voucher was noted.\n1. Continue\n0 Back"),
+    ):
+        session = services.api_sessions.enter(EnterText(session.session_id, entry), shop.call)
+        assert session.message == shown
+        row = UssdSession.get()
+        assert "Kwezi" not in repr(row.__data__)
+    assert "kept" not in row.state
+
+
 def test_an_answer_that_cannot_be_used_leads_where_the_menu_says(services: Services, client_server: HTTPServer) -> None:
     shop = Shop(services, asking(client_server.url_for("/voucher")))
     for reply in (

@@ -10,12 +10,12 @@ from ussd_server.menus.checks.paths import find_long_paths, find_loops, find_ung
 from ussd_server.menus.checks.references import (
     find_bad_addresses,
     find_key_clashes,
-    find_leaking_secrets,
     find_missing_texts,
     find_pin_questions,
     find_unknown_targets,
     find_unknown_variables,
 )
+from ussd_server.menus.checks.secret_entries import find_leaking_secrets
 from ussd_server.menus.checks.types import find_wrong_types
 from ussd_server.menus.checks.width_proof import find_long_messages, prove
 from ussd_server.menus.document.bounds import MAX_WORK, WorkBudget, WorkExceededError, find_excess

@@ -99,11 +99,12 @@ def asks_secret(document: Document, state: State) -> bool:
     return isinstance(node, HandoverNode) or (isinstance(node, InputNode) and node.secret)
 
 
-def enter_masked(document: Document, state: State, channel: DisplayOptions) -> Turn:
+def enter_masked(document: Document, state: State, channel: DisplayOptions, entry: str = MASK) -> Turn:
     """Process a secret entry that is no longer known, as a valid one. For replays of past conversations."""
     node = document.nodes[state.node]
     assert isinstance(node, InputNode)
-    return Navigator(document, channel).advance(replace(state, secrets={node.var: MASK}), node.goto)
+    entered = replace(state, secrets={**state.kept, node.var: entry}, kept={})
+    return Navigator(document, channel).advance(entered, node.goto)
 
 
 def resume(document: Document, state: State, outcome: ActionOutcome, channel: DisplayOptions = STANDARD) -> Turn:
@@ -224,7 +225,7 @@ def _store_input(navigator: Navigator, state: State, node: InputNode, typed: str
     except EntryError as refused:
         return _refuse(navigator, state, node, refused.rule)
     if node.secret:
-        return navigator.advance(replace(state, secrets={node.var: value}), node.goto)
+        return navigator.advance(replace(state, secrets={**state.kept, node.var: value}, kept={}), node.goto)
     return navigator.advance(navigator.keep(state, node.var, value), node.goto)
 
 

@@ -36,6 +36,7 @@ def reopen(document: Document, dropped: State, facts: SessionFacts, channel: Dis
         hops=0,
         handover_entries=None,
         secrets={},
+        kept={},
         ahead=None,
         interlude="resume" if document.resume == "confirm" else None,
     )

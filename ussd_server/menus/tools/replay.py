@@ -38,6 +38,8 @@ _INTERLUDES = ("resume", "payment_processing")
 _LONGEST_NUMBER = 15
 # One that each rule refuses: nothing, too short, letters, too long.
 _MISTYPED = ("", "0", "abcd", "0" * 40)
+# A secret entry that differs from the one that it is compared with.
+_DIFFERENT = f"{MASK}*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +132,7 @@ class _Replayer:
         draft, past, channel = self._draft, self._past, self._past.channel
         right = enter_masked(draft, state, channel)
         wrong = [enter(draft, state, entry, channel) for entry in _MISTYPED]
+        wrong.append(enter_masked(draft, state, channel, _DIFFERENT))
         stayed = past.turns[number].node == past.turns[number - 1].node
         turns = [self._finished(turn, number) for turn in ((*wrong, right) if stayed else (right, *wrong))]
         shown = past.turns[number].screen

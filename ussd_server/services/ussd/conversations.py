@@ -137,7 +137,7 @@ class Conversations:
         display: DisplayOptions = STANDARD,
     ) -> UssdSession | None:
         """Answer an entry; None when another step was faster or the session has ended since."""
-        turn = _turn_after(row, entry, display)
+        turn = self._turn_after(row, entry, display)
         if turn.action is not None:
             return self._finish(row, turn, step_input, action_context, display) if self._sessions.claim(row) else None
         return row if self._sessions.write(row, turn, step_input) else None
@@ -147,8 +147,12 @@ class Conversations:
 
         False also for an entry that needs an action: the session must be read before it is claimed.
         """
-        turn = _turn_after(row, entry, display)
+        turn = self._turn_after(row, entry, display)
         return turn.action is None and self._sessions.write(row, turn, step_input, is_cached=True)
+
+    def _turn_after(self, row: UssdSession, entry: str, display: DisplayOptions) -> Turn:
+        document = published_document(row.menu_id, row.menu_version)
+        return enter(document, self._sessions.state_of(row), entry, display)
 
     def action_context(self, row: UssdSession, request_id: str) -> ActionContext:
         """Return the context for the actions of a step. A menu acts for its client, with all the client's rights."""
@@ -209,10 +213,6 @@ def _announced(
         given=_given(document, row),
         channel=dial.display,
     )
-
-
-def _turn_after(row: UssdSession, entry: str, display: DisplayOptions) -> Turn:
-    return enter(published_document(row.menu_id, row.menu_version), state_of(row), entry, display)
 
 
 def _is_cut_off(last: UssdSession, step_input: StepInput) -> bool:
