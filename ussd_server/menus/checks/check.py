@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ussd_server.menus.checks.paths import find_long_paths, find_loops, find_unguarded_payments, find_unreachable
+from ussd_server.menus.checks.pins import find_pin_faults
 from ussd_server.menus.checks.references import (
     find_bad_addresses,
     find_key_clashes,
@@ -119,6 +120,7 @@ def _check(
             yield from prove(document, work)
         yield from find_long_messages(document, work)
         yield from find_pin_questions(document)
+        yield from find_pin_faults(document)
         if paths_known and document.start in document.nodes:
             yield from _path_findings(document, session_life_seconds, work)
 

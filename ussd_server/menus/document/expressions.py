@@ -141,6 +141,8 @@ def _build(node: ast.expr, depth: int, names: set[Name]) -> Evaluate:
             return _name(Name("item", ""), names)
         case ast.Attribute(value=ast.Attribute(value=ast.Name(id="provider"), attr=provider), attr=fact):
             return _name(Name("provider", f"{provider}.{fact}"), names)
+        case ast.Attribute(value=ast.Name(id="subscriber"), attr=fact):
+            return _name(Name("subscriber", fact), names)
         case ast.Attribute(value=ast.Name(id=scope), attr=attribute) if scope in SCOPES and attribute[0] != "_":
             return _name(Name(scope, attribute.removesuffix(_MARK)), names)
         case ast.List(elts=elements) | ast.Tuple(elts=elements):
@@ -165,7 +167,7 @@ def _build(node: ast.expr, depth: int, names: set[Name]) -> Evaluate:
             return lambda scope: _bounded(function(argued(scope)))
     raise ExpressionError(
         f"`{ast.unparse(node)}` is not allowed; use comparisons, and, or, not, + - * / %, "
-        "len int str lower, vars.x, session.x, provider.x.available and constants"
+        "len int str lower, vars.x, session.x, subscriber.has_pin, provider.x.available and constants"
     )
 
 

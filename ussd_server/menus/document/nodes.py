@@ -294,6 +294,38 @@ class PayNode:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PinNode:
+    """The subscriber's own PIN with you: chosen, asked for or changed. It is never stored or shown."""
+
+    name: str
+    mode: Annotated[
+        str,
+        one_of("choose", "ask", "change"),
+        "`choose` (a new one, typed twice), `ask` (goes on with the right one only) or `change` (the right one, then a "
+        "new one twice)",
+    ]
+    text: Annotated[LocalizedText, TEXT, "the text of the first screen; the others have built-in texts"]
+    goto: Goto
+    tries: Annotated[int, whole(1, 10), "how many wrong PINs lock the number, 1 to 10, default 3"] = 3
+    length: Annotated[int, whole(4, 6), "how many digits the PIN has, 4 to 6, default 4"] = 4
+    locked: Annotated[
+        str | None,
+        BRANCH,
+        "the node or last screen of a locked number, and in `choose` of one that has a PIN; `ask` and `change` need it",
+    ] = None
+    missing: Annotated[
+        str | None,
+        BRANCH,
+        "of `ask` and `change`: the node or last screen of a number without a PIN; without it, the polite last screen",
+    ] = None
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """What the screens of this node ask for: the `old` PIN, a `new` one, and the new one `again`."""
+        return {"ask": ("old",), "choose": ("new", "again"), "change": ("old", "new", "again")}[self.mode]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HandoverNode:
     """Your server writes the screens from here on."""
 
@@ -312,12 +344,13 @@ class EndNode:
 
 
 ActionNode = BalanceNode | LookupNameNode | HttpNode | PayNode | SmsNode | HandoverNode
-ScreenNode = MenuNode | InputNode | ConfirmNode | ListNode | TextNode | LanguageNode | EndNode
+ScreenNode = MenuNode | InputNode | PinNode | ConfirmNode | ListNode | TextNode | LanguageNode | EndNode
 Node = ScreenNode | ActionNode | RouterNode | SetNode
 
 NODES: dict[str, type[Node]] = {
     "menu": MenuNode,
     "input": InputNode,
+    "pin": PinNode,
     "confirm": ConfirmNode,
     "list": ListNode,
     "text": TextNode,

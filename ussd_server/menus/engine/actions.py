@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 from urllib.parse import quote
 
@@ -91,7 +92,18 @@ class HandoverAction:
     text: str = field(repr=False)
 
 
-MenuAction = PayAction | BalanceAction | LookupNameAction | SmsAction | HttpAction | HandoverAction
+@dataclass(frozen=True, slots=True)
+class PinAction:
+    """Look at the subscriber's PIN (`look`), check one (`old`) or keep a new one (`new`); `mode` is the node's."""
+
+    node: str
+    act: str
+    mode: str
+    tries: int
+    pin: str = field(default="", repr=False)
+
+
+MenuAction = PayAction | BalanceAction | LookupNameAction | SmsAction | HttpAction | HandoverAction | PinAction
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +147,24 @@ class HandedOver:
     ends: bool
 
 
+class PinVerdict(StrEnum):
+    """What is known of a PIN: it may be typed, it is right or kept, it is wrong, the number is locked or has none."""
+
+    OPEN = "open"
+    RIGHT = "right"
+    WRONG = "wrong"
+    LOCKED = "locked"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True, slots=True)
+class PinJudged:
+    """What became of a PIN; `left` counts the tries that are left after a wrong one."""
+
+    verdict: PinVerdict
+    left: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Failed:
     """The action failed or returned no usable reply."""
@@ -142,7 +172,7 @@ class Failed:
     timed_out: bool = False
 
 
-ActionOutcome = Paid | BalanceFound | NameFound | SmsQueued | Answered | HandedOver | Failed
+ActionOutcome = Paid | BalanceFound | NameFound | SmsQueued | Answered | HandedOver | PinJudged | Failed
 
 
 def action_of(node: ActionNode, scope: Scope, language: str, confirmation: str | None) -> MenuAction | None:
