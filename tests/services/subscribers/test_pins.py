@@ -1,4 +1,4 @@
-"""PINs of subscribers: chosen twice, locked after wrong tries wherever they come from, and shown to nobody."""
+"""PINs of subscribers: chosen twice, locked after wrong tries wherever they come from, and never shown."""
 
 from __future__ import annotations
 
