@@ -81,6 +81,7 @@ from ussd_server.services.ussd.conversations import Conversations
 from ussd_server.services.ussd.gateways import GatewayService
 from ussd_server.services.ussd.handsets import HandsetService
 from ussd_server.services.ussd.sessions import Sessions
+from ussd_server.services.ussd.smpp_links import SmppLinks
 from ussd_server.services.webhooks.deliveries import AttemptService, DeliveryService
 from ussd_server.services.webhooks.events import EventService
 from ussd_server.services.webhooks.relay import Relay
@@ -129,7 +130,7 @@ class Services:
         creator = TransactionCreator(runtime)
         self.transactions = TransactionService(runtime, creator)
         self.deposits = DepositService(creator)
-        self.refunds = RefundService(runtime, creator)
+        self.refunds = RefundService(runtime, creator, self.transactions)
         self.bank_accounts = BankAccountService(runtime)
         self.bank_settlements = BankSettlementService(runtime, creator, self.balances, self.statements)
         self.payment_codes = PaymentCodeService(runtime)
@@ -156,6 +157,7 @@ class Services:
         self.menus = MenuService(runtime)
         self.replays = ReplayService(runtime, self.menus)
         self.channels = ChannelService(runtime)
+        self.smpp_links = SmppLinks(runtime)
         sessions = Sessions(runtime)
         self.subscriber_pins = SubscriberPins(runtime)
         actions = Actions(runtime, self.transactions, self.balances, self.subscriber_names, self.subscriber_pins)

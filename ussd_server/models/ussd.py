@@ -78,6 +78,43 @@ class Channel(Table):
     created_at = MomentField()
 
 
+class SmppLink(Table):
+    """How a channel of the adapter `smpp` reaches its operator. `id` is the channel's.
+
+    `password_sealed` is encrypted. `authority` is the certificate (PEM) that the operator's is checked against, null
+    for a public one.
+    """
+
+    id = IdField(primary_key=True)
+    url = TextField()
+    system_id = TextField()
+    password_sealed = BlobField()
+    dialect = TextField()
+    binds = IntegerField()
+    submit_window = IntegerField()
+    authority = TextField(null=True)
+
+    class Meta:
+        table_name = "smpp_links"
+
+
+class SmppBind(Table):
+    """One bind of a process, as that process wrote it at `seen_at`. `reason` says why it is not bound."""
+
+    id = TextField(primary_key=True)
+    channel_id = IdField()
+    process = TextField()
+    number = IntegerField()
+    state = TextField()
+    reason = TextField()
+    since = MomentField()
+    seen_at = MomentField()
+    counts = JsonField()
+
+    class Meta:
+        table_name = "smpp_binds"
+
+
 CONSOLE_CALLS = "console-"
 """How the names of sessions begin that the console's phone dials."""
 

@@ -38,6 +38,8 @@ PAGES = (
     "/requests",
     "/subscribers/+256770000000",
     "/payouts/new",
+    "/collect",
+    "/pay",
     "/api-keys",
     "/api-keys/new",
     "/audit",

@@ -208,7 +208,7 @@ def test_a_bank_reference_stands_for_one_settlement_of_a_client(services: Servic
     record(services, first)
     assert "The settlement was recorded as FT1" in refusal(services, first.replace(b"FT1", b"FT2"))
     deposit(services, client.at_console(), 2000, "later")
-    assert "Another settlement of the client has it" in refusal(services, completed(services, "FT1"))
+    assert "bank_reference: Was recorded as transaction" in refusal(services, completed(services, "FT1"))
     assert available(services, operator_context(client.id)) == 0
 
 

@@ -157,12 +157,13 @@ class Conversations:
 
     def action_context(self, row: UssdSession, request_id: str) -> ActionContext:
         """Return the context for the actions of a step. A menu acts for its client, with all the client's rights."""
+        document = document_of(row)
         caller = Caller(
             CallerKind.GATEWAY, client_id=row.client_id, grants=None, channel_id=row.channel_id, key_id=row.key_id
         )
         return ActionContext(
             RequestContext(caller, request_id),
-            PayingMenu(row.menu_id, row.menu_version),
+            PayingMenu(row.menu_id, row.menu_version, document.id, document.title),
             facts_of(row),
             _conversation(row),
             row.language,

@@ -52,6 +52,14 @@ _CHANNELS = (
     Column("client_id", "Client's id", "id", where="files"),
     Column("channel_id", "Id", "id"),
 )
+_BINDS = (
+    Column("process", "Process", "code"),
+    Column("number", "Bind", "number"),
+    Column("state", "State", "status"),
+    Column("reason", "Why"),
+    Column("since", "Since", "moment"),
+    Column("seen_at", "Reported", "moment"),
+)
 
 
 @console.page("GET", "/operator/clients", who="operator")
@@ -174,9 +182,10 @@ def reveal_channel(context: RequestContext, channel_id: str) -> str:
 @console.page("POST", "/operator/channels/<channel_id>/<any(open,close):action>", who="operator")
 def set_channel(context: RequestContext, channel_id: str, action: str) -> Any:
     """Open or close a channel."""
-    services().channels.set_active(channel_id, action == "open", context)
+    channel = services().channels.set_active(channel_id, action == "open", context)
+    closed = "its path answers 404" if channel.gateway_path else "its binds end"
     return done(
-        "The channel is open." if action == "open" else "The channel is closed: its path answers 404.",
+        "The channel is open." if action == "open" else f"The channel is closed: {closed}.",
         "show_channel",
         channel_id=channel_id,
     )
@@ -202,7 +211,14 @@ def _client_page(client_id: str, context: RequestContext, error: ServiceError | 
 
 def _channel_page(channel: ChannelView, path: str | None, context: RequestContext) -> str:
     client = services().clients.find(channel.client_id, context) if channel.client_id else None
-    return render_template("console/system/channel.html", channel=channel, path=path, client=client)
+    binds = DataTable(
+        "Binds",
+        _BINDS,
+        channel.binds,
+        empty_title="No bind",
+        empty_text="No process serves this channel: start ussd-server smpp.",
+    )
+    return render_template("console/system/channel.html", channel=channel, path=path, client=client, binds=binds)
 
 
 def _channel_form(given: dict[str, str], error: ServiceError | None) -> str:

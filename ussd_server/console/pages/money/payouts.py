@@ -9,7 +9,7 @@ from typing import Any
 from flask import Response, render_template, request
 
 from schemas.messages import UpdateClientSettingsBody
-from schemas.payouts import ApprovePayoutBody, CreatePayoutQuery
+from schemas.payouts import ApprovePayoutBody, CopyPayoutBody, CreatePayoutQuery
 from ussd_server.api.requests import load, services
 from ussd_server.console import forms
 from ussd_server.console.blueprint import console
@@ -26,6 +26,7 @@ from ussd_server.services.payouts.messages import (
     MOST_RULES,
     ApprovePayout,
     CancelPayout,
+    CopyPayout,
     CreatePayout,
     ItemState,
     ListPayoutItems,
@@ -38,6 +39,8 @@ from ussd_server.services.payouts.messages import (
 )
 from ussd_server.status import Code, ServiceError
 
+_REFUSALS = (Code.INSUFFICIENT_BALANCE, Code.INSUFFICIENT_SCOPE, Code.IDEMPOTENCY_KEY_REUSED)
+"""Why an approval, a cancellation or a copy is refused, beside what the form says."""
 _FORM_BYTES = 64 * 1024
 """What a browser sends around a file."""
 
@@ -223,7 +226,24 @@ def approve_payout(context: RequestContext, payout_id: str) -> Any:
         return done("Your approval is kept. The payout needs another one.", "show_payout", payout_id=payout_id)
     if approved.send_at and approved.approved_at and approved.send_at > approved.approved_at:
         return done("The payout is approved. It waits for its date.", "show_payout", payout_id=payout_id)
+    if services().payouts.providers_awaited(payout_id, context):
+        return done(
+            "The payout is approved. It waits for its provider.", "show_payout", tone="warn", payout_id=payout_id
+        )
     return done("The payout is approved. Its rows are being sent.", "show_payout", payout_id=payout_id)
+
+
+@console.page("POST", "/payouts/<payout_id>/copy", needs="payouts:write")
+def copy_payout(context: RequestContext, payout_id: str) -> Any:
+    """Make a draft of the rows of a payout that failed."""
+    with _shown_again(payout_id, context):
+        given = {"reference": request.form.get("reference", ""), "only": "failed"}
+        copied = services().payouts.copy(CopyPayout(payout_id, **load(CopyPayoutBody(), given)), context)
+    return done(
+        "Every row is checked. Nothing is sent before another person approves it.",
+        "show_payout",
+        payout_id=copied.payout.payout_id,
+    )
 
 
 @console.page("POST", "/payouts/<payout_id>/cancel", needs="payouts:write")
@@ -240,9 +260,7 @@ def _shown_again(
     payout_id: str, context: RequestContext, client: ClientView | None = None
 ) -> AbstractContextManager[None]:
     """Show the page of the payout with the reason why it stays as it is."""
-    return shown_again(
-        lambda error: _page(payout_id, context, client, error), Code.INSUFFICIENT_BALANCE, Code.INSUFFICIENT_SCOPE
-    )
+    return shown_again(lambda error: _page(payout_id, context, client, error), *_REFUSALS)
 
 
 def _page(
@@ -261,6 +279,8 @@ def _page(
         error=error,
         **_live_parts(payout, context, client),
         shortfalls=reader.shortfalls(payout_id, context),
+        unpaid_cents=reader.unpaid_cents(payout_id, context),
+        equal_payments=reader.equal_payment_count(payout_id, context),
         available_cents=main.available_cents,
     )
 
@@ -274,6 +294,7 @@ def _live_parts(payout: PayoutView, context: RequestContext, client: ClientView 
         "state": _STATE.chosen,
         "names": _NAMES.chosen,
         "replaced_by": services().payouts.replaced_by(payout.payout_id, context),
+        "awaited": services().payouts.providers_awaited(payout.payout_id, context),
         "version": _version_of(payout),
         "client": client,
     }

@@ -26,6 +26,7 @@ from ussd_server.console.tables import (
 from ussd_server.console.timeline import timeline_of
 from ussd_server.context import RequestContext
 from ussd_server.services.clients.messages import ClientView
+from ussd_server.services.request_log.messages import ListRequests
 from ussd_server.services.transactions.messages import (
     CreateRefund,
     GetTransaction,
@@ -55,6 +56,9 @@ _COLUMNS = (
     Column("failure", "Failure", value=lambda seen: seen.failure.code if seen.failure else None, where="files"),
     Column("provider", "Provider", where="files"),
     Column("fee", "Fee", "money", where="files"),
+    Column("made_by", "Made by", value=lambda seen: seen.made_by.name or seen.made_by.id, where="files"),
+    Column("made_by_kind", "Made by a", value=lambda seen: seen.made_by.kind.value, where="files"),
+    Column("request_id", "Request id", "id", where="files"),
     Column("transaction_id", "Id", "id", where="files"),
     Column("metadata", "Metadata", value=lambda seen: _metadata(seen), where="files"),
 )
@@ -161,11 +165,20 @@ def _about(view: TransactionHistory, context: RequestContext) -> dict[str, Any]:
         "view": view,
         "original": original,
         "payout": payout,
+        "request_page": _logged_request(view, context),
         "timeline": timeline_of(view),
         "refunds": services().refunds.list(view.transaction_id, context),
         "events": events,
         "is_live": view.completed_at is None or _is_sending(events),
     }
+
+
+def _logged_request(view: TransactionHistory, context: RequestContext) -> str | None:
+    """The id of the request that made a transaction, where its page can be read; else None."""
+    if view.request_id is None or context.caller.operator or not context.may("api_keys:list"):
+        return None
+    logged = services().request_log.list(ListRequests(request_id=view.request_id, limit=1), context)
+    return view.request_id if logged.items else None
 
 
 def _live_part(shown: dict[str, Any]) -> Response:
