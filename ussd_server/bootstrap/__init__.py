@@ -70,6 +70,7 @@ from ussd_server.services.sms.sending import SmsReportService, SmsSending
 from ussd_server.services.statement_layouts.layouts import LayoutService
 from ussd_server.services.subscribers.history import SubscriberHistoryService
 from ussd_server.services.subscribers.personal_data import PersonalDataService
+from ussd_server.services.subscribers.pins import SubscriberPins
 from ussd_server.services.transactions.bookings import DepositService
 from ussd_server.services.transactions.create import TransactionCreator
 from ussd_server.services.transactions.refunds import RefundService
@@ -159,7 +160,8 @@ class Services:
         self.channels = ChannelService(runtime)
         self.smpp_links = SmppLinks(runtime)
         sessions = Sessions(runtime)
-        actions = Actions(runtime, self.transactions, self.balances, self.subscriber_names)
+        self.subscriber_pins = SubscriberPins(runtime)
+        actions = Actions(runtime, self.transactions, self.balances, self.subscriber_names, self.subscriber_pins)
         conversations = Conversations(sessions, actions)
         self.api_sessions = UssdService(runtime, sessions, conversations)
         self.gateways = GatewayService(runtime, self.channels, sessions, conversations)

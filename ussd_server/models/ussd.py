@@ -175,6 +175,24 @@ class ShownOutcome(Table):
     shown_at = MomentField()
 
 
+class SubscriberPin(Table):
+    """The PIN of a subscriber with a client: `pin_sealed` is its argon2 hash, encrypted; null after a reset.
+
+    `wrong_tries` counts since the last right PIN. `last_step` is the HMAC of the step and the PIN that were counted
+    last: a step that is done again counts once. `locked_at` is the last lock, `locked_until` null where none holds.
+    """
+
+    id = IdField(primary_key=True)
+    client_id = IdField()
+    phone_number = TextField()
+    pin_sealed = BlobField(null=True)
+    wrong_tries = IntegerField()
+    last_step = TextField(null=True)
+    locked_at = MomentField(null=True)
+    locked_until = MomentField(null=True)
+    changed_at = MomentField()
+
+
 class SubscriberLanguage(Table):
     """The language that a subscriber chose last in a client's menus."""
 

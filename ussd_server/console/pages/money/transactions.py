@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from flask import Response, render_template, request
@@ -50,6 +51,7 @@ _COLUMNS = (
     Column("amount", "Amount", "money"),
     Column("status", "Status", "status"),
     Column("reference", "Reference", "reference"),
+    Column("description", "Description"),
     Column("outcome", "Receipt or failure", value=lambda seen: _outcome(seen), where="page"),
     Column("provider_transaction_id", "Receipt", where="files"),
     Column("failure", "Failure", value=lambda seen: seen.failure.code if seen.failure else None, where="files"),
@@ -59,6 +61,7 @@ _COLUMNS = (
     Column("made_by_kind", "Made by a", value=lambda seen: seen.made_by.kind.value, where="files"),
     Column("request_id", "Request id", "id", where="files"),
     Column("transaction_id", "Id", "id", where="files"),
+    Column("metadata", "Metadata", value=lambda seen: _metadata(seen), where="files"),
 )
 _FILTERS = {
     "status": TableFilter("status", "Status", words_of(TransactionStatus), read=TransactionStatus),
@@ -189,6 +192,10 @@ def _live_part(shown: dict[str, Any]) -> Response:
 
 def _outcome(view: TransactionView) -> str | None:
     return view.failure.message if view.failure else view.provider_transaction_id
+
+
+def _metadata(view: TransactionView) -> str | None:
+    return json.dumps(view.metadata, ensure_ascii=False) if view.metadata else None
 
 
 def _is_sending(events: tuple[EventDeliveries, ...]) -> bool:
