@@ -63,6 +63,9 @@ DROP INDEX payouts_reference;
 CREATE UNIQUE INDEX payouts_reference ON payouts (client_id, reference)
     WHERE replaced_by IS NULL AND revoked_at IS NULL;
 
+-- Lists and the search find revoked drafts by their reference, too.
+CREATE INDEX payouts_named ON payouts (client_id, reference) WHERE replaced_by IS NULL;
+
 CREATE INDEX payouts_open ON payouts (client_id) WHERE status IN ('draft', 'approved', 'running');
 
 CREATE INDEX deleted_api_keys_id ON deleted_api_keys (id);
