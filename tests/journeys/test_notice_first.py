@@ -18,6 +18,7 @@ from tests.support.real_service.service import Service, environment
 from tests.support.stand_ins import airtel_settings, mtn_settings, start_airtel, start_mtn
 from ussd_server.security.key_ring import Keyring
 from ussd_server.security.tokens import Tokens
+from ussd_server.values import with_hyphens
 
 NUMBERS = {"mtn": "+256770000101", "airtel": "+256750000101"}
 CODE = "SCH1042"
@@ -60,7 +61,9 @@ class Shop:
         reference = self.see(transaction_id)["provider_reference"]
 
         def booked() -> list[str]:
-            return [each["receipt"] for each in self.stand_in.book()["payments"] if each["reference"] == reference]
+            # Airtel gets our names without hyphens.
+            payments = self.stand_in.book()["payments"]
+            return [each["receipt"] for each in payments if with_hyphens(each["reference"]) == reference]
 
         eventually(lambda: bool(booked()))
         return booked()[0]
