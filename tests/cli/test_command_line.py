@@ -126,7 +126,9 @@ def test_a_command_says_where_its_settings_differ_from_those_of_the_running_serv
         assert run("clients", "list").stderr == ""
         monkeypatch.setenv("USSD_ALLOW_PRIVATE_ADDRESSES", "1")
         said = run("clients", "list").stderr
-    assert said == ("The running service has another setting: USSD_ALLOW_PRIVATE_ADDRESSES is no there and yes here.\n")
+    assert said == (
+        "The running service has another setting: USSD_ALLOW_PRIVATE_ADDRESSES is not set there and yes here.\n"
+    )
 
 
 def test_with_json_a_refusal_is_json_on_standard_error_and_standard_output_is_empty(folder: Path) -> None:

@@ -26,7 +26,7 @@ _CLIENT = "clients create"
 _BEFORE = ("users create", "menu publish", "accounts credit", "keys create", "channels create", "payouts create")
 # With accounts of operators, names are e-mail addresses.
 _LAST = [name for name in EXAMPLES if name.startswith(("operators", "secrets"))]
-_SERVING = {"run", "worker"}
+_SERVING = {"run", "webhooks listen", "worker"}
 _REFUSED = {
     "day close": "No statement",
     "dial": "demo.json",
@@ -47,6 +47,7 @@ _REFUSED = {
     "reconcile review hold": "not found",
     "reconcile undo": "not found",
     "users remove-factor": "no second factor",
+    "webhooks trigger": "no connection",
 }
 """What an example needs that this service does not have."""
 

@@ -14,6 +14,10 @@ import pytest
 
 from tests.cli.conftest import run
 from tests.support.commands import run_command
+from ussd_server.cli import open_services
+from ussd_server.context import Caller, CallerKind, RequestContext
+from ussd_server.security.key_ring import Keyring
+from ussd_server.services.clients.messages import LogIn
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 # The Python of an operator lacks libraries or has other versions: the scripts use the environment beside them.
@@ -23,11 +27,11 @@ CLIENT_ID = "0192e4a0-0000-7000-8000-00000000abcd"
 SECRET = "a-secret-of-theirs-01"
 
 
-def seed(what: str, file: Path, data_dir: Path, script: str | None = None) -> tuple[int, Any, str]:
+def seed(what: str, file: Path | None, data_dir: Path, script: str | None = None) -> tuple[int, Any, str]:
     """Run the command, or its script; return its exit code, the rows of its JSON and its error output."""
     env = {"PATH": os.environ["PATH"], "USSD_DATA_DIR": str(data_dir)}
     if script:
-        command = [PYTHON, SCRIPTS / script, file, "--json"]
+        command = [PYTHON, SCRIPTS / script, *([file] if file else []), "--json"]
         run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=env)
     else:
         run = run_command(what, "seed", str(file), "--json", env=env)
@@ -129,4 +133,34 @@ def test_a_list_that_cannot_be_read_changes_nothing(tmp_path: Path, monkeypatch:
         refused = run("clients", "seed", file)
         assert refused.exit_code == 1
         assert complaint in refused.output
+    assert not (tmp_path / "data").exists()
+
+
+def test_without_a_file_the_scripts_print_logins_and_keys_that_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for outcome in ("created", "unchanged"):
+        code, people, _ = seed("clients", None, tmp_path, "seed_clients.py")
+        assert (code, {row["outcome"] for row in people}) == (0, {outcome})
+        code, keys, _ = seed("keys", None, tmp_path, "seed_keys.py")
+        assert (code, {row["outcome"] for row in keys}) == (0, {outcome})
+    monkeypatch.setenv("USSD_DATA_DIR", str(tmp_path))
+    nobody = RequestContext(Caller(CallerKind.NOBODY))
+    with open_services() as services:
+        for person in people:
+            assert services.logins.begin(LogIn(person["email"], person["password"]), nobody).client_id
+        for key in keys:
+            assert services.auth.authenticate_key(key["apikey"], key["apisecret"], "192.0.2.1").caller.client_id
+
+
+def test_production_is_never_seeded_with_secrets_that_everyone_knows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Keyring.create(tmp_path / "secrets.json")
+    monkeypatch.setenv("USSD_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("USSD_ENV", "production")
+    monkeypatch.setenv("USSD_SECRETS_FILE", str(tmp_path / "secrets.json"))
+    for what in ("clients", "keys"):
+        refused = run(what, "seed")
+        assert (refused.exit_code, "Name a FILE" in refused.output) == (1, True)
     assert not (tmp_path / "data").exists()

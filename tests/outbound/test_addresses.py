@@ -254,3 +254,23 @@ def test_development_may_call_private_addresses(url: str) -> None:
 def test_development_may_not_call_metadata_services_nor_use_tricks(url: str) -> None:
     with pytest.raises(AddressRefusedError):
         AddressGuard(allow_private=True).check_url(url)
+
+
+LOOPBACK = ["http://127.0.0.1:8000/", "http://localhost:8000/", "http://127.9.9.9:8000/", "http://[::1]:8000/"]
+
+
+def test_a_sandbox_may_call_its_own_machine_and_no_other_of_its_network() -> None:
+    guard = AddressGuard(plain_http=True, allow_loopback=True)
+    for url in LOOPBACK:
+        guard.check_url(url)
+    guard.check_addresses(["127.0.0.1", "::1"])
+    for url in (
+        "http://10.0.0.5/", "http://192.168.0.1/", "http://169.254.169.254/", "http://[fd00::1]/", "http://receiver/",
+        "http://db.localhost/", "http://intranet.local/", "http://0.0.0.0/", "http://127.0.0.1:22/",
+        "http://[::ffff:127.0.0.1]/", "http://2130706433/",
+    ):  # fmt: skip
+        with pytest.raises(AddressRefusedError):
+            guard.check_url(url)
+    for address in ("10.0.0.5", "fd00::1", "169.254.169.254", "::ffff:127.0.0.1"):
+        with pytest.raises(AddressRefusedError):
+            guard.check_addresses(["127.0.0.1", address])

@@ -91,7 +91,7 @@ def build_runtime(settings: Settings, clock: Clock) -> Runtime:
         last_uses=LastUses(clock),
         request_recorder=RequestRecorder(),
         wake_up=WakeUpSignal(settings.redis_url, limiter.pipeline, limiter.is_away),
-        guard=AddressGuard(allow_private=settings.allow_private_addresses, plain_http=settings.is_sandbox),
+        guard=_address_guard(settings),
         outages=outages,
         shared_tokens=shared_tokens,
         switches=switches,
@@ -125,3 +125,13 @@ def kill_point(name: str | None) -> Callable[[str], None]:
             os.kill(os.getpid(), signal.SIGKILL)
 
     return at
+
+
+def _address_guard(settings: Settings) -> AddressGuard:
+    """The rules for addresses of clients. A sandbox calls programs on its own machine, unless a setting forbids it."""
+    allowed = settings.allow_private_addresses
+    return AddressGuard(
+        allow_private=allowed is True,
+        plain_http=settings.is_sandbox,
+        allow_loopback=settings.is_sandbox and allowed is None,
+    )

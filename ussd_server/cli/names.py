@@ -127,6 +127,7 @@ class Shillings(click.ParamType[int]):
 
 client_option = click.option("--client", required=True, metavar="CLIENT", help="Name or id of the client.")
 file_argument = click.argument("file", type=KnownFile())
+sample_or_file_argument = click.argument("file", metavar="[FILE]", type=KnownFile(), required=False)
 by_option = click.option("--by", required=True, help="Your name.")
 
 

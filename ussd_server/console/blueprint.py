@@ -7,7 +7,18 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from flask import Blueprint, Response, g, redirect, render_template, request, send_from_directory, session, url_for
+from flask import (
+    Blueprint,
+    Response,
+    flash,
+    g,
+    redirect,
+    render_template,
+    request,
+    send_from_directory,
+    session,
+    url_for,
+)
 
 from ussd_server.api.bounded_request import require_readable_query
 from ussd_server.api.requests import check_length, current_request, services
@@ -15,7 +26,7 @@ from ussd_server.console import charts, formats, links, navigation, tables
 from ussd_server.console.forms import refused
 from ussd_server.console.session import csrf_token, has_csrf_token, is_idle, is_upload_of_stranger, keep_form
 from ussd_server.context import Caller, CallerKind, RequestContext, SignedInPerson
-from ussd_server.languages import ENGLISH, current_language, languages, marked, use_language
+from ussd_server.languages import ENGLISH, current_language, gettext, languages, marked, use_language
 from ussd_server.status import Code, ServiceError
 
 FOLDER = Path(__file__).parent
@@ -43,6 +54,17 @@ _ADVICE = {
     ),
 }
 TOO_OLD = ServiceError(Code.INVALID_REQUEST, "This form was too old. Please fill it in again.")
+_ENDED = {
+    "expired": marked("Your login has ended. Please sign in again."),
+    "logged_out": marked("You signed out in another window."),
+    "password_changed": marked("You were signed out, because your password was changed."),
+    "factor_added": marked("You were signed out, because you added a second factor."),
+    "factor_removed": marked("You were signed out, because your second factor was removed."),
+    "ended_by_team": marked("You were signed out by an owner or admin of your team."),
+    "user_disabled": marked("You were signed out, because an owner or admin disabled you."),
+    "client_disabled": marked("You were signed out, because your client is disabled."),
+}
+"""Why a login ended (`end_reason`), as the sign-in page says it."""
 LANGUAGE_COOKIE = "language"
 FRESH_CODE = "fresh_code"
 """The field of a form with a fresh code."""
@@ -154,6 +176,7 @@ def ask_to_sign_in(who: Who) -> Any:
         return Response(status=401, headers={"HX-Refresh": "true"})
     if request.method == "GET":
         page = "console.show_operator_sign_in" if who == "operator" else "console.show_sign_in"
+        _say_why_signed_out()
         return redirect(url_for(page, next=request.full_path.rstrip("?")))
     # A form without the token of this session has no session here.
     shown = render_template(
@@ -165,6 +188,20 @@ def ask_to_sign_in(who: Who) -> Any:
         for_operators=who == "operator",
     )
     return Response(shown, status=401)
+
+
+def _say_why_signed_out() -> None:
+    """Let the sign-in page say once why the login of this browser goes on no longer."""
+    login_id = session.pop("login", None)
+    if not (login_id or session.pop("operator_login", None)):
+        return
+    idle_seconds = services().settings.console_idle_seconds
+    if is_idle(idle_seconds):
+        minutes = idle_seconds // 60
+        why = gettext("You were signed out, because nothing happened here for %(minutes)s minutes.", minutes=minutes)
+        flash(why, "warn")
+    else:
+        flash(_ENDED.get(services().logins.why_ended(login_id) if login_id else "", _ENDED["expired"]), "warn")
 
 
 def ask_for_factor() -> Any:

@@ -30,6 +30,7 @@ _INSIDE_SUFFIXES = (
 
 _PRIVATE_V4 = tuple(map(IPv4Network, ("10.0.0.0/8", "127.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
 _PRIVATE_V6 = tuple(map(IPv6Network, ("::1/128", "fc00::/7")))
+_LOOPBACK_NAME = "localhost"
 
 # IANA's special-purpose registries, and the metadata services that hide in public or private ranges. They stay
 # refused when private addresses are allowed: no developer serves a webhook from any of them.
@@ -113,12 +114,13 @@ def _usual_port(scheme: str) -> int:
 class AddressGuard:
     """The rules for addresses that clients choose.
 
-    `plain_http` lets addresses begin with http://, for the sandbox. `allow_private` does that too, and lets loopback,
-    private and unique local addresses be reached: for development.
+    `plain_http` lets addresses begin with http://, and `allow_loopback` lets addresses of this machine be reached: for
+    the sandbox. `allow_private` does both, and lets private and unique local addresses be reached: for development.
     """
 
     allow_private: bool = False
     plain_http: bool = False
+    allow_loopback: bool = False
 
     @property
     def takes_plain_http(self) -> bool:
@@ -178,6 +180,8 @@ class AddressGuard:
         if _NUMBER_LABEL.fullmatch(labels[-1]):
             # The system's resolver reads 2130706433, 0x7f.1 and 017700000001 as 127.0.0.1; only plain quads pass.
             self._check_literal(host, IPv4Address)
+        elif host == _LOOPBACK_NAME and self.allow_loopback:
+            return
         elif not self.allow_private and (len(labels) == 1 or host.endswith(tuple(f".{s}" for s in _INSIDE_SUFFIXES))):
             raise AddressRefusedError(f"The host must be a public name{self._way_out}")
 
@@ -195,8 +199,11 @@ class AddressGuard:
             if any(address in network for network in _REFUSED_V4):
                 return False
             private = any(address in network for network in _PRIVATE_V4)
-            return self.allow_private if private else address.is_global
+            return self._may_reach_private(address) if private else address.is_global
         if any(address in network for network in _REFUSED_V6):
             return False
         private = any(address in network for network in _PRIVATE_V6)
-        return self.allow_private if private else address in _GLOBAL_UNICAST_V6 and address.is_global
+        return self._may_reach_private(address) if private else address in _GLOBAL_UNICAST_V6 and address.is_global
+
+    def _may_reach_private(self, address: IPv4Address | IPv6Address) -> bool:
+        return self.allow_private or (self.allow_loopback and address.is_loopback)

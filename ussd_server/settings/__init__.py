@@ -61,7 +61,7 @@ class Settings:
     worker_threads: int
     secrets_file: Path
     trusted_proxies: int
-    allow_private_addresses: bool
+    allow_private_addresses: bool | None
     session_idle_seconds: int
     session_life_seconds: int
     log_level: str
@@ -178,7 +178,7 @@ def _read_table(env: Env, data_dir: Path, providers: Mapping[str, ProviderAccess
         worker_threads=env.int("WORKER_THREADS", 8, validate=validate.Range(1, 64)),
         secrets_file=env.path("SECRETS_FILE", data_dir / "secrets.json"),
         trusted_proxies=env.int("TRUSTED_PROXIES", 0, validate=validate.Range(0, 8)),
-        allow_private_addresses=env.bool("ALLOW_PRIVATE_ADDRESSES", False),
+        allow_private_addresses=env.bool("ALLOW_PRIVATE_ADDRESSES", None),
         session_idle_seconds=env.int("SESSION_IDLE_SECONDS", 180, validate=validate.Range(10, 3600)),
         session_life_seconds=env.int("SESSION_LIFE_SECONDS", 600, validate=validate.Range(30, 7200)),
         log_level=env.str("LOG_LEVEL", "INFO", validate=validate.OneOf(_LOG_LEVELS)),

@@ -9,9 +9,9 @@ from typing import TypeVar
 import click
 
 from ussd_server.cli import services
-from ussd_server.cli.clients.seeds import Row, SeededRow, read_rows, sow, text_of
+from ussd_server.cli.clients.seeds import Row, SeededRow, read_rows, shipped_sample, sow, text_of
 from ussd_server.cli.commands import group, show, show_lines
-from ussd_server.cli.names import client_named, file_argument
+from ussd_server.cli.names import client_named, sample_or_file_argument
 from ussd_server.context import operator_context
 from ussd_server.database.schema import migrate
 from ussd_server.security.passwords import new_password
@@ -91,9 +91,11 @@ def _in_words(rules: Sequence[ApprovalRule]) -> str:
 
 
 @clients.command(example="clients.csv")
-@file_argument
-def seed(file: Path) -> None:
+@sample_or_file_argument
+def seed(file: Path | None) -> None:
     """Make the clients and owners that FILE lists, a JSON array of objects or a CSV file.
+
+    Without FILE, a sandbox gets the shipped list, whose passwords are printed.
 
     \b
     name      of the client; one that exists already stays as it is (required)
@@ -104,10 +106,12 @@ def seed(file: Path) -> None:
 
     A second run changes nothing. Whatever contradicts what is there is refused, and the exit code is 1.
     """
-    rows = read_rows(file, ["name"], ["id", "email", "role", "password"])
-    services(read_settings())  # which may be a new one
+    settings = read_settings()
+    path = file or shipped_sample("clients.csv", settings)
+    rows = read_rows(path, ["name"], ["id", "email", "role", "password"])
+    services(settings)  # which may be a new one
     migrate()
-    sow(rows, _plant)
+    sow(rows, _plant, shown=None if file else "password")
 
 
 def _plant(row: Row) -> SeededRow:

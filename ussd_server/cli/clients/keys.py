@@ -11,9 +11,9 @@ from typing import Any
 import click
 
 from ussd_server.cli import services
-from ussd_server.cli.clients.seeds import Row, SeededRow, read_rows, sow, text_of
+from ussd_server.cli.clients.seeds import Row, SeededRow, read_rows, shipped_sample, sow, text_of
 from ussd_server.cli.commands import EXAMPLE_ID, group, show, show_lines
-from ussd_server.cli.names import Moment, Shillings, client_named, client_option, file_argument, nearest
+from ussd_server.cli.names import Moment, Shillings, client_named, client_option, nearest, sample_or_file_argument
 from ussd_server.context import RequestContext, operator_context
 from ussd_server.database.schema import migrate
 from ussd_server.services.clients.keys.fields import joined_scopes
@@ -184,9 +184,11 @@ def _key(key: str) -> tuple[str, RequestContext]:
 
 
 @keys.command(example="keys.csv")
-@file_argument
-def seed(file: Path) -> None:
+@sample_or_file_argument
+def seed(file: Path | None) -> None:
     """Take over the keys that FILE lists, a JSON array of objects or a CSV file.
+
+    Without FILE, a sandbox gets the shipped list, whose secrets are printed; `clients seed` makes its clients.
 
     \b
     client      name or id of a client that exists (required)
@@ -198,10 +200,12 @@ def seed(file: Path) -> None:
     A second run changes nothing but scopes and expiry. A key that was deleted, that belongs to another client or that
     has another secret here is refused, and the exit code is 1.
     """
-    rows = read_rows(file, ["client", "apikey", "apisecret"], ["scopes", "expires_at"])
-    services(read_settings())  # which may be a new one
+    settings = read_settings()
+    path = file or shipped_sample("keys.csv", settings)
+    rows = read_rows(path, ["client", "apikey", "apisecret"], ["scopes", "expires_at"])
+    services(settings)  # which may be a new one
     migrate()
-    sow(rows, _plant)
+    sow(rows, _plant, shown=None if file else "apisecret")
 
 
 def _plant(row: Row) -> SeededRow:

@@ -12,10 +12,13 @@ from typing import Any
 
 import click
 
+from ussd_server import demonstration
 from ussd_server.cli.commands import progress, show
+from ussd_server.settings import Settings
 from ussd_server.status import ServiceError
 
 Row = Mapping[str, Any]
+_SAMPLES = Path(demonstration.__file__).parent
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +57,28 @@ def read_rows(file: Path, required: Collection[str], optional: Collection[str]) 
     return kept
 
 
-def sow(rows: list[Row], plant: Callable[[Row], SeededRow]) -> None:
-    """Bring in every row by `plant`, print each result, and end with exit code 1 when a row was refused."""
+def shipped_sample(name: str, settings: Settings) -> Path:
+    """The shipped list that seeds a sandbox where no file is named. Everyone can read its passwords and secrets.
+
+    Raises ClickException in production.
+    """
+    if not settings.is_sandbox:
+        raise click.ClickException("Name a FILE: everyone knows the secrets of the shipped list.")
+    return _SAMPLES / name
+
+
+def sow(rows: list[Row], plant: Callable[[Row], SeededRow], shown: str | None = None) -> None:
+    """Bring in every row by `plant`, print each result, and end with exit code 1 when a row was refused.
+
+    `shown` is a column that is printed beside the results, such as the password of the shipped list.
+    """
     results = []
     with progress("rows") as show_rows:
         for row in rows:
-            results.append(_try(plant, row))
+            sown = _try(plant, row)
+            if shown and sown.outcome != "refused":
+                sown.made[shown] = str(row[shown])
+            results.append(sown)
             show_rows(len(results))
     lines = [
         f"Row {number}: {sown.outcome}  " + "  ".join(f"{name}: {value}" for name, value in sown.made.items())

@@ -9,16 +9,31 @@ from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.clients import Login, User, UserFactor, UserRecoveryCode
 from ussd_server.runtime import Runtime, Service
+from ussd_server.security import passwords
 from ussd_server.security.tokens import ACCESS_SECONDS, REFRESH_SECONDS, AccessClaims, RefreshClaims
 from ussd_server.services.audit.trail import write_audit_event
-from ussd_server.services.clients.messages import LogIn, LoginView
-from ussd_server.services.clients.people import is_client_active, lacks_required_factor
+from ussd_server.services.clients.messages import ChangePassword, LogIn, LoginView, OpenLogin
+from ussd_server.services.clients.people import (
+    end_logins_of_user,
+    is_client_active,
+    lacks_required_factor,
+    moved_on,
+    open_logins,
+)
 from ussd_server.services.roles import PERMISSIONS
-from ussd_server.services.sign_in import FactorStore, Guesses, end_logins, sign_in, still_the_same
+from ussd_server.services.sign_in import (
+    FactorStore,
+    Guesses,
+    end_logins,
+    hash_checked_password,
+    sign_in,
+    still_the_same,
+)
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import new_id
+from ussd_server.values import is_id, new_id
 
 CONSOLE_SECONDS = 12 * 3600
+_WRONG_PASSWORD = ServiceError(Code.INVALID_CREDENTIALS, "Your present password is another one.")
 
 
 class LoginService(Service):
@@ -101,6 +116,52 @@ class LoginService(Service):
                 object_id=context.caller.login_id,
             )
 
+    def open_of_caller(self, context: RequestContext) -> tuple[OpenLogin, ...]:
+        """The open logins of the person who calls, newest first."""
+        return open_logins(_caller(context), self._clock.now())
+
+    def end_one(self, login_id: str, context: RequestContext) -> None:
+        """End one login of the person who calls. NOT_FOUND for one of another person, or one that has ended."""
+        now = self._clock.now()
+        with unit_of_work():
+            own = (Login.id == login_id) & (Login.user_id == _caller(context)) & Login.ended_at.is_null()
+            if not is_id(login_id) or not for_update(Login.select().where(own)).first():
+                raise ServiceError(Code.NOT_FOUND, "This login has ended already.")
+            end_logins(Login, Login.id == login_id, "logged_out", now)
+            write_audit_event("login.ended", context, now, client_id=context.client_id, object_id=login_id)
+
+    def why_ended(self, login_id: str) -> str:
+        """The stored reason for which a login ended, such as `password_changed`; `expired` where time ended it."""
+        login = Login.get_or_none(Login.id == login_id)
+        return (login and login.end_reason) or "expired"
+
+    def change_password(self, request: ChangePassword, context: RequestContext) -> None:
+        """Give the person who calls another password. Ends all their other logins, and the links that set a password.
+
+        INVALID_CREDENTIALS (401) for a wrong present password, which counts as a failed login; RATE_LIMIT_EXCEEDED
+        (429) after too many of these; INVALID_REQUEST for an invalid password, and for the present one.
+        """
+        user = User.get_by_id(_caller(context))
+        guesses = Guesses(self._limiter, context.address, user.email)
+        guesses.refuse_when_used_up()
+        now = self._clock.now()
+        if not passwords.matches(request.present, user.password_hash):
+            guesses.count_failure()
+            write_audit_event("user.password_refused", context, now, client_id=user.client_id, object_id=user.id)
+            raise _WRONG_PASSWORD
+        if request.wanted == request.present:
+            raise ServiceError(Code.INVALID_REQUEST, "Choose another password than the present one.")
+        password_hash = hash_checked_password(request.wanted)
+        with unit_of_work():
+            row = still_the_same(user)
+            if row is None:
+                raise _WRONG_PASSWORD
+            # The people who saw the link to the present password may know this one: they go on counting as one.
+            row.password_hash, row.updated_at, row.link_seen_by = password_hash, moved_on(row, now), None
+            row.save(only=[User.password_hash, User.updated_at, User.link_seen_by])
+            end_logins_of_user(row.id, "password_changed", now, but=context.caller.login_id)
+            write_audit_event("user.password_changed", context, now, client_id=row.client_id, object_id=row.id)
+
     def _open(self, user: User, code: str | None, life_seconds: int, context: RequestContext) -> Login | None:
         """Use up the code and write the login; None when the code is refused or the person has changed since."""
         now = self._clock.now()
@@ -167,6 +228,12 @@ class LoginService(Service):
             client_id=login.client_id,
             permissions=tuple(sorted(PERMISSIONS[role])),
         )
+
+
+def _caller(context: RequestContext) -> str:
+    """The id of the person who calls."""
+    assert context.caller.user_id is not None
+    return context.caller.user_id
 
 
 def _given(code: str | None) -> str:

@@ -103,6 +103,14 @@ class LogIn:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangePassword:
+    """Request of a person for another password of their own: 12 to 256 printable characters."""
+
+    present: str = field(repr=False)
+    wanted: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class LoginView:
     """What a login gives."""
 

@@ -11,11 +11,14 @@ from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update
 from ussd_server.models.clients import Client, Login, User, UserFactor
 from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.clients.messages import OpenLogin
 from ussd_server.services.payouts.withdrawals import withdraw_revoked
 from ussd_server.services.roles import PERMISSIONS
 from ussd_server.services.sign_in import end_logins
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import new_id
+
+_MOST_LOGINS = 50
 
 
 def checked_role(role: str) -> str:
@@ -61,6 +64,13 @@ def end_logins_of_user(user_id: str, reason: str, now: datetime, *, but: str | N
     """End every login of a person at once; all others but `but`, where it is given."""
     whose = Login.user_id == user_id
     end_logins(Login, whose & (Login.id != but) if but else whose, reason, now)
+
+
+def open_logins(user_id: str, now: datetime) -> tuple[OpenLogin, ...]:
+    """The newest logins of a person that have not ended, 50 at most."""
+    is_open = Login.ended_at.is_null() & (Login.expires_at > now)
+    rows = Login.select().where(Login.user_id == user_id, is_open).order_by(Login.id.desc()).limit(_MOST_LOGINS)
+    return tuple(OpenLogin(login.id, login.address, login.created_at, login.expires_at) for login in rows)
 
 
 def moved_on(row: User, now: datetime) -> datetime:

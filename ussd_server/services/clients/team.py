@@ -13,7 +13,7 @@ from datetime import datetime
 from ussd_server.context import APPROVE, RequestContext
 from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
-from ussd_server.models.clients import Client, Login, User
+from ussd_server.models.clients import Client, User
 from ussd_server.models.keys import ApiKey
 from ussd_server.runtime import Service
 from ussd_server.security import passwords
@@ -34,6 +34,7 @@ from ussd_server.services.clients.people import (
     end_logins_of_user,
     insert_person,
     moved_on,
+    open_logins,
     set_person_active,
 )
 from ussd_server.services.mail.messages import MailKind
@@ -57,7 +58,6 @@ from ussd_server.wire import Page, view_of_row
 
 MOST_PEOPLE = 500
 
-_MOST_LOGINS = 50
 _REFUSAL = "Your role does not allow this."
 _OWNERS_ONLY = "Only an owner may do this to an owner, or make one."
 _LAST_OWNER = "A client keeps one active owner. Make another person owner first."
@@ -79,7 +79,7 @@ class TeamService(Service):
         row = _found(user_id, context.client_id)
         others = counted_as_one(row.client_id, [row.id]) - {row.id}
         emails = User.select(User.email).where(User.id.in_(others)).order_by(User.email)
-        view = _view(row, _logins(row, self._clock.now()))
+        view = _view(row, open_logins(row.id, self._clock.now()))
         may_confirm = (
             view.needs_confirmation
             and context.may(APPROVE)
@@ -294,12 +294,6 @@ def _require_another_owner(row: User) -> None:
 
 def _found(user_id: str, client_id: str) -> User:
     return find_by_id(User.select().where(User.client_id == client_id), User, user_id, "Person")
-
-
-def _logins(row: User, now: datetime) -> tuple[OpenLogin, ...]:
-    is_open = Login.ended_at.is_null() & (Login.expires_at > now)
-    rows = Login.select().where(Login.user_id == row.id, is_open).order_by(Login.id.desc()).limit(_MOST_LOGINS)
-    return tuple(OpenLogin(login.id, login.address, login.created_at, login.expires_at) for login in rows)
 
 
 def _view(row: User, logins: tuple[OpenLogin, ...] = ()) -> PersonView:

@@ -1,4 +1,4 @@
-"""Security: a person's second factor, and whether the client requires one."""
+"""Security: a person's password, logins and second factor, and whether the client requires one."""
 
 from __future__ import annotations
 
@@ -13,13 +13,33 @@ from ussd_server.console.forms import done, shown_again
 from ussd_server.console.session import decrypt_field, encrypt_field
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
-from ussd_server.status import ServiceError
+from ussd_server.services.clients.messages import ChangePassword
+from ussd_server.status import Code, ServiceError
 
 
 @console.page("GET", "/security", before_factor=True)
 def show_security(context: RequestContext) -> str:
-    """The person's second factor."""
-    return render_template("console/security/security.html", factor=services().second_factors.show(context))
+    """The person's second factor, password and logins."""
+    return _page(context)
+
+
+@console.page("POST", "/security/password", fresh_code=True)
+def change_own_password(context: RequestContext) -> Any:
+    """Change the person's password, which ends all their other logins."""
+    form = request.form
+    with shown_again(lambda error: _page(context, error), Code.INVALID_CREDENTIALS, Code.RATE_LIMIT_EXCEEDED):
+        if form.get("new_password", "") != form.get("new_password_again", ""):
+            raise ServiceError(Code.INVALID_REQUEST, "The two passwords differ.")
+        wanted = ChangePassword(form.get("present_password", ""), form.get("new_password", ""))
+        services().logins.change_password(wanted, context)
+    return done("Your password is changed. All your other logins have ended.", "show_security")
+
+
+@console.page("POST", "/security/logins/<login_id>/end", fresh_code=True)
+def end_own_login(context: RequestContext, login_id: str) -> Any:
+    """End one of the person's logins."""
+    services().logins.end_one(login_id, context)
+    return done("The login has ended.", "show_security")
 
 
 @console.page("GET", "/security/new", before_factor=True)
@@ -68,6 +88,16 @@ def require_factor(context: RequestContext, action: str) -> Any:
     return done(
         "Every person needs a second factor from now on." if action == "required" else "Each person decides.",
         "list_people",
+    )
+
+
+def _page(context: RequestContext, error: ServiceError | None = None) -> str:
+    return render_template(
+        "console/security/security.html",
+        factor=services().second_factors.show(context),
+        logins=services().logins.open_of_caller(context),
+        this_login=context.caller.login_id,
+        error=error,
     )
 
 

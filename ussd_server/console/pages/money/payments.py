@@ -1,0 +1,114 @@
+"""Single payments by hand: asking a payer for one, and paying one person, which another person approves."""
+
+from __future__ import annotations
+
+from secrets import token_hex
+from typing import Any
+
+from flask import render_template, request
+
+from schemas.payouts import CreatePayoutQuery
+from schemas.transactions import CreateTransactionBody
+from ussd_server import values
+from ussd_server.api.requests import load, services
+from ussd_server.console import forms
+from ussd_server.console.blueprint import console
+from ussd_server.console.forms import done, shown_again
+from ussd_server.context import RequestContext
+from ussd_server.services.payouts.messages import CreatePayout
+from ussd_server.services.transactions.messages import CreateTransaction, TransactionType
+from ussd_server.status import Code, ServiceError
+
+_FAULTS = (*forms.FAULTS, Code.IDEMPOTENCY_KEY_REUSED, Code.TRANSACTION_FAILED)
+_LONGEST_NAME = 100
+_ROW = "1"
+"""The reference of the only row of a payout to one person."""
+
+
+@console.page("GET", "/collect", needs="transactions:write")
+def new_collection(_: RequestContext) -> str:
+    """The form that asks a payer for a payment."""
+    return _collect_form({"reference": _suggested("collect")})
+
+
+@console.page("POST", "/collect", needs="transactions:write")
+def create_collection(context: RequestContext) -> Any:
+    """Ask a payer for a payment. The same form sent twice asks once."""
+    with shown_again(lambda error: _collect_form(_typed(), error), *_FAULTS):
+        given = _typed()
+        fields = {"phone_number": _phone_number(given), "amount": values.ungrouped(_cents(given))}
+        named = {name: given[name] for name in ("reference", "description") if given[name]}
+        if name := _name(given):
+            named["metadata"] = {"name": name}
+        body = load(CreateTransactionBody(), {"type": TransactionType.COLLECTION.value, **fields, **named})
+        created = services().transactions.create(CreateTransaction(**body), context)
+    transaction_id = created.transaction.transaction_id
+    if created.replayed:
+        return done(
+            "This payment was asked for before.", "show_transaction", tone="warn", transaction_id=transaction_id
+        )
+    return done("The payer is asked to approve the payment.", "show_transaction", transaction_id=transaction_id)
+
+
+@console.page("GET", "/pay", needs="payouts:write")
+def new_payment(_: RequestContext) -> str:
+    """The form that pays one person."""
+    return _pay_form({"reference": _suggested("pay")})
+
+
+@console.page("POST", "/pay", needs="payouts:write")
+def create_payment(context: RequestContext) -> Any:
+    """Make a payout of one row, which another person approves. The same form sent twice makes one payout."""
+    with shown_again(lambda error: _pay_form(_typed(), error), *_FAULTS):
+        given = _typed()
+        row = {"phone_number": _phone_number(given), "amount": values.ungrouped(_cents(given)), "reference": _ROW}
+        description = {"description": given["description"]} if given["description"] else {}
+        if name := _name(given):
+            row["name"] = name
+        about = load(CreatePayoutQuery(), {"reference": given["reference"], **description})
+        created = services().payouts.create(CreatePayout(**about, items=(row | description,)), context)
+    payout_id = created.payout.payout_id
+    if created.replayed:
+        return done("This payment was made before. Here it is.", "show_payout", tone="warn", payout_id=payout_id)
+    return done("Nothing is sent before another person approves it.", "show_payout", payout_id=payout_id)
+
+
+def _suggested(kind: str) -> str:
+    """A reference that no other form gets; it makes a form that is sent twice one payment."""
+    return f"{kind}-{forms.today():%Y%m%d}-{token_hex(4)}"
+
+
+def _typed() -> dict[str, str]:
+    names = ("phone_number", "amount", "name", "description", "reference")
+    return {name: " ".join(request.form.get(name, "").split()) for name in names}
+
+
+def _phone_number(given: dict[str, str]) -> str:
+    number = values.phone_number(forms.phone_number(given["phone_number"]) or "")
+    if number is None:
+        raise ServiceError(Code.INVALID_PHONE_NUMBER, "Give the phone number as 0772 123 456 or +256 772 123 456.")
+    return number
+
+
+def _cents(given: dict[str, str]) -> int:
+    try:
+        amount_cents = forms.cents(given["amount"])
+    except ServiceError:
+        amount_cents = None
+    if amount_cents is None:
+        raise ServiceError(Code.INVALID_AMOUNT, "Give the amount in shillings, such as 5000, below 1,000,000.")
+    return amount_cents
+
+
+def _name(given: dict[str, str]) -> str:
+    if len(given["name"]) > _LONGEST_NAME or not given["name"].isprintable():
+        raise ServiceError(Code.INVALID_REQUEST, "A name has at most 100 characters that can be printed.")
+    return given["name"]
+
+
+def _collect_form(given: dict[str, str], error: ServiceError | None = None) -> str:
+    return render_template("console/transactions/collect.html", given=given, error=error)
+
+
+def _pay_form(given: dict[str, str], error: ServiceError | None = None) -> str:
+    return render_template("console/payouts/pay.html", given=given, error=error)
