@@ -9,6 +9,7 @@ import pytest
 from tests.simulation.__main__ import results
 
 _DAYS = 0.15
+_DAYS_OF_GATES = 0.6
 _SEEDS = range(1, 51)
 _SAME = 7
 
@@ -41,7 +42,7 @@ def test_the_same_seed_gives_the_same_history_to_the_byte(worlds: list[dict[str,
     ],
 )
 def test_a_planted_bug_at_the_gates_is_found_within_twenty_seeds(bug: str, rule: str) -> None:
-    *_, last = results(range(1, 21), 2, bug, jobs=1, shrinks=False)
+    *_, last = results(range(1, 21), _DAYS_OF_GATES, bug, jobs=1, shrinks=False)
     assert rule in {each for each, _ in last["violations"]}
 
 

@@ -18,7 +18,7 @@ _BURST_SECONDS = 240.0
 # What a call leads to goes on for hours; most of it happens before the quiet days.
 _LONGEST_TALE_SECONDS = 12_000
 _PAYERS_A_DAY = 6
-_TOLD_A_DAY, _SENDERS_A_DAY, _SETTLEMENTS_A_DAY = 4, 3, 1
+_TOLD_A_DAY, _SENDERS_A_DAY, _SETTLEMENTS_A_DAY = 4, 6, 1
 _KINDS = {"collection": 4, "disbursement": 4, "refund": 3, "payout": 2, "phone": 2}
 _MOST_ROWS = 4
 _FAULTS = ("kill", "stall", "freeze", "broken connection")

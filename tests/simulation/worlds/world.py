@@ -253,7 +253,8 @@ class World:
     def _close_days(self, services: Services, statement_id: str) -> None:
         """Two operators work off the differences, and close the days."""
         if self._dates_ahead(services) == 0:
-            self.days.work_off(services, statement_id)
+            self.days.state(services, statement_id)
+            self.days.work_off(services)
 
     def _compare_parts(self, services: Services) -> None:
         """The operators import parts of the statement first, and close the days that these cover."""
@@ -264,7 +265,7 @@ class World:
         for part in parts_of(rng.choice(FORMS), lines, rng):
             found = self._imported(services, 0.0, part)
             self.payers.hold_unreported(services, found.statement.statement_id)
-            self.days.close(services)
+            self.days.work_off(services)
 
     def _dates_ahead(self, services: Services) -> float:
         """How far the service's time is ahead in seconds, to the half hour: it became that of a clock that was set."""

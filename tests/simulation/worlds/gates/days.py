@@ -70,11 +70,14 @@ class Days:
                 theirs=closed.theirs_cents,
             )
 
-    def work_off(self, services: Services, statement_id: str) -> None:
-        """Close the days with the whole statement, and end the differences that come to light, in several rounds."""
+    def state(self, services: Services, statement_id: str) -> None:
+        """Two operators state that a statement has every line of the days."""
         over = [day for day in self._days if _seconds(day)[1] <= TIME.now]
         stated = CoverDays(statement_id, over[0], over[-1], *_OPERATORS)
         services.provider_statements.cover(stated, operator_context())
+
+    def work_off(self, services: Services) -> None:
+        """Close the days, and end the differences that come to light, in several rounds."""
         for _ in range(_ROUNDS):
             self.close(services)
             _end_differences(services)

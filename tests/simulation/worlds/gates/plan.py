@@ -48,7 +48,7 @@ def sender_of(rng: Random, number: int) -> dict[str, Any]:
         "way": way,
         "limit": 100 * (sum(shillings) - rng.randrange(1, max(shillings))) if is_limited else None,
         "by_person": by_person,
-        "revoked": None if rng.random() < 0.2 else "disabled person" if by_person else rng.choice(REVOCATIONS),
+        "revoked": _revocation(rng, is_limited=is_limited, by_person=by_person),
         "revoked_after": rng.choice((1.0, 20.0, 1200.0, 3000.0)) * rng.random(),
         "restored_after": rng.choice((600.0, 5000.0)) * (0.2 + rng.random()),
         "sent_after": rng.choice((700.0, 3600.0, 90_000.0)),
@@ -64,6 +64,13 @@ def sender_of(rng: Random, number: int) -> dict[str, Any]:
         "again": [rng.choice((0.0, 3.0, 900.0)) * rng.random() for _ in range(rng.choice((0, 0, 1)))],
         "patience": rng.choice((5.0, 30.0)),
     }
+
+
+def _revocation(rng: Random, *, is_limited: bool, by_person: bool) -> str | None:
+    """How a sender is revoked, None for not: most that have a limit go on, so that they reach it."""
+    if rng.random() < (0.7 if is_limited else 0.1):
+        return None
+    return "disabled person" if by_person else rng.choice(REVOCATIONS)
 
 
 def settlement_of(rng: Random) -> dict[str, Any]:
