@@ -336,6 +336,22 @@ _SUBSCRIBER = "The subscriber: `+256` and nine digits."
 SUBSCRIBER = PhoneNumber(_SUBSCRIBER)
 REQUIRED_SUBSCRIBER = PhoneNumber(_SUBSCRIBER, required=True)
 ACCOUNT_PATTERN = r"main|\+256[0-9]{9}"
+
+
+class Reference(Text):
+    """A name that a client gives: a string that is not blank."""
+
+    def __init__(self, meaning: str, *, longest: int, **options: Any) -> None:
+        super().__init__(meaning, longest=longest, **options)
+        self.json_schema["pattern"] = rf"^[^{self.control_characters}]*\S[^{self.control_characters}]*$"
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> str:
+        text = super()._deserialize(value, attr, data, **kwargs)
+        if not text.strip():
+            raise ValidationError("Must not be blank.")
+        return text
+
+
 REFERENCE = "The client's own reference, unique for ever. Repeating a request with it is safe."
 """The meaning of the reference of a transaction or a payout."""
 

@@ -16,7 +16,9 @@ from schemas.fields import (
     ChoiceOf,
     FeeSum,
     Field,
+    Flag,
     Query,
+    Reference,
     Text,
     Timestamp,
 )
@@ -76,7 +78,7 @@ class CreatePayoutBody(Body):
     most_values = 32_000
     takes_files = ("text/csv", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet")
 
-    reference = Text(
+    reference = Reference(
         "The client's own name for the payout. The same content again is the same payout.", required=True, longest=64
     )
     description = Text("A description by the client.", longest=200, allow_none=True)
@@ -87,7 +89,7 @@ class CreatePayoutBody(Body):
 class CreatePayoutQuery(Query):
     """With a CSV file: what the file does not say."""
 
-    reference = Text("Required with a file: the client's own name for the payout.", longest=64)
+    reference = Reference("Required with a file: the client's own name for the payout.", longest=64)
     description = Text("A description by the client.", longest=200)
     send_at = _send_at()
 
@@ -128,9 +130,12 @@ class ListPayoutItemsQuery(Query):
 
 
 class CopyPayoutBody(Body):
-    """The name and the date of a copy."""
+    """The name and the date of a copy, and which rows it has."""
 
-    reference = Text(
+    reference = Reference(
         "The client's own name for the payout. The same content again is the same payout.", required=True, longest=64
     )
     send_at = _send_at(allow_none=True)
+    # Marshmallow's own schemas have an attribute `only`.
+    only_state = ChoiceOf("`failed`: the rows that failed. Default: all rows.", ("failed",), data_key="only")
+    again = Flag("True to pay rows again that were paid already. Without it, a copy with such rows is refused.")

@@ -18,6 +18,7 @@ from schemas.fields import (
     PhoneNumber,
     ProviderName,
     Query,
+    Reference,
     Text,
     Timestamp,
     Whole,
@@ -45,7 +46,7 @@ class CreateTransactionBody(Body):
     )
     type = ChoiceOf("The type.", ("collection", "disbursement", "transfer"), required=True)
     currency = ChoiceOf("`UGX`.", ("UGX",))
-    reference = Text(REFERENCE, required=True, longest=_LONGEST_REFERENCE)
+    reference = Reference(REFERENCE, required=True, longest=_LONGEST_REFERENCE)
     provider = ProviderName("The name of the provider. Default: chosen by the phone number.", allow_none=True)
     account = Text(
         "`main`, or the phone number of a subscriber for whom the client keeps an account here.",
@@ -68,7 +69,7 @@ class CreateRefundBody(Body):
     amount_cents = Amount(
         "Amount to refund in shillings. Default: what has not been refunded yet.", data_key="amount", allow_none=True
     )
-    reference = Text(REFERENCE, required=True, longest=_LONGEST_REFERENCE)
+    reference = Reference(REFERENCE, required=True, longest=_LONGEST_REFERENCE)
     reason = Text(
         "Why; it becomes the refund's `description`, and stands in the audit trail.", longest=200, allow_none=True
     )
@@ -89,6 +90,7 @@ class ListTransactionsQuery(Query):
     reference = Text(REFERENCE, longest=_LONGEST_STORED_REFERENCE)
     provider_transaction_id = Text("The provider's own identifier, once it is known.", longest=80)
     payout_id = Text("The payout that it belongs to; null for none.", longest=36)
+    key_id = Text("The id of the API key that made it, or the payout that it belongs to.", longest=36)
     from_at = PERIOD_BEGIN
     to_at = PERIOD_END
     limit = PAGE_LIMIT

@@ -233,6 +233,7 @@ def _log_request(current: CurrentRequest, route: EndpointSpec, response: Respons
             request_id=current.request_id,
             client_id=current.client_id,
             key_id=current.key_id,
+            user_id=current.user_id,
             at=now,
             method=method,
             path=path,

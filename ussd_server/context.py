@@ -29,15 +29,16 @@ class Caller:
     """Who calls, as authenticated.
 
     `grants` are `resource:action` pairs, `*` standing for every action of a resource; None means everything the client
-    may do, for a key without `payouts:approve`. `key_id`, `user_id` and `login_id` are set for the kinds of caller that
-    have them; `people` are those behind the secret of a key; `operator` is the e-mail address of an operator who signed
-    in.
+    may do, for a key without `payouts:approve`. `key_id` with the key's name, `user_id` and `login_id` are set for the
+    kinds of caller that have them; `people` are those behind the secret of a key; `operator` is the e-mail address of
+    an operator who signed in.
     """
 
     kind: CallerKind
     client_id: str | None = None
     grants: frozenset[str] | None = frozenset()
     key_id: str | None = None
+    key_name: str | None = None
     user_id: str | None = None
     login_id: str | None = None
     channel_id: str | None = None

@@ -26,6 +26,7 @@ _SCOPE = {
     "vars": {"amount": 5000, "name": "Achen", "empty": ""},
     "session": {"phone_number": "+256772123456", "network": "64110"},
     "provider": {"mtn.available": True},
+    "subscriber": {"has_pin": False},
     "item": {"fee": 150000},
 }
 FILTERS = {
@@ -41,6 +42,7 @@ EXPRESSIONS = (
     "vars.amount != 5000 or vars.amount > 1", "session.network in ['64110', '64101']", "vars.name not in ['Okot']",
     "vars.amount + 500 - 100", "vars.amount * 2", "vars.amount / 2", "vars.amount % 1000", "len(vars.name)",
     "int('42')", "'UGX ' + str(vars.amount)", "lower(vars.name)", "item.fee", "provider.mtn.available",
+    "not subscriber.has_pin",
 )  # fmt: skip
 """Each is shown with its value; every function and operator stands in one of them."""
 

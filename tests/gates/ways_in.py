@@ -21,7 +21,13 @@ from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.messages import Outcome, PaymentOrder, ProviderAnswer
-from ussd_server.services.bank.messages import ConfirmBankAccount, RecordSettlements, StateBankAccount
+from ussd_server.services.bank.messages import (
+    ConfirmBankAccount,
+    ProposeSettlements,
+    RecordSettlements,
+    SetSettlementTerms,
+    StateBankAccount,
+)
 from ussd_server.services.gates.receipts import WayIn
 from ussd_server.services.incoming.messages import (
     AssignIncoming,
@@ -68,8 +74,8 @@ class World:
         services.payment_codes.put(PutPaymentCode("SCH1042", "Fees"), operator_context(self.client.id))
         person = self.client.at_console()
         deposit(services, person, SHILLINGS)
-        services.bank_accounts.state(StateBankAccount("Stanbic Bank", "9030001234567", "School"), person)
-        services.bank_accounts.confirm(ConfirmBankAccount(self.client.id, BY), operator())
+        stated = services.bank_accounts.state(StateBankAccount("Stanbic Bank", "9030001234567", "School"), person)
+        services.bank_accounts.confirm(ConfirmBankAccount(self.client.id, BY, digest=stated.digest), operator())
 
     def work(self) -> None:
         """Do what is due now."""
@@ -229,12 +235,18 @@ class Settled(Way):
     """The bank's reference of a settlement."""
 
     def prepare(self) -> None:
-        written = b"".join(self.world.services.bank_settlements.file(None, operator())).decode()
+        """Reserve money of its own."""
+        services, client = self.world.services, self.world.client
+        deposit(services, client.at_console(), SHILLINGS, self.name)
+        keep_cents = services.balances.get(None, operator_context(client.id)).available_cents - CENTS
+        services.bank_accounts.set_terms(SetSettlementTerms(client.id, keep_cents), operator())
+        proposed = services.bank_settlements.propose(ProposeSettlements(BY), operator())
+        written = b"".join(services.bank_settlements.file(proposed)).decode()
         (row,) = csv.DictReader(StringIO(written))
         file = io.StringIO()
         lines = csv.DictWriter(file, row.keys())
         lines.writeheader()
-        lines.writerow(row | {"amount": f"{SHILLINGS}", "bank_reference": self.receipt})
+        lines.writerow(row | {"bank_reference": self.receipt})
         self.file = file.getvalue().encode()
 
     def report(self) -> None:

@@ -16,7 +16,12 @@ from tests.support.shop import CODE, PHONE, Shop, client_call, shop_document
 from ussd_server.bootstrap import Services, build_services
 from ussd_server.context import RequestContext, operator_context
 from ussd_server.models.transactions import Transaction
-from ussd_server.services.bank.messages import ConfirmBankAccount, RecordSettlements, StateBankAccount
+from ussd_server.services.bank.messages import (
+    ConfirmBankAccount,
+    ProposeSettlements,
+    RecordSettlements,
+    StateBankAccount,
+)
 from ussd_server.services.clients.keys.messages import ApiKeyView, CreateApiKey, UpdateApiKey
 from ussd_server.services.gates.messages import MONEY_OUT, WayOut
 from ussd_server.services.menus.messages import SaveDraft
@@ -153,9 +158,11 @@ def _approve_for_later(world: World) -> None:
 
 def _settle(world: World) -> None:
     services = world.services
-    services.bank_accounts.state(StateBankAccount("Stanbic", "9030001234567", "ACME"), world.boss)
-    services.bank_accounts.confirm(ConfirmBankAccount(world.client.id, "Mary Akello"), operator_context())
-    written = b"".join(services.bank_settlements.file(None, operator_context())).decode().splitlines()
+    stated = services.bank_accounts.state(StateBankAccount("Stanbic", "9030001234567", "ACME"), world.boss)
+    confirmed = ConfirmBankAccount(world.client.id, "Mary Akello", digest=stated.digest)
+    services.bank_accounts.confirm(confirmed, operator_context())
+    proposed = services.bank_settlements.propose(ProposeSettlements("Mary Akello"), operator_context())
+    written = b"".join(services.bank_settlements.file(proposed)).decode().splitlines()
     file = "\n".join([written[0], *(f"{line}FT1" for line in written[1:])]).encode()
     services.bank_settlements.record(RecordSettlements(BytesIO(file), "Mary Akello", "John Okot"), operator_context())
 

@@ -51,6 +51,7 @@ def test_each_gateway_has_its_own_name_and_africas_talking_also_at() -> None:
         "hubtel": "hubtel",
         "json": "json",
         "madapi": "madapi",
+        "smpp": "smpp",
     }
 
 

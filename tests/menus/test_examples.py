@@ -133,6 +133,7 @@ def test_a_graph_has_nodes_edges_and_ranks() -> None:
 def test_the_engines_own_sentences_fit_the_smallest_budget() -> None:
     for key, sentences in PHRASES.items():
         for sentence in sentences.values():
-            size = measure(sentence.format(amount="999,999", party="", name="", min="500", max="999,999"))
+            values = {"amount": "999,999", "party": "", "name": "", "min": "500", "max": "999,999"}
+            size = measure(sentence.format(**values, left="9", length="6"))
             assert size.encoding == "gsm7", sentence
             assert size.units <= MIN_SEPTETS - 20 * (key in ("resume", "payment_succeeded", "payment_failed")), sentence

@@ -16,7 +16,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 
-from tests.simulation.history import LONGEST_WORK_SECONDS, History, Line, is_late, mark, name_of
+from tests.simulation.gate_rules import closed_days_stay, counted_once, gate_holds
+from tests.simulation.history import (
+    LONGEST_WORK_SECONDS,
+    History,
+    Line,
+    is_given_back,
+    is_late,
+    mark,
+    name_of,
+    receipt_of,
+)
 from tests.simulation.payer_rules import (
     SUCCESSFUL,
     checks_are_true,
@@ -103,7 +113,7 @@ def refused_is_not_paid(history: History) -> Iterator[str]:
 def success_is_in_the_book(history: History) -> Iterator[str]:
     """Nothing is called succeeded, in rows, answers or webhooks, before the provider has moved its money."""
     for row in history.transactions.values():
-        if row["type"] in MOVED_BY_PROVIDERS and row["status"] in SUCCESSFUL and mark(row) not in history.moved_at:
+        if row["type"] in MOVED_BY_PROVIDERS and row["status"] in SUCCESSFUL and history.success_at(row) is None:
             yield f"{row['reference']} is {row['status']} and not in the provider's book"
     for call, answer in history.answers:
         if answer.get("status") in SUCCESSFUL and history.moved_at.get(mark(call), answer["at"]) > answer["at"]:
@@ -111,7 +121,7 @@ def success_is_in_the_book(history: History) -> Iterator[str]:
     for line in history.of["received"]:
         row = history.transactions.get(line["object"], {})
         is_success = line["status"] in SUCCESSFUL and row.get("type") in MOVED_BY_PROVIDERS
-        if is_success and history.moved_at.get(mark(row), line["at"]) > line["at"]:
+        if is_success and (history.success_at(row) or line["at"]) > line["at"]:
             yield f"{row['reference']} was reported {line['status']} too early"
 
 
@@ -123,11 +133,13 @@ def failure_is_true(history: History) -> Iterator[str]:
     """
     entries = {mark(line): line for line in history.of["book"]}
     refused = {line["reference"] for line in history.of["refused"]}
+    # Operators found that another payment has the same money.
+    contested = {mark(row) for row in history.transactions.values() if row.get("contested_id")}
     answers = [(mark(call), answer) for call, answer in history.answers]
     reports = [(mark(history.transactions.get(line["object"], {})), line) for line in history.of["received"]]
     for key, line in (*answers, *reports):
         entry = entries.get(key)
-        if line.get("status") != "failed" or entry is None or entry["reference"] in refused:
+        if line.get("status") != "failed" or entry is None or entry["reference"] in refused or key in contested:
             continue
         is_open = entry["failed_at"] is None or entry["failed_at"] > line["at"]
         if entry["began_at"] < line["at"] and is_open and not history.was_forgotten(entry):
@@ -138,11 +150,13 @@ def payments_are_known(history: History) -> Iterator[str]:
     """What the provider has moved has succeeded here, or is in review, or was found by reconciliation."""
     rows = {row["provider_reference"]: row for row in history.transactions.values()}
     found = {line["reference"] for line in history.of["difference"]}
+    receipts = {receipt_of(row) for row in history.transactions.values() if row["status"] in SUCCESSFUL}
     for line in history.moved:
         if "receipt" in line:
             continue
         row = rows.get(line["reference"])
         is_known = row is not None and (row["status"] in SUCCESSFUL or in_review(row))
+        is_known = is_known or (line["direction"] == "collection" and line.get("number") in receipts)
         # Reconciliation is for what the program could not know.
         could_know = row is not None and not is_late(line) and not history.was_hurried(line)
         if line["is_kept"] and not is_known and (could_know or line["reference"] not in found):
@@ -185,7 +199,7 @@ def sums_agree(history: History) -> Iterator[str]:
         holds = sum(line["reserved_cents"] for line in own)
         should, should_hold = client["cents"], 0
         for row in history.transactions.values():
-            if row["client_id"] != client["client"] or row["type"] == "deposit":
+            if row["client_id"] != client["client"] or row["type"] == "deposit" or is_given_back(row):
                 continue
             if row["status"] in SUCCESSFUL:
                 should += row["amount_cents"] * (1 if row["type"] == "collection" else -1) - row["fee_cents"]
@@ -270,6 +284,9 @@ RULES: tuple[Callable[[History], Iterator[str]], ...] = (
     payers_money_is_accounted,
     payers_are_matched_by_their_code,
     checks_are_true,
+    counted_once,
+    gate_holds,
+    closed_days_stay,
 )
 
 

@@ -11,6 +11,7 @@ LAST_ENQUIRY_SECONDS = 600
 LONGEST_WORK_SECONDS = 120
 # Within so long of a clock that was set, processes note it.
 _NOTICE_SECONDS = 15
+_WRITTEN_OTHERWISE = str.maketrans("", "", " -\u200b")
 
 
 class History:
@@ -24,13 +25,28 @@ class History:
         self.answers = [(self.calls[line["call"]], line) for line in self.of["answered"]]
         self.transactions = {line["id"]: line for line in self.of["transaction"]}
         self.codes = {line["code"]: line["cents"] for line in self.of["code"]}
+        self.told = {line["receipt"] for line in self.of["told"]}
         self.moved = [line for line in self.of["book"] if line["moved_at"] is not None]
+        self._moved_by_receipt = {line.get("number"): line["moved_at"] for line in self.moved}
         self.moved_at = {mark(line): line["moved_at"] for line in self.moved}
+
+    def success_at(self, row: Line) -> float | None:
+        """When the provider moved the money of a row; None for never. A till may have told of it without a number."""
+        is_told = row.get("origin") == "payer" and receipt_of(row) in self.told
+        return self._moved_by_receipt.get(receipt_of(row)) if is_told else self.moved_at.get(mark(row))
 
     def may_be_lost(self, answer: Line) -> bool:
         """Whether a commit that was made during this call may have been lost."""
         began_at, ended_at = self.calls[answer["call"]]["at"], answer["at"]
         return any(began_at <= loss["at"] and loss["since"] <= ended_at for loss in self.of["lost"])
+
+    def is_lost(self, at: float) -> bool:
+        """Whether a commit that was noted at a moment may have been lost."""
+        return any(loss["since"] <= at <= loss["at"] + LONGEST_WORK_SECONDS for loss in self.of["lost"])
+
+    def was_time_wrong(self, at: float) -> bool:
+        """Whether a clock was set before a moment, and the commit that noted it was lost: the service's time moved."""
+        return self._was_jump_lost(0, at)
 
     def was_forgotten(self, entry: Line) -> bool:
         """Whether the commit may have been lost that sent a payment of the provider's book."""
@@ -39,7 +55,10 @@ class History:
 
     def was_hurried(self, entry: Line) -> bool:
         """Whether a clock was set before the payment moved and the commit that noted it was lost: deadlines moved."""
-        jumps = [jump["at"] for jump in self.of["jump"] if entry["began_at"] <= jump["at"] <= entry["moved_at"]]
+        return self._was_jump_lost(entry["began_at"], entry["moved_at"])
+
+    def _was_jump_lost(self, begin: float, end: float) -> bool:
+        jumps = [jump["at"] for jump in self.of["jump"] if begin <= jump["at"] <= end]
         return any(
             loss["since"] <= at + _NOTICE_SECONDS and at <= loss["at"] for at in jumps for loss in self.of["lost"]
         )
@@ -65,3 +84,13 @@ def is_late(line: Line) -> bool:
 def name_of(call: Line) -> tuple[str, str]:
     """The client and its own reference."""
     return call["client"], call["name"]
+
+
+def is_given_back(row: Line) -> bool:
+    """Whether a payer's payment was reversed because another transaction has the same money."""
+    return row.get("origin") == "payer" and row["status"] == "reversed" and row.get("same_money_as") is not None
+
+
+def receipt_of(row: Line) -> str:
+    """The receipt of a row without what programs write otherwise."""
+    return str(row.get("provider_transaction_id") or "").translate(_WRITTEN_OTHERWISE)

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from json import loads
 
-from tests.simulation.history import History, Line
+from tests.simulation.history import History, Line, receipt_of
 
 SUCCESSFUL = ("succeeded", "reversed")
 
@@ -58,7 +58,8 @@ def payers_are_matched_by_their_code(history: History) -> Iterator[str]:
             yield f"receipt {receipt} was booked under {code} for another client"
     for call, answer in history.answers:
         line = paid.get(call["name"].removeprefix("in/"), {})
-        if line and answer.get("held") and fitting_code(history, line["typed"], line["cents"]):
+        is_held = bool(line) and answer.get("held") and not history.was_time_wrong(answer["at"])
+        if is_held and fitting_code(history, line["typed"], line["cents"]):
             yield f"receipt {line['receipt']} was held with the code {line['typed']!r}"
 
 
@@ -86,4 +87,6 @@ def _paid(history: History) -> dict[str, Line]:
 
 
 def _booked(history: History) -> list[Line]:
-    return [row for row in history.transactions.values() if row.get("origin") == "payer"]
+    """What was booked of payers; a receipt of which a till told is judged by `counted_once`."""
+    rows = [row for row in history.transactions.values() if row.get("origin") == "payer"]
+    return [row for row in rows if receipt_of(row) not in history.told]

@@ -29,6 +29,7 @@ class Program:
         self.client_id = client_id or services.clients.create(CreateClient(name), operator).client_id
         self.call = RequestContext(Caller(CallerKind.KEY, client_id=self.client_id, grants=None))
         key = services.api_keys.create(CreateApiKey(scopes or None), self.call)
+        self.key_id = key.id
         self.headers = {"x-api-key": key.apikey, "x-api-secret": key.apisecret}
         self.web = web
         if shillings:

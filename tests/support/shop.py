@@ -9,7 +9,7 @@ from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext, operator_context
 from ussd_server.models.clients import Client
 from ussd_server.services.menus.messages import AssignCode, BindCode, SaveDraft
-from ussd_server.services.ussd.messages import CreateChannel
+from ussd_server.services.ussd.messages import CreateChannel, SmppOptions
 from ussd_server.values import new_id
 
 PHONE = "+256770000000"
@@ -109,7 +109,8 @@ class Shop:
         assert report.passes, report.errors
         services.menus.publish(self.menu_id, self.call)
         services.menus.bind_code(BindCode(code, self.menu_id), self.call)
-        self.channel = services.channels.create(CreateChannel(gateway, self.client_id), OPERATOR)
+        smpp = SmppOptions("smpp://127.0.0.1", "acme", "secret") if gateway == "smpp" else None
+        self.channel = services.channels.create(CreateChannel(gateway, self.client_id, smpp=smpp), OPERATOR)
 
     def channel_of(self, adapter: str, **options: Any) -> str:
         """The gateway path of another channel for the same client."""

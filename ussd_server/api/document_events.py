@@ -7,6 +7,7 @@ from typing import Any
 
 from ussd_server.services.clients.keys.messages import DeletedApiKeyView, ExpiringApiKeyView, RefusedAddressView
 from ussd_server.services.payouts.messages import PayoutView
+from ussd_server.services.subscribers.messages import PinLockedView
 from ussd_server.services.transactions.messages import TransactionView
 from ussd_server.services.ussd.messages import SessionView
 from ussd_server.services.webhooks.messages import EVENT_TYPES, WebhookDisabledView, WebhookTestView
@@ -16,6 +17,7 @@ _DATA: Mapping[str, type] = {
     "transaction": TransactionView,
     "payout": PayoutView,
     "ussd": SessionView,
+    "subscriber.pin_locked": PinLockedView,
     "api_key.deleted": DeletedApiKeyView,
     "api_key.expiring": ExpiringApiKeyView,
     "api_key.address_refused": RefusedAddressView,

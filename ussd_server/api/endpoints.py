@@ -192,11 +192,16 @@ def allow_anyone(_: CurrentRequest) -> Caller:
     return _NOBODY
 
 
-def created(data: _Data, path: str, *, replayed: bool = False, again: str | None = None) -> EndpointReply[_Data]:
-    """Return the reply to a creation, which names the object's path; `again` is its message where it is a repeat."""
+def created(
+    data: _Data, path: str, *, replayed: bool = False, message: str | None = None, again: str | None = None
+) -> EndpointReply[_Data]:
+    """Return the reply to a creation, which names the object's path.
+
+    `message` takes the place of the endpoint's, and `again` is the message of a repeat.
+    """
     if replayed:
         return EndpointReply(data, 200, again, {"Idempotent-Replayed": "true"})
-    return EndpointReply(data, headers={"Location": path})
+    return EndpointReply(data, message=message, headers={"Location": path})
 
 
 def csv_file(name: str, parts: Iterator[bytes], headers: Mapping[str, str] | None = None) -> Response:
@@ -253,7 +258,7 @@ def _given_by(view: Callable[..., Any]) -> Any:
 def _check(route: EndpointSpec, current: CurrentRequest, variables: Mapping[str, str]) -> tuple[Any, ...]:
     """Return what the view takes: the message, if there is one, and the context. ServiceError when a check refuses."""
     caller = route.authenticate(current)
-    current.client_id = caller.client_id
+    current.client_id, current.user_id = caller.client_id, caller.user_id
     context = RequestContext(caller, current.request_id, current.address)
     current.scope = route.needs
     if route.needs and not (route.or_needs and context.may(route.or_needs)):

@@ -73,6 +73,7 @@ class CurrentRequest:
     route: EndpointSpec | None = None
     client_id: str | None = None
     key_id: str | None = None
+    user_id: str | None = None
     scope: str | None = None
     code: str = "OK"
     message: str = "OK"

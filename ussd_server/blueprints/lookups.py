@@ -8,7 +8,7 @@ from ussd_server.api.requests import services
 from ussd_server.context import RequestContext
 from ussd_server.services.providers.messages import ProviderList, Subscriber
 from ussd_server.services.search.messages import Search, SearchReply
-from ussd_server.services.subscribers.messages import GetHistory, History
+from ussd_server.services.subscribers.messages import GetHistory, History, PinReset, ResetPin
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import PHONE_NUMBER
 
@@ -44,6 +44,20 @@ def get_subscriber_history(request: GetHistory, context: RequestContext) -> Hist
     if not PHONE_NUMBER.fullmatch(request.phone_number):
         raise ServiceError(Code.INVALID_PHONE_NUMBER, "phone_number: Must be +256 followed by nine digits.")
     return services().subscriber_history.get(request, context)
+
+
+@providers.call(
+    "DELETE",
+    "/api/subscribers/<phone_number>/pin",
+    needs="ussd:write",
+    refuses=(Code.INVALID_PHONE_NUMBER,),
+    message="PIN reset",
+)
+def reset_pin(phone_number: str, context: RequestContext) -> PinReset:
+    """Remove the PIN that a subscriber has in your menus, with its lock. The subscriber may choose another."""
+    if not PHONE_NUMBER.fullmatch(phone_number):
+        raise ServiceError(Code.INVALID_PHONE_NUMBER, "phone_number: Must be +256 followed by nine digits.")
+    return services().subscriber_pins.reset(ResetPin(phone_number), context)
 
 
 @search.call("GET", "/api/search", query=SearchQuery, message="Search results")

@@ -25,6 +25,7 @@ from ussd_server.services.transactions.messages import (
     GetTransaction,
     ListTransactions,
     TransactionHistory,
+    TransactionStatus,
     TransactionType,
     TransactionView,
 )
@@ -33,6 +34,7 @@ from ussd_server.wire import Page
 
 transactions = ApiBlueprint("transactions", authenticate_api_key)
 statements = ApiBlueprint("statements", authenticate_api_key)
+_FINAL = (TransactionStatus.SUCCEEDED, TransactionStatus.FAILED)
 
 
 @transactions.call(
@@ -60,6 +62,7 @@ def create_transaction(request: CreateTransaction, context: RequestContext) -> E
     needs=SEND,
     idempotent=True,
     takes=CreateRefundBody,
+    query=WaitQuery,
     refuses=(
         Code.TRANSACTION_NOT_FOUND,
         Code.INSUFFICIENT_BALANCE,
@@ -71,7 +74,7 @@ def create_transaction(request: CreateTransaction, context: RequestContext) -> E
 )
 def create_refund(request: CreateRefund, context: RequestContext) -> EndpointReply[TransactionView]:
     """Give a succeeded collection back to its payer, wholly or in part."""
-    return _reply(services().refunds.create(request, context))
+    return _reply(services().refunds.create(request, context), "Refund")
 
 
 @transactions.call(
@@ -109,9 +112,15 @@ def get_balance(phone_number: str | None, context: RequestContext) -> Balance:
     return services().balances.get(phone_number, context)
 
 
-def _reply(made: CreatedTransaction) -> EndpointReply[TransactionView]:
-    path = f"/api/transactions/{made.transaction.transaction_id}"
-    return created(made.transaction, path, replayed=made.replayed, again="Transaction already recorded")
+def _reply(made: CreatedTransaction, noun: str = "Transaction") -> EndpointReply[TransactionView]:
+    status = made.transaction.status
+    return created(
+        made.transaction,
+        f"/api/transactions/{made.transaction.transaction_id}",
+        replayed=made.replayed,
+        message=f"{noun} {status}" if status in _FINAL else None,
+        again="Transaction already recorded",
+    )
 
 
 def _send_statement(request: GetStatement, context: RequestContext) -> Response:

@@ -6,6 +6,7 @@ from ussd_server.bootstrap.runtime import build_runtime
 from ussd_server.clock import Clock
 from ussd_server.database.opening import open_database
 from ussd_server.database.servers import Replica, use_replica
+from ussd_server.database.unit_of_work import release_connection
 from ussd_server.menus.document.variables import use_provider_states
 from ussd_server.metrics import note_replica
 from ussd_server.runtime import Runtime
@@ -69,6 +70,7 @@ from ussd_server.services.sms.sending import SmsReportService, SmsSending
 from ussd_server.services.statement_layouts.layouts import LayoutService
 from ussd_server.services.subscribers.history import SubscriberHistoryService
 from ussd_server.services.subscribers.personal_data import PersonalDataService
+from ussd_server.services.subscribers.pins import SubscriberPins
 from ussd_server.services.transactions.bookings import DepositService
 from ussd_server.services.transactions.create import TransactionCreator
 from ussd_server.services.transactions.refunds import RefundService
@@ -80,6 +82,7 @@ from ussd_server.services.ussd.conversations import Conversations
 from ussd_server.services.ussd.gateways import GatewayService
 from ussd_server.services.ussd.handsets import HandsetService
 from ussd_server.services.ussd.sessions import Sessions
+from ussd_server.services.ussd.smpp_links import SmppLinks
 from ussd_server.services.webhooks.deliveries import AttemptService, DeliveryService
 from ussd_server.services.webhooks.events import EventService
 from ussd_server.services.webhooks.relay import Relay
@@ -128,7 +131,7 @@ class Services:
         creator = TransactionCreator(runtime)
         self.transactions = TransactionService(runtime, creator)
         self.deposits = DepositService(creator)
-        self.refunds = RefundService(runtime, creator)
+        self.refunds = RefundService(runtime, creator, self.transactions)
         self.bank_accounts = BankAccountService(runtime)
         self.bank_settlements = BankSettlementService(runtime, creator, self.balances, self.statements)
         self.payment_codes = PaymentCodeService(runtime)
@@ -155,8 +158,10 @@ class Services:
         self.menus = MenuService(runtime)
         self.replays = ReplayService(runtime, self.menus)
         self.channels = ChannelService(runtime)
+        self.smpp_links = SmppLinks(runtime)
         sessions = Sessions(runtime)
-        actions = Actions(runtime, self.transactions, self.balances, self.subscriber_names)
+        self.subscriber_pins = SubscriberPins(runtime)
+        actions = Actions(runtime, self.transactions, self.balances, self.subscriber_names, self.subscriber_pins)
         conversations = Conversations(sessions, actions)
         self.api_sessions = UssdService(runtime, sessions, conversations)
         self.gateways = GatewayService(runtime, self.channels, sessions, conversations)
@@ -198,6 +203,10 @@ class Services:
         self.gauges = Gauges(runtime, self.floats)
         self.retention = Retention(runtime)
         self.system = SystemService(runtime, shown_settings(runtime.settings), self.gauges)
+
+    def release_connection(self) -> None:
+        """Give this thread's database connection back, between two parts of a long response."""
+        release_connection()
 
     def close(self) -> None:
         """Write down what is in memory, stop all threads, and close the connections with Redis and providers."""

@@ -41,7 +41,7 @@ _MODULES = {
     ".service.check": ("check",),
     ".service.doctor": ("doctor", "mail"),
     ".service.operators": ("operators",),
-    ".service.run": ("migrate", "run", "worker"),
+    ".service.run": ("migrate", "run", "smpp", "worker"),
     ".service.secrets": ("secrets",),
 }
 _COMMANDS = {name: f"{__name__}{module}" for module, names in _MODULES.items() for name in names}

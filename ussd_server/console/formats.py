@@ -27,7 +27,7 @@ _SIGN = re.compile(r"([@._/]+)(?=[^\W\d])")
 _TONES = {
     "good": {
         "active", "available", "completed", "delivered", "published", "ready", "succeeded", "up", "enabled", "ok",
-        "same", "booked",
+        "same", "booked", "bound",
     },
     "bad": {
         "cancelled", "dead", "deleted", "error", "exhausted", "failed", "failing", "invalid", "silent", "unavailable",
@@ -38,7 +38,7 @@ _TONES = {
     },
     "wait": {
         "accepted", "approved", "created", "draft", "open", "pending", "processing", "queued", "running", "sent",
-        "submitted", "waiting", "invited",
+        "submitted", "waiting", "invited", "connecting",
     },
 }  # fmt: skip
 STATUS_WORDS = frozenset(word.replace("_", " ") for words in _TONES.values() for word in words) | {

@@ -167,6 +167,7 @@ class ExampleDay:
         self._number = 0
         self._references = 0
         self._savers: list[str] = []
+        self._with_pins = set[str]()
 
     def live(self) -> None:
         """Make a day of data, from the present of `time` until a few seconds before its end."""
@@ -210,8 +211,11 @@ class ExampleDay:
                 self._settle()
             case _:
                 member = self._savers.pop(0) if self._savers else phone
-                withdrawal, transfer = ("2", "500", "1"), ("4", "0770000199", "700", "1")
-                self._phones.walk(member, withdrawal if number % 2 else transfer)
+                pin = "2580"
+                chosen = () if member in self._with_pins else ("7", pin, pin, "1")
+                self._with_pins.add(member)
+                withdrawal, transfer = ("2", pin, "500", "1"), ("4", "0770000199", "700", "1", pin)
+                self._phones.walk(member, (*chosen, *(withdrawal if number % 2 else transfer)))
                 self._settle()
 
     def _last_minutes(self) -> None:

@@ -9,6 +9,7 @@ from ussd_server.gateways.hubtel import Hubtel
 from ussd_server.gateways.madapi import Madapi
 from ussd_server.gateways.messages import Gateway
 from ussd_server.gateways.plain_json import PlainJson
+from ussd_server.gateways.smpp import Smpp
 
 _africastalking = AfricasTalking()
 
@@ -20,4 +21,5 @@ ADAPTERS: dict[str, Gateway] = {
     "hubtel": Hubtel(),
     "json": PlainJson(),
     "madapi": Madapi(),
+    "smpp": Smpp(),
 }

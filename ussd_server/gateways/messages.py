@@ -68,6 +68,10 @@ class UssdStep:
     alone; at a BEGIN that is not cumulative, the text dialled after the service code (`2*5000`). It may hold a PIN, so
     no printed form shows it. `sequence` counts the steps of the session where the gateway numbers them. Gateways that
     do not mark a first step set `opening_text`: it replaces `text` when the session is new.
+
+    `begins_anew`: the gateway uses the same session ids again, so that a BEGIN repeats the first step only where it has
+    the same code and text and arrives within two seconds. `may_repeat`: it equals a step whose screen may not have
+    arrived yet, so that it repeats the session's last step where that has the same text.
     """
 
     provider_session_id: str
@@ -79,6 +83,8 @@ class UssdStep:
     cumulative: bool
     sequence: int | None = None
     opening_text: str | None = field(default=None, repr=False)
+    begins_anew: bool = False
+    may_repeat: bool = False
 
 
 class SessionOutcome(StrEnum):

@@ -33,6 +33,32 @@ PHRASES = {
         "lg": "Wandiika olunaku nga 31/12/2026.",
         "sw": "Andika tarehe kama 31/12/2026.",
     },
+    "pin_new": {
+        "en": "Choose a new PIN of {length} digits",
+        "lg": "Londa PIN empya ya miwendo {length}",
+        "sw": "Chagua PIN mpya ya tarakimu {length}",
+    },
+    "pin_again": {"en": "Enter the new PIN again", "lg": "Ddamu PIN empya", "sw": "Ingiza PIN mpya tena"},
+    "pin_length": {
+        "en": "A PIN has {length} digits.",
+        "lg": "PIN erina emiwendo {length}.",
+        "sw": "PIN ina tarakimu {length}.",
+    },
+    "pin_simple": {
+        "en": "That PIN is too easy to guess.",
+        "lg": "PIN eyo nnyangu okuteebereza.",
+        "sw": "PIN hiyo ni rahisi kukisia.",
+    },
+    "pin_differs": {
+        "en": "The two PINs differ.",
+        "lg": "PIN ebbiri tezifaanagana.",
+        "sw": "PIN mbili hazifanani.",
+    },
+    "pin_wrong": {
+        "en": "Wrong PIN. Tries left: {left}.",
+        "lg": "PIN si ntuufu. Osigazza emirundi {left}.",
+        "sw": "PIN si sahihi. Umebakiza majaribio {left}.",
+    },
     "resume": {
         "en": "Continue where you stopped?",
         "lg": "Ogenda mu maaso we wakomye?",

@@ -75,7 +75,8 @@ class UnseenChanges(Table):
 class ApiRequest(Table):
     """A request that was refused or that changed something. `path` is the template of the route.
 
-    `body` are the first bytes of a refused body, secrets as stars. `object_id` names what the request made or changed.
+    `user_id` is the person who called without a key. `body` are the first bytes of a refused body, secrets as stars.
+    `object_id` names what the request made or changed.
     """
 
     id = IdField(primary_key=True)
@@ -92,6 +93,7 @@ class ApiRequest(Table):
     address = TextField()
     object_id = TextField(null=True)
     body = TextField(null=True)
+    user_id = IdField(null=True)
 
 
 class KeyUsage(Table):

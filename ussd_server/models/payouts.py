@@ -10,8 +10,9 @@ from ussd_server.database.tables import CentsField, IdField, JsonField, MomentFi
 class Payout(Table):
     """Many disbursements that one caller requests and another approves.
 
-    `created_by` and `approved_by` are ids of API keys or users, or made of the names of operators. `people` are those
-    behind the maker when it was made; null when a version without the column made it: such a draft is never approved.
+    `created_by` and `approved_by` are ids of API keys or users, or made of the names of operators; `operator` is the
+    name of an operator who made it. `people` are those behind the maker when it was made; null when a version without
+    the column made it: such a draft is never approved.
     The totals are those of the ready rows. `due_at` is when the worker must act again: look up names of a draft, or
     send rows of an approved payout. `items_digest` is that of the judged rows; `draft_digest` and `approval_digest`
     bind it to the people, under a master key. A cancelled draft has no `draft_digest`. `replaced_by` is the corrected
@@ -63,6 +64,7 @@ class Payout(Table):
     revoked_at = MomentField(null=True)
     cancel_note = TextField(null=True)
     key_limit_cents = CentsField(null=True)
+    operator = TextField(null=True)
 
     class Meta:
         only_save_dirty = True
@@ -114,7 +116,8 @@ class PayoutItem(Table):
     """One row of a payout, as it was judged: ready, or with problems. Approval gives a ready row its transaction.
 
     `line` is the row's number in the file, or its place in the list, from 1. An invalid row keeps what could be read,
-    and in `amount_text` what stands where an amount should. `registered_name` is the provider's, where it had one.
+    and in `amount_text` what stands where an amount should. `metadata` are further columns of the file, by their
+    headings. `registered_name` is the provider's, where it had one.
     """
 
     payout_id = IdField()
@@ -132,6 +135,7 @@ class PayoutItem(Table):
     is_ready = BooleanField()
     problems = JsonField(null=True)
     transaction_id = IdField(null=True)
+    metadata = JsonField(null=True)
 
     class Meta:
         primary_key = CompositeKey("payout_id", "line")

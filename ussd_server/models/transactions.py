@@ -26,7 +26,8 @@ class Transaction(Table):
     set while a worker has it. A review that was opened and not closed waits for an operator; `review_note` says how
     it ended and who decided it. `request_id` and `traceparent` are those of the call which created it, for the logs
     and for other servers. `payout_id` is the payout that it is a row of. `key_id` is the API key that paid it, or
-    that approved its payout. `origin` is who began it: `client`, `ussd` for a menu, `payer`. `same_money_as` is the
+    that approved its payout, `user_id` likewise a person; `operator` is the name of an operator who made it. `origin`
+    is who began it: `client`, `ussd` for a menu, `payer`. `same_money_as` is the
     other record of the same money: of a collection and a payment that the payer began. `contested_id` is the payment
     that has the receipt of this one; operators say in the review whether both are one.
     """
@@ -81,6 +82,7 @@ class Transaction(Table):
     user_id = IdField(null=True)
     menu_id = IdField(null=True)
     menu_version = IntegerField(null=True)
+    operator = TextField(null=True)
 
     class Meta:
         only_save_dirty = True

@@ -78,6 +78,43 @@ class Channel(Table):
     created_at = MomentField()
 
 
+class SmppLink(Table):
+    """How a channel of the adapter `smpp` reaches its operator. `id` is the channel's.
+
+    `password_sealed` is encrypted. `authority` is the certificate (PEM) that the operator's is checked against, null
+    for a public one.
+    """
+
+    id = IdField(primary_key=True)
+    url = TextField()
+    system_id = TextField()
+    password_sealed = BlobField()
+    dialect = TextField()
+    binds = IntegerField()
+    submit_window = IntegerField()
+    authority = TextField(null=True)
+
+    class Meta:
+        table_name = "smpp_links"
+
+
+class SmppBind(Table):
+    """One bind of a process, as that process wrote it at `seen_at`. `reason` says why it is not bound."""
+
+    id = TextField(primary_key=True)
+    channel_id = IdField()
+    process = TextField()
+    number = IntegerField()
+    state = TextField()
+    reason = TextField()
+    since = MomentField()
+    seen_at = MomentField()
+    counts = JsonField()
+
+    class Meta:
+        table_name = "smpp_binds"
+
+
 CONSOLE_CALLS = "console-"
 """How the names of sessions begin that the console's phone dials."""
 
@@ -136,6 +173,24 @@ class ShownOutcome(Table):
     transaction_id = IdField(primary_key=True)
     session_id = IdField()
     shown_at = MomentField()
+
+
+class SubscriberPin(Table):
+    """The PIN of a subscriber with a client: `pin_sealed` is its argon2 hash, encrypted; null after a reset.
+
+    `wrong_tries` counts since the last right PIN. `last_step` is the HMAC of the step and the PIN that were counted
+    last: a step that is done again counts once. `locked_at` is the last lock, `locked_until` null where none holds.
+    """
+
+    id = IdField(primary_key=True)
+    client_id = IdField()
+    phone_number = TextField()
+    pin_sealed = BlobField(null=True)
+    wrong_tries = IntegerField()
+    last_step = TextField(null=True)
+    locked_at = MomentField(null=True)
+    locked_until = MomentField(null=True)
+    changed_at = MomentField()
 
 
 class SubscriberLanguage(Table):

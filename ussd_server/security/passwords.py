@@ -1,4 +1,4 @@
-"""Passwords: hashed, and checked at the same cost whether the user exists or not."""
+"""Passwords and PINs: hashed, and passwords checked at the same cost whether the user exists or not."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NONE_YET = ""
 _HASHER = PasswordHasher(time_cost=2, memory_cost=19_456, parallelism=1)
 # Each simultaneous hash takes 19 MiB. More than two would only take turns on the processors.
 _SIMULTANEOUS = 2
-_POOLS: dict[int, ThreadPoolExecutor] = {}
+_POOLS: dict[tuple[int, str], ThreadPoolExecutor] = {}
 
 _Result = TypeVar("_Result")
 
@@ -45,19 +45,33 @@ def matches(password: str, password_hash: str | None) -> bool:
     return bool(password_hash)
 
 
+def hash_pin(pin: str) -> str:
+    """The argon2id hash under which a PIN is kept. PINs have threads of their own: many at once delay no login."""
+    return _in_turn(_HASHER.hash, pin, pool="pins")
+
+
+def is_pin(pin: str, pin_hash: str) -> bool:
+    """Whether this is the PIN. Takes as long as `matches`: never call it inside a database transaction."""
+    try:
+        _in_turn(_HASHER.verify, pin_hash, pin, pool="pins")
+    except VerifyMismatchError:
+        return False
+    return True
+
+
 def new_password() -> str:
     """A fresh password of 144 random bits."""
     return secrets.token_urlsafe(18)
 
 
-def _in_turn(work: Callable[..., _Result], *given: str) -> _Result:
+def _in_turn(work: Callable[..., _Result], *given: str, pool: str = "passwords") -> _Result:
     """Run a hash in one of a few threads, and wait for it.
 
     A lock around hashes in all threads would not save memory: the allocator keeps each thread's 19 MiB.
     """
-    process = os.getpid()  # threads do not survive a fork
-    pool = _POOLS.get(process) or _POOLS.setdefault(process, ThreadPoolExecutor(_SIMULTANEOUS))
-    return pool.submit(in_native_thread, work, *given).result()
+    key = (os.getpid(), pool)  # threads do not survive a fork
+    threads = _POOLS.get(key) or _POOLS.setdefault(key, ThreadPoolExecutor(_SIMULTANEOUS))
+    return threads.submit(in_native_thread, work, *given).result()
 
 
 @functools.cache

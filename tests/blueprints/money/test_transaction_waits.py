@@ -68,6 +68,20 @@ def test_a_waiting_collection_is_answered_when_it_is_final(
     with a_working_worker(services, clock):
         reply = program.post(PATH, BODY, wait=25)
     assert (reply.status_code, reply.json["data"]["status"]) == (201, "succeeded")
+    assert reply.json["message"] == "Transaction succeeded"
+
+
+def test_a_refund_waits_too_and_the_message_says_its_state(
+    program: Program, services: Services, clock: MovableClock
+) -> None:
+    with a_working_worker(services, clock):
+        paid = program.post(PATH, BODY, wait=25).json["data"]["transaction_id"]
+        refund = program.post(f"{PATH}/{paid}/refunds", {"reference": "back", "amount": 1000}, wait=25)
+    assert (refund.status_code, refund.json["message"]) == (201, "Refund succeeded")
+    assert refund.json["data"]["status"] == "succeeded"
+    unfinished = program.post(f"{PATH}/{paid}/refunds", {"reference": "more", "amount": 1000})
+    assert (unfinished.status_code, unfinished.json["message"]) == (201, "Refund accepted")
+    assert program.post(f"{PATH}/{paid}/refunds", {"reference": "long"}, wait=26).status_code == 400
 
 
 def test_a_waiting_collection_that_the_payer_declines_is_answered_with_its_record(
@@ -78,6 +92,7 @@ def test_a_waiting_collection_that_the_payer_declines_is_answered_with_its_recor
         reply = program.post(PATH, body, wait=25)
     record = reply.json["data"]
     assert (reply.status_code, record["status"], record["failure"]["code"]) == (201, "failed", "PAYER_DECLINED")
+    assert reply.json["message"] == "Transaction failed"
     assert program.get(PATH).json["data"]["items"][0]["transaction_id"] == record["transaction_id"]
     # A repeat of the same request shows its outcome, waiting or not.
     for query in ({}, {"wait": 5}):
@@ -88,6 +103,7 @@ def test_a_waiting_collection_that_the_payer_declines_is_answered_with_its_recor
 def test_a_wait_that_nothing_ends_shows_the_present_state(program: Program) -> None:
     reply = program.post(PATH, BODY, wait=1)
     assert (reply.status_code, reply.json["data"]["status"]) == (201, "created")
+    assert reply.json["message"] == "Transaction accepted"
     shown = program.get(f"{PATH}/{reply.json['data']['transaction_id']}", wait=1)
     assert shown.json["data"]["status"] == "created"
 

@@ -20,7 +20,7 @@ RECORD = [
     "transaction_id", "reference", "type", "phone_number", "to_phone_number", "amount", "fee", "currency", "account",
     "provider", "provider_reference", "provider_transaction_id", "status", "failure", "late", "session_id",
     "description", "metadata", "created_at", "updated_at", "completed_at", "next_check_at",
-    "refund_of", "refunded_amount", "payout_id", "origin", "same_money_as",
+    "refund_of", "refunded_amount", "payout_id", "origin", "same_money_as", "made_by", "request_id",
 ]  # fmt: skip
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 PATH = "/api/transactions"
@@ -65,7 +65,17 @@ def test_an_accepted_collection_shows_its_whole_record_and_where_it_lies(program
         "refund_of": None, "refunded_amount": 0, "payout_id": None,
         "origin": "client",
         "same_money_as": None,
+        "made_by": {"kind": "key", "id": program.key_id, "name": None},
+        "request_id": reply.headers["X-Request-Id"],
     }  # fmt: skip
+
+
+def test_a_reference_is_not_only_spaces(program: Program) -> None:
+    for spaces in (" ", "  ", "\u00a0"):
+        reply = program.collect(reference=spaces)
+        assert refusal(reply) == (400, "INVALID_REQUEST")
+        assert reply.json["message"] == "reference: Must not be blank."
+    assert program.post("/api/payouts", {"reference": " ", "items": [BODY]}).status_code == 400
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,18 @@ def test_the_list_is_filtered_by_its_address_and_is_the_same_as_csv_and_json(
     assert "No match" in visitor.get("/api-keys?state=disabled").text
 
 
+def test_the_secret_of_a_key_that_sends_money_is_offered_to_those_who_may_send_it(
+    visit: Visit, example_client: ExampleClient, services: Services
+) -> None:
+    sends = example_client.create_key()
+    reads = services.api_keys.create(CreateApiKey(("balance:read",)), example_client.call())
+    developer, admin = visit("developer"), visit("admin")
+    for key, visitor, is_offered in ((sends, developer, False), (reads, developer, True), (sends, admin, True)):
+        page = visitor.get(f"/api-keys/{key.id}").text
+        assert (f"/api-keys/{key.id}/reveal" in page) is is_offered
+    assert developer.post(f"/api-keys/{sends.id}/reveal").status_code == 403
+
+
 def test_viewers_see_no_keys_as_in_the_management_api(visit: Visit, example_client: ExampleClient) -> None:
     key = example_client.create_key()
     visitor = visit("viewer")

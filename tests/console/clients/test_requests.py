@@ -28,3 +28,21 @@ def test_a_refused_call_is_found_and_read_and_the_key_shows_its_calls(
     assert "Calls of the last 30 days" in developer.get(f"/api-keys/{key.id}").text
     assert visit("viewer").get("/requests").status_code == 403
     assert developer.get("/requests/unknown").status_code == 404
+
+
+def test_a_payment_and_its_request_lead_to_each_other(
+    visit: Visit, services: Services, example_client: ExampleClient, web: FlaskClient
+) -> None:
+    key = example_client.create_key()
+    headers = {"x-api-key": key.apikey, "x-api-secret": key.apisecret, "X-Request-Id": "paid-1"}
+    body = {"type": "collection", "phone_number": "+256770000000", "amount": 500, "reference": "INV-7"}
+    made = web.post("/api/transactions", json=body, headers=headers).json["data"]["transaction_id"]
+    example_client.browser(web).ask("POST", "api-keys", {"name": "Till 9"})
+    services.runtime.request_recorder.write()
+    owner = visit("owner")
+    payment = owner.get(f"/transactions/{made}").text
+    assert 'href="/console/requests/paid-1"' in payment
+    assert f'href="/console/api-keys/{key.id}"' in payment
+    assert f'<a href="/console/transactions/{made}"><code>INV-7</code></a>' in owner.get("/requests/paid-1").text
+    assert example_client.email() in owner.get("/requests").text
+    assert f",{key.id},key,paid-1,{made}" in owner.get("/transactions?format=csv").text

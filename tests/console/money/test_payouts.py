@@ -16,11 +16,12 @@ from tests.console.clients.test_api_keys import assert_same
 from tests.console.conftest import ConsoleVisitor, Visit
 from tests.services.payouts.desk import PayoutDesk, row
 from tests.support.example_client import ExampleClient
-from tests.support.money import deposit
+from tests.support.money import deposit, work
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.models.providers import ProviderFloat
 from ussd_server.services.payouts.messages import ItemState
+from ussd_server.services.providers.messages import SwitchProvider
 from ussd_server.values import KAMPALA
 
 FILE = """phone_number,amount,reference,name,description
@@ -283,3 +284,32 @@ def test_another_clients_payout_answers_as_a_missing_one(visit: Visit, services:
         assert_same(*(visitor.get(f"/payouts/{each}{below}") for each in (foreign, missing)))
     for action in ("approve", "cancel"):
         assert_same(*(visitor.post(f"/payouts/{each}/{action}") for each in (foreign, missing)))
+
+
+def test_the_page_says_what_is_not_paid_and_why_a_payout_waits_and_copies_what_failed(
+    visit: Visit, funded: ExampleClient, services: Services, clock: MovableClock
+) -> None:
+    maker, approver = visit("owner"), visit("admin")
+    path = upload(maker).location.removeprefix("/console")
+    page = approver.get(path).text
+    assert "1 of 3 rows are invalid and are not paid. Their amounts, as far as they can be read, add up to" in page
+    assert page.index("Download the invalid rows") < page.index("Approve and send")
+    (line,) = csv.DictReader(io.StringIO(approver.get(f"{path}/results.csv?state=invalid").text))
+    assert line["reference"] == "E-3"
+    services.provider_states.switch(SwitchProvider("sandbox", True, "maintenance"), operator_context())
+    assert (
+        "It waits for its provider."
+        in approver.get(approver.post(f"{path}/approve").location.removeprefix("/console")).text
+    )
+    assert "is switched off here." in approver.get(path).text
+    services.provider_states.switch(SwitchProvider("sandbox", False, "done"), operator_context())
+    for _ in range(20):
+        for payout_id in services.payout_sender.claim(10):
+            services.payout_sender.advance(payout_id)
+        work(services, clock)
+        clock.advance(0.5)
+    assert "Copy the failed rows" in maker.get(path).text
+    copy = maker.post(f"{path}/copy", reference="NOV-failed").location.removeprefix("/console")
+    page = maker.get(copy).text
+    assert "E-2" in page
+    assert "E-1" not in page

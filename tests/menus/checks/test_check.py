@@ -241,6 +241,80 @@ def test_a_secret_may_stand_between_a_yes_and_its_payment(shop: Menu) -> None:
     assert errors(shop) == [("payment", "pay")]
 
 
+def chosen_twice(menu: Make, **nodes: Menu) -> Menu:
+    """A menu that asks for two secret entries, and then goes on as the nodes say."""
+    asked = {
+        "root": {**SECRET, "goto": "second"},
+        "second": {**SECRET, "text": {"en": "Again"}, "var": "again", "goto": "next"},
+        "next": {"type": "text", "text": {"en": "Kept"}, "goto": "bye"},
+    }
+    code = {"type": "text", "max_len": 4}
+    return menu({**asked, **nodes}, vars={"code": code, "again": code})
+
+
+SAME = "vars.code == vars.again"
+RULED = {
+    **SECRET,
+    "text": {"en": "Again"},
+    "var": "again",
+    "goto": "next",
+    "validate": [{"rule": "expr", "expr": SAME}],
+}
+ROUTED = {"type": "router", "cases": [{"when": SAME, "goto": "offer"}], "else": "bye"}
+OFFERED = {"label": {"en": "Keep"}, "goto": "bye", "when": "not vars.again != vars.code"}
+MENU = {"type": "menu", "text": {"en": "Keep?"}, "options": [OFFERED, {"label": {"en": "No"}, "goto": "bye"}]}
+
+
+def test_two_secrets_may_be_compared_in_the_second_ones_rule_the_next_router_and_the_next_menu(menu: Make) -> None:
+    assert check(chosen_twice(menu, second=RULED)).passes
+    assert check(chosen_twice(menu, next=ROUTED, offer=MENU)).passes
+
+
+@pytest.mark.parametrize(
+    ("nodes", "node"),
+    [
+        ({"next": {"type": "text", "text": {"en": "x"}, "goto": "later"}, "later": ROUTED, "offer": MENU}, "later"),
+        ({"next": {**MENU, "options": [{**OFFERED, "goto": "later"}]}, "later": ROUTED, "offer": MENU}, "later"),
+        ({"second": {**RULED, "validate": [{"rule": "expr", "expr": "len(vars.code) == 4"}]}}, "second"),
+        ({"second": {**RULED, "validate": [{"rule": "expr", "expr": "vars.code == '1234'"}]}}, "second"),
+        ({"second": {**RULED, "validate": [{"rule": "expr", "expr": f"{SAME} and len(vars.code) == 4"}]}}, "second"),
+        ({"next": {**MENU, "options": [{**OFFERED, "when": "vars.again == '1234'"}]}}, "next"),
+        ({"second": {**RULED, "secret": False}}, "second"),
+    ],
+)
+def test_two_secrets_are_compared_nowhere_else_and_nothing_else_is_done_with_them(
+    menu: Make, nodes: Menu, node: str
+) -> None:
+    assert ("secret", node) in errors(chosen_twice(menu, **nodes))
+
+
+@pytest.mark.parametrize("about", [{"description": "Code {{vars.code}}"}, {"metadata": {"code": "{{vars.code}}"}}])
+def test_a_secret_in_the_description_or_the_metadata_of_a_payment_is_refused(shop: Menu, about: Menu) -> None:
+    shop["nodes"]["ok"]["yes"] = "code"
+    shop["nodes"]["code"] = {**SECRET, "goto": "pay", "text": {"en": "Your shop code"}}
+    shop["vars"]["code"] = {"type": "text", "max_len": 4}
+    shop["nodes"]["pay"] |= about
+    assert errors(shop) == [("secret", "pay")]
+
+
+@pytest.mark.parametrize(
+    ("about", "rule"),
+    [
+        ({"description": "{{vars.nothing}}"}, "variable"),
+        ({"description": {"en": "Fees"}}, "document"),
+        ({"metadata": {"a b": "x"}}, "document"),
+        ({"metadata": {"a": 5}}, "document"),
+        ({"metadata": {f"n{number}": "x" for number in range(11)}}, "document"),
+        ({"metadata": ["x"]}, "document"),
+    ],
+)
+def test_what_a_payment_is_for_is_one_text_and_up_to_ten_names_with_texts(shop: Menu, about: Menu, rule: str) -> None:
+    shop["nodes"]["pay"] |= {"description": "Bill of {{vars.to}}", "metadata": {"to": "{{vars.to}}"}}
+    assert check(shop).passes
+    shop["nodes"]["pay"] |= about
+    assert (rule, "pay") in errors(shop)
+
+
 def test_all_problems_are_reported_and_say_what_to_do(shop: Menu) -> None:
     shop["nodes"]["bye"]["text"] = {"lg": "Weeraba"}
     shop["nodes"]["amount"]["validate"][0]["mim"] = 5

@@ -43,6 +43,21 @@ def test_a_name_is_looked_up_and_cut_to_its_declared_length(menu: Make, dial: Di
     dial(raw).types("0772000001").ends("Nobody at 0772000001.")
 
 
+def test_what_a_payment_is_for_is_filled_in_on_one_line_and_cut_at_two_hundred_characters(shop: Menu) -> None:
+    shop["nodes"]["pay"] |= {
+        "description": "Bill\n of {{vars.amount|ugx}}, " + "x" * 300,
+        "metadata": {"phone": "{{session.phone_number|local}}", "name": "{{vars.name}}"},
+    }
+    document = parse(shop)
+    state = start(document, FACTS).state
+    for entry in ("1", "5000"):
+        state = enter(document, state, entry).state
+    action = enter(document, state, "1").action
+    assert isinstance(action, PayAction)
+    assert action.description == ("Bill of 5,000, " + "x" * 300)[:200]
+    assert action.metadata == {"phone": "0772123456", "name": ""}
+
+
 HTTP_VARS = {"id": {"type": "text", "max_len": 10}, "due": {"type": "amount"}, "pin": {"type": "text", "max_len": 4}}
 
 

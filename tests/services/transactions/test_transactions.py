@@ -260,7 +260,7 @@ def test_a_repeat_returns_the_transaction_although_a_new_request_would_be_refuse
     work(services, clock)
     assert seen(services, context, collected).status == "reversed", "no refund of it would be taken now"
     without_providers = other_runtime(services, providers=Providers([]))
-    switched_off = RefundService(without_providers, TransactionCreator(without_providers))
+    switched_off = RefundService(without_providers, TransactionCreator(without_providers), services.transactions)
     assert services.transactions.create(spent, context).transaction.transaction_id == first
     for refunds in (services.refunds, switched_off):
         assert refunds.create(back, context).replayed

@@ -24,10 +24,12 @@ from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.database.unit_of_work import release_connection
 from ussd_server.gateways.messages import GatewayRequest
+from ussd_server.models.sending import Event
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.security.key_ring import Keyring
 from ussd_server.services.bulkhead import Bulkhead
+from ussd_server.services.transactions.messages import ListTransactions
 from ussd_server.services.ussd import sessions
 from ussd_server.services.ussd.actions import payment_reference
 from ussd_server.services.ussd.messages import BeginSession, EnterText, SessionView
@@ -97,6 +99,47 @@ def test_the_clients_server_is_asked_once_signed_and_named(services: Services, c
     signature = base64.b64encode(hmac.digest(secret, signed, "sha256")).decode()
     assert request.headers["webhook-signature"] == f"v1,{signature}"
     assert VOUCHER not in repr(UssdSession.get().__data__)
+
+
+def test_a_menus_payment_says_what_it_is_for(services: Services) -> None:
+    about = {"description": "UGX {{vars.amount|ugx}} for ACME", "metadata": {"bill": "{{vars.amount}}"}}
+    shop = Shop(services, shop_document(nodes={"pay": shop_document()["nodes"]["pay"] | about}))
+    assert dial(shop, "1", "5000", "1").message == "Approve the prompt on your phone."
+    (shown,) = services.transactions.list(ListTransactions(), shop.call).items
+    assert (shown.description, shown.metadata) == ("UGX 5,000 for ACME", {"bill": "5000"})
+    payload = Event.get(Event.type == "transaction.created").payload
+    assert (payload["description"], payload["metadata"]) == (shown.description, shown.metadata)
+
+
+def test_two_secret_entries_are_compared_and_neither_is_stored(services: Services) -> None:
+    asked = {"type": "input", "secret": True, "validate": [{"rule": "length", "max": 20}]}
+    differ = {"rule": "expr", "expr": "vars.code == vars.again", "error": {"en": "They differ"}}
+    offered = {"label": {"en": "Keep"}, "goto": "used", "when": "vars.code == vars.again"}
+    nodes = {
+        "voucher": {**asked, "text": {"en": "Choose"}, "var": "code", "goto": "again"},
+        "again": {**asked, "text": {"en": "Again"}, "var": "again", "validate": [differ], "goto": "keep"},
+        "keep": {
+            "type": "menu",
+            "text": {"en": "Keep it?"},
+            "options": [offered, {"label": {"en": "No"}, "goto": "bye"}],
+        },
+    }
+    code = {"type": "text", "max_len": 20}
+    shop = Shop(services, shop_document(nodes=nodes, vars={**shop_document()["vars"], "code": code, "again": code}))
+    session = dial(shop, "4", VOUCHER)
+    for entry, shown in (
+        ("Kwezi-0000", "They differ\nAgain\n0 Back"),
+        (VOUCHER, "Keep it?\n1. Keep\n2. No\n0 Back"),
+        ("0", "Choose\n0 Back"),
+        (VOUCHER, "Again\n0 Back"),
+        (VOUCHER, "Keep it?\n1. Keep\n2. No\n0 Back"),
+        ("1", "Your voucher was noted.\n1. Continue\n0 Back"),
+    ):
+        session = services.api_sessions.enter(EnterText(session.session_id, entry), shop.call)
+        assert session.message == shown
+        row = UssdSession.get()
+        assert "Kwezi" not in repr(row.__data__)
+    assert "kept" not in row.state
 
 
 def test_an_answer_that_cannot_be_used_leads_where_the_menu_says(services: Services, client_server: HTTPServer) -> None:

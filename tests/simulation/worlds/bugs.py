@@ -12,8 +12,15 @@ from unittest.mock import patch
 
 from peewee import OperationalError
 
+from ussd_server.models.statements import StatementCoverage
 from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.messages import Outcome, ProviderAnswer
+from ussd_server.services.gates import receipts
+from ussd_server.services.gates.receipts import ClaimOutcome
+from ussd_server.services.gates.sending import SendingGate
+from ussd_server.services.payouts import approval
+from ussd_server.services.reconciliation import closed_days
+from ussd_server.services.reconciliation.days.coverage import Coverage
 from ussd_server.services.settlement import outcomes, provider_answers, settlement
 from ussd_server.services.settlement.settlement import Settlement
 from ussd_server.services.transactions.create import ProviderReferences, TransactionCreator
@@ -106,6 +113,45 @@ def _reservation_is_kept() -> Any:
     return patch.object(provider_answers, "fail", without_release)
 
 
+def _receipts_are_not_claimed() -> Any:
+    """What another payment was booked with does not matter."""
+    return patch.object(outcomes, "claim_success", lambda row, way, now: receipts.ClaimResult(ClaimOutcome.COUNTS))
+
+
+def _menus_pay_beyond_limits() -> Any:
+    """A menu pays whatever its publisher may."""
+    return _together(
+        patch.object(SendingGate, "require_publishable", lambda self, node, context: None),
+        patch.object(SendingGate, "fault_of_publisher", lambda self, client_id, menu: None),
+    )
+
+
+def _payouts_have_no_limit() -> Any:
+    """A payout does not know the daily limit of the key that approved it."""
+    return patch.object(approval, "limit_of_key", lambda key_id: None)
+
+
+def _revocation_is_for_new_calls() -> Any:
+    """What a revoked key or person has sent before leaves when it is due."""
+    return _together(
+        patch.object(SendingGate, "fault_of", lambda self, row: None),
+        patch.object(SendingGate, "require_due", lambda self, payout: self.require_open()),
+    )
+
+
+def _a_line_covers_its_day() -> Any:
+    """A statement with one line of a day covers it."""
+
+    def coverage_of(provider: str, begin: Any, end: Any) -> Coverage | None:
+        rows = StatementCoverage.select().where(
+            StatementCoverage.provider == provider, StatementCoverage.first_at < end, StatementCoverage.last_at >= begin
+        )
+        names = sorted({row.statement_id for row in rows})
+        return Coverage(tuple(names), begin, end) if names else None
+
+    return patch.object(closed_days, "coverage_of", coverage_of)
+
+
 def _no_transaction(*modules: Any) -> Plant:
     """Statements that belong together are committed one by one."""
     return lambda: _together(*(patch.object(module, "unit_of_work", nullcontext) for module in modules))
@@ -136,6 +182,11 @@ BUGS: dict[str, tuple[str, Plant]] = {
     "kept-reservation": ("a failed payment keeps its money reserved", _reservation_is_kept),
     "torn-settlement": ("an outcome is written without a transaction", _no_transaction(settlement)),
     "torn-relay": ("deliveries are made without a transaction", _no_transaction(relay)),
+    "unclaimed-receipt": ("a success claims no receipt", _receipts_are_not_claimed),
+    "menu-beyond-limit": ("a menu pays beyond the rights of its publisher", _menus_pay_beyond_limits),
+    "limit-forgotten": ("a payout forgets the daily limit of its key", _payouts_have_no_limit),
+    "revoked-and-sent": ("what a revoked sender has recorded still leaves", _revocation_is_for_new_calls),
+    "one-line-day": ("one line of a statement covers its day", _a_line_covers_its_day),
 }
 
 

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 from tests.simulation.worlds.database import SqliteWorld
 from tests.simulation.worlds.plan import Incident
 from tests.simulation.worlds.processes import Fleet
-from tests.simulation.worlds.scheduler import Scheduler
+from tests.simulation.worlds.scheduler import Process, Scheduler
 from tests.simulation.worlds.virtual_time import STARTED_AT
 from tests.support.money import call_with_key
 from tests.support.shop import CODE, Shop
@@ -35,6 +35,7 @@ from ussd_server.values import new_id
 _DEPOSIT_CENTS = 60_000_000
 _MOST_REPEATS = 8
 _REPEAT_SECONDS = 2.0
+_NAMED = ("name", "phone", "cents", "of", "sender")
 _FEES = (("collection", 50, 100), ("disbursement", 30_000, 0), ("refund", 0, 50))
 
 Answer = dict[str, Any]
@@ -43,10 +44,18 @@ _PREPARED: dict[str, tuple[list[RequestContext], list[RequestContext], str]] = {
 
 
 class Callers:
-    """Two clients, of which the first has a menu on a code."""
+    """Two clients, of which the first has a menu on a code. `outside` is the process of all callers."""
 
-    def __init__(self, scheduler: Scheduler, database: SqliteWorld, fleet: Fleet, note: Callable[..., None]) -> None:
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        database: SqliteWorld,
+        fleet: Fleet,
+        note: Callable[..., None],
+        outside: Process,
+    ) -> None:
         self._scheduler, self._database, self._fleet, self._note = scheduler, database, fleet, note
+        self.outside = outside
         self.contexts: list[RequestContext] = []
         self.approvers: list[RequestContext] = []
         self._numbers = count(1)
@@ -74,20 +83,8 @@ class Callers:
             self._note("client", client=context.client_id, place=place, cents=_DEPOSIT_CENTS, has_receiver=hears)
 
     def _create_clients(self, services: Services) -> None:
-        now = services.clock.now()
-        for place in range(2):
-            client_id = new_id(now)
-            Client.insert(
-                id=client_id, name=f"client {place}", is_active=True, created_at=now, updated_at=now
-            ).execute()
-            client = RequestContext(Caller(CallerKind.KEY, client_id=client_id), request_id=f"r{place}")
-            context = replace(call_with_key(services, client), request_id=f"r{place}")
-            self.contexts.append(context)
-            self.approvers.append(replace(call_with_key(services, client, "payouts:*"), request_id=f"r{place}"))
-            for kind, fixed, share in _FEES:
-                set_fee(FeeTerms(client_id, TransactionType(kind), fixed, share), operator_context(), now)
-            services.deposits.create(CreateDeposit(client_id, _DEPOSIT_CENTS, f"float {place}"), operator_context())
-            services.webhooks.create(CreateWebhook(f"http://127.0.0.1:9000/client-{place}"), context)
+        for _ in range(2):
+            create_client(services, self)
         self._channel = Shop(services, client_id=self.contexts[0].client_id).channel.gateway_path.rpartition("/")[2]
 
     def call_back(self, reference: str) -> None:
@@ -176,7 +173,7 @@ class Callers:
         process, services = self._fleet.free_web()
         numbers = [next(self._numbers) for _ in asked]
         for number, each in zip(numbers, asked, strict=True):
-            named = {name: each[name] for name in ("name", "phone", "cents", "of") if name in each}
+            named = {name: each[name] for name in _NAMED if name in each}
             client_id = self.contexts[each["client"]].client_id
             self._note("invoked", call=number, kind=each.get("kind", incident.kind), client=client_id, **named)
         answers: list[Answer] = []
@@ -219,3 +216,18 @@ class Callers:
             "cents": view.amount_cents,
             "replayed": created.replayed,
         }
+
+
+def create_client(services: Services, callers: Callers) -> None:
+    """Create a client with a key that asks, one that approves, fees, money, and a webhook."""
+    now, place = services.clock.now(), len(callers.contexts)
+    client_id = new_id(now)
+    Client.insert(id=client_id, name=f"client {place}", is_active=True, created_at=now, updated_at=now).execute()
+    client = RequestContext(Caller(CallerKind.KEY, client_id=client_id), request_id=f"r{place}")
+    context = replace(call_with_key(services, client), request_id=f"r{place}")
+    callers.contexts.append(context)
+    callers.approvers.append(replace(call_with_key(services, client, "payouts:*"), request_id=f"r{place}"))
+    for kind, fixed, share in _FEES:
+        set_fee(FeeTerms(client_id, TransactionType(kind), fixed, share), operator_context(), now)
+    services.deposits.create(CreateDeposit(client_id, _DEPOSIT_CENTS, f"float {place}"), operator_context())
+    services.webhooks.create(CreateWebhook(f"http://127.0.0.1:9000/client-{place}"), context)

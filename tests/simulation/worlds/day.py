@@ -69,8 +69,10 @@ class Day(World):
             self._show(self._begun)
         super()._do(incident)
 
-    def _compare(self, services: Services) -> None:
-        super()._compare(services)
+    def _compare_parts(self, services: Services) -> None:
+        """The operators have the whole statement at once."""
+
+    def _close_days(self, services: Services, statement_id: str) -> None:
         self._end_differences(services)
         began_at = processor_seconds()
         day = date.fromisoformat(kampala_day(STARTED_AT))

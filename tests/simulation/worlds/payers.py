@@ -115,6 +115,9 @@ class Payers:
     def _decision(self, payment: IncomingView) -> Callable[[Services], Answer] | None:
         """What the operators do with a held payment, always the same; None: they leave it."""
         receipt = payment.provider_transaction_id
+        if receipt not in self._meant:
+            # A client has asked for it; its collection decides.
+            return None
         meant, drawn = self._meant[receipt], Random(f"{self.seed}/decision/{receipt}").random()
         if drawn < (_ASSIGNED_AS_SUGGESTED if meant in payment.suggestions else _ASSIGNED):
             self.note("decided", receipt=receipt, code=meant)

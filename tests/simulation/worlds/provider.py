@@ -87,6 +87,7 @@ class SimulatedProvider:
         self.trouble = 1.0
         """The share of calls and payments that may get a mood or a fate."""
         self.call_back: Callable[[str], None] = lambda reference: None
+        self.when_taken: Callable[[Entry], None] = lambda entry: None
         self.network = Process("network")
         self._scheduler, self._seed, self._note = scheduler, seed, note
         self._calls: Counter[tuple[str, str]] = Counter()
@@ -169,8 +170,8 @@ class SimulatedProvider:
         self.book[entry.reference] = entry
         return str(entry.number)
 
-    def statement(self, until: float = float("inf"), ahead: float = 0.0) -> bytes:
-        """What it moved before a moment, as its own statement shows it, with dates so many seconds ahead."""
+    def statement(self, until: float = float("inf"), ahead: float = 0.0, part: slice = slice(None)) -> bytes:
+        """What it moved before a moment, or a part of it, as its own statement shows it, with dates so far ahead."""
         moved = [(entry.moved_at, entry) for entry in self.book.values() if entry.status(TIME.now) == "succeeded"]
         moved = [pair for pair in moved if pair[0] < until]
         movements = [
@@ -187,7 +188,7 @@ class SimulatedProvider:
             for at, entry in sorted(moved, key=lambda each: (each[0], each[1].number))
         ]
         layout = Random(f"{self._seed}/layout").choice(_LAYOUTS)
-        return write_statement(with_balances(movements), StatementForm(), MTN_LAYOUTS[layout])
+        return write_statement(with_balances(movements)[part], StatementForm(), MTN_LAYOUTS[layout])
 
     def _mood(self, kind: str, payment: PaymentOrder, moods: dict[str, int]) -> tuple[Random, str]:
         key = kind, payment.provider_reference
@@ -228,6 +229,7 @@ class SimulatedProvider:
             "under way for long": [(at + 12_000 * rng.random(), rng.choice(("succeeded", "failed")))],
         }[fate]
         self._note("taken", reference=entry.reference, phone=entry.phone, cents=entry.cents, fate=fate)
+        self.when_taken(entry)
         for since, _ in entry.steps:
             for _ in range(rng.choice((0, 1, 1, 2))):
                 after = since - now + rng.choice((0.1, 1.0, 60.0)) * rng.random()

@@ -15,6 +15,10 @@ from typing import Any
 import ussd_server.values
 from tests.simulation.worlds.callers import Callers
 from tests.simulation.worlds.database import SqliteWorld, trouble
+from tests.simulation.worlds.gates.bank import Bank, create_bank_accounts
+from tests.simulation.worlds.gates.days import FORMS, Days, parts_of
+from tests.simulation.worlds.gates.same_money import SameMoney
+from tests.simulation.worlds.gates.senders import Senders, create_guarded
 from tests.simulation.worlds.outcome import Mistakes, Outcome
 from tests.simulation.worlds.payers import Payers, create_codes
 from tests.simulation.worlds.plan import DAY_SECONDS, Incident
@@ -42,7 +46,8 @@ _TABLES = {
     "FROM ledger_transfers",
     "transaction": "SELECT id, client_id, type, status, reference, phone_number, amount_cents, fee_cents, refund_of, "
     "provider_reference, provider_transaction_id, origin, metadata, due_at, review_opened_at, review_closed_at, "
-    "review_reason FROM transactions",
+    "review_reason, contested_id, same_money_as FROM transactions",
+    "closed_day": "SELECT day, ours_cents, theirs_cents FROM closed_days",
     "incoming": "SELECT provider_transaction_id, amount_cents, status, transaction_id FROM incoming_payments",
     "event": "SELECT id, client_id, type, object_id, sequence FROM events",
 }
@@ -65,9 +70,12 @@ class World:
         self.fleet = Fleet(
             self.scheduler, settings_of(folder, self.database.url, threads), self.provider, self.receiver
         )
-        self.callers = Callers(self.scheduler, self.database, self.fleet, self.note)
-        self.payers = Payers(self.scheduler, self.provider, self.callers, self.note, name)
         self._outside = Process("outside")
+        self.callers = Callers(self.scheduler, self.database, self.fleet, self.note, self._outside)
+        self.payers = Payers(self.scheduler, self.provider, self.callers, self.note, name)
+        self.same_money = SameMoney(self.scheduler, self.provider, self.callers, self.note)
+        self.senders = Senders(self.scheduler, self.callers, self.note)
+        self.bank = Bank(self.scheduler, self.callers, self.note)
         self._rng = Random(f"{name}/world")
         self._log = Mistakes(self.note)
         self._is_losing = False
@@ -80,6 +88,7 @@ class World:
     def run(self, plan: list[Incident], days: float) -> Outcome:
         """Run the plan, then quiet days without faults; return what was seen."""
         logging.getLogger("ussd_server").addHandler(self._log)
+        self.days = Days(self.note, days)
         # Processes look at the database's clock only after it was set. Where the service's time goes back to it, by a
         # hundredth, only new processes would see that.
         operations.SLEW_SHARE = 0.0
@@ -109,6 +118,8 @@ class World:
     def _prepare(self, services: Services) -> None:
         """Create what the callers need beyond themselves."""
         create_codes(services, self.callers.contexts)
+        create_guarded(services, self.callers)
+        create_bank_accounts(services, self.callers)
 
     def _follow(self, plan: list[Incident]) -> None:
         for incident in plan:
@@ -187,18 +198,20 @@ class World:
     def _review(self, services: Services) -> None:
         """Two operators end the open reviews by what the provider's book says."""
         open_reviews = self.database.rows(
-            "SELECT id, provider_reference, status FROM transactions "
+            "SELECT id, provider_reference, status, contested_id FROM transactions "
             "WHERE review_opened_at IS NOT NULL AND review_closed_at IS NULL ORDER BY id"
         )
-        for transaction_id, reference, status in open_reviews:
+        for transaction_id, reference, status, contested_id in open_reviews:
             entry = self.provider.book.get(reference)
-            has_succeeded = entry is not None and entry.status(TIME.now) == "succeeded"
+            # Of a contested payment they see that the other one has its receipt.
+            has_succeeded = entry is not None and entry.status(TIME.now) == "succeeded" and contested_id is None
             is_settled = status in _SUCCESSFUL or (status == "failed" and not has_succeeded)
             decision = None if is_settled else has_succeeded
             request = EndReview(transaction_id, "as the provider says", "Ann", "Ben", has_succeeded=decision)
             services.reviews.end(request, operator_context())
             self.note("reviewed", transaction=transaction_id, decision=decision)
         self.payers.decide_all(services)
+        self.bank.end(services)
 
     def _end(self, services: Services) -> None:
         self.note("end")
@@ -206,6 +219,7 @@ class World:
             self.note(
                 "book",
                 reference=entry.reference,
+                number=str(entry.number),
                 direction=entry.direction,
                 phone=entry.phone,
                 cents=entry.cents,
@@ -230,9 +244,32 @@ class World:
 
     def _compare(self, services: Services) -> None:
         """The operators compare the provider's statement, and hold what payers paid and no till reported."""
+        self._compare_parts(services)
         if (found := self._reconcile(services)) is not None:
             self.payers.hold_unreported(services, found.statement.statement_id)
             self.payers.decide_all(services)
+            self._close_days(services, found.statement.statement_id)
+
+    def _close_days(self, services: Services, statement_id: str) -> None:
+        """Two operators work off the differences, and close the days."""
+        if self._dates_ahead(services) == 0:
+            self.days.work_off(services, statement_id)
+
+    def _compare_parts(self, services: Services) -> None:
+        """The operators import parts of the statement first, and close the days that these cover."""
+        rng = Random(f"seed {self.seed}/parts")
+        lines = sum(entry.status(TIME.now) == "succeeded" for entry in self.provider.book.values())
+        if self._dates_ahead(services) != 0:
+            return
+        for part in parts_of(rng.choice(FORMS), lines, rng):
+            found = self._imported(services, 0.0, part)
+            self.payers.hold_unreported(services, found.statement.statement_id)
+            self.days.close(services)
+
+    def _dates_ahead(self, services: Services) -> float:
+        """How far the service's time is ahead in seconds, to the half hour: it became that of a clock that was set."""
+        ahead = (services.clock.now() - STARTED_AT).total_seconds() - TIME.now
+        return round(ahead / 1800) * 1800.0
 
     def _reconcile(self, services: Services) -> Reconciliation | None:
         """Compare the provider's statement, if it has a line."""
@@ -242,14 +279,13 @@ class World:
             found = self._imported(services, 0.0)
         except ServiceError:
             # The service's time became that of a clock that was set, and the operators say how far its dates differ.
-            ahead = (services.clock.now() - STARTED_AT).total_seconds() - TIME.now
-            found = self._imported(services, round(ahead / 1800) * 1800.0)
+            found = self._imported(services, self._dates_ahead(services))
         for line in found.differences():
             self.note("difference", reference=line.reference, receipt=line.provider_id, verdict=line.verdict)
         return found
 
-    def _imported(self, services: Services, ahead: float) -> Reconciliation:
-        source = io.BytesIO(self.provider.statement(self.statement_until, ahead))
+    def _imported(self, services: Services, ahead: float, part: slice = slice(None)) -> Reconciliation:
+        source = io.BytesIO(self.provider.statement(self.statement_until, ahead, part))
         statement = ReconcileStatement("mtn", "statement.csv", source, is_confirmed=True)
         return services.provider_statements.reconcile(statement, operator_context())
 

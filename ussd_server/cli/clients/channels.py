@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import sys
 from contextlib import AbstractContextManager
+from typing import Any, TextIO
 
 import click
 
 from ussd_server.cli import services
 from ussd_server.cli.commands import EXAMPLE_ID, group, show, show_lines
-from ussd_server.cli.names import KnownName, among, client_id_of, client_named, client_option
+from ussd_server.cli.names import KnownName, among, client_id_of, client_named, client_option, password_of
 from ussd_server.context import RequestContext, operator_context
 from ussd_server.gateways import ADAPTERS
 from ussd_server.services.clients.messages import ClientView
 from ussd_server.services.menus.messages import AssignCode, BindCode, CodeView
-from ussd_server.services.ussd.messages import ChannelView, CreateChannel
+from ussd_server.services.ussd.messages import ChannelView, CreateChannel, SmppOptions
+from ussd_server.smpp.dialects import DIALECTS
+
+# A file of certificates; a longer one is refused.
+_LONGEST_AUTHORITY = 65_536
 
 
 @group()
@@ -37,6 +42,18 @@ def channels() -> None:
 )
 @click.option("--ucs2", type=click.IntRange(40, 80), help="Characters a UCS-2 screen may have.")
 @click.option("--keep-letters", is_flag=True, help="Send letters outside GSM-7 as they are.")
+@click.option("--url", metavar="URL", help="SMPP: smpp://HOST:PORT, or smpps://HOST:PORT for TLS.")
+@click.option("--system-id", metavar="NAME", help="SMPP: the name that the operator gave us.")
+@click.option("--password-stdin", is_flag=True, help="SMPP: read the password from standard input.")
+@click.option("--dialect", default="default", metavar="DIALECT", help=f"SMPP: {', '.join(DIALECTS)}, or parts: end=32.")
+@click.option("--binds", default=2, type=click.IntRange(1, 16), help="SMPP: binds of each process; left out, 2.")
+@click.option(
+    "--window",
+    default=10,
+    type=click.IntRange(1, 1000),
+    help="SMPP: screens without an answer on a bind; left out, 10.",
+)
+@click.option("--ca", type=click.File(), help="SMPP: the operator's own certificate authority (PEM).")
 def create(
     client: str | None,
     adapter: str,
@@ -46,17 +63,34 @@ def create(
     septets: int | None,
     ucs2: int | None,
     keep_letters: bool,
+    **smpp: Any,
 ) -> None:
-    """Make a channel and print its gateway path, which is a credential."""
+    """Make a channel and print its gateway path, which is a credential. For SMPP print its id: it has no path."""
     client_id = client_id_of(client)
-    request = CreateChannel(adapter, client_id, name, codes, cumulative, not keep_letters, septets, ucs2)
+    options = _smpp_options(**smpp) if adapter == "smpp" else None
+    request = CreateChannel(adapter, client_id, name, codes, cumulative, not keep_letters, septets, ucs2, options)
     channel = services().channels.create(request, operator_context())
-    show(channel, channel.gateway_path)
+    show(channel, channel.gateway_path or channel.channel_id)
+
+
+def _smpp_options(
+    url: str | None,
+    system_id: str | None,
+    password_stdin: bool,
+    dialect: str,
+    binds: int,
+    window: int,
+    ca: TextIO | None,
+) -> SmppOptions:
+    if not (url and system_id and password_stdin):
+        raise click.UsageError("An SMPP channel needs --url, --system-id and --password-stdin.")
+    authority = None if ca is None else ca.read(_LONGEST_AUTHORITY + 1)
+    return SmppOptions(url, system_id, password_of(password_stdin), dialect, binds, window, authority)
 
 
 @channels.command(name="list")
 def list_() -> None:
-    """Show every channel with its gateway path."""
+    """Show every channel with its gateway path, or with its operator and the state of each bind."""
     found = services().channels.list(operator_context())
     show_lines(found, map(_line, found), "There are no channels.")
 
@@ -74,7 +108,17 @@ def set_active(channel: str, is_active: bool) -> None:
 
 def _line(channel: ChannelView) -> str:
     state = "active  " if channel.is_active else "disabled"
-    return f"{channel.channel_id}  {state}  {', '.join(channel.codes) or 'every code'}  {channel.gateway_path}"
+    way = channel.gateway_path or f"{channel.smpp_url or 'SMPP'}  {_binds_line(channel)}"
+    return f"{channel.channel_id}  {state}  {', '.join(channel.codes) or 'every code'}  {way}"
+
+
+def _binds_line(channel: ChannelView) -> str:
+    """Each bind by its process, and why it is down; the process by its machine and number."""
+    binds = (
+        f"{bind.process.rpartition(':')[0]}/{bind.number} {bind.state}{f' ({bind.reason})' if bind.reason else ''}"
+        for bind in channel.binds
+    )
+    return ", ".join(binds) or "no process serves it"
 
 
 yes_option = click.option("--yes", is_flag=True, help="Do not ask before the code is taken from another menu.")

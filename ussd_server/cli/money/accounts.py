@@ -29,11 +29,13 @@ def accounts() -> None:
 @click.option("--amount", "amount_cents", required=True, type=Shillings(), help="Shillings, such as 50000 or 99.50.")
 @click.option("--reference", required=True, help="Your own name for the deposit; the same one again changes nothing.")
 @click.option("--description", help="What the client reads beside it.")
-def credit(client: str, amount_cents: int, reference: str, description: str | None) -> None:
+@click.option("--by", help="Your name, which the client sees as who made it.")
+def credit(client: str, amount_cents: int, reference: str, description: str | None, by: str | None) -> None:
     """Credit a client's main account with what it has paid you."""
     context = operator_context()
     client_id = client_named(client).client_id
-    created = services().deposits.create(CreateDeposit(client_id, amount_cents, reference, description), context)
+    deposit = CreateDeposit(client_id, amount_cents, reference, description, by)
+    created = services().deposits.create(deposit, context)
     made = created.transaction
     verb = "had been credited before" if created.replayed else "is credited"
     sentence = f"{written_amount(made.amount_cents)} {verb}, transaction {made.transaction_id}."

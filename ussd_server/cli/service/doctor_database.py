@@ -20,10 +20,12 @@ from ussd_server.models.clients import UserFactor
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.operations import kept_check_value, read_service_clock
 from ussd_server.models.operators import Operator
+from ussd_server.models.ussd import Channel, SmppBind
 from ussd_server.security.key_ring import Keyring, master_key_of
 from ussd_server.security.secrets_file import Ring
 from ussd_server.services.operations.messages import DoctorFinding
 from ussd_server.services.transactions.create import WRONG_REFERENCE_KEY
+from ussd_server.services.ussd.smpp_links import SILENT
 from ussd_server.services.webhooks.deliveries import count_unreadable
 from ussd_server.settings import Settings
 
@@ -55,6 +57,7 @@ def check_database(settings: Settings, keyring: Keyring | None) -> Iterator[Doct
             yield callers()
         if not missing:
             yield from newer_events()
+            yield from smpp_binds()
         yield from _partitions()
         yield from _days_of_requests()
         is_read_only = database_fault() == "read-only"
@@ -120,6 +123,23 @@ def _is_of_a_proxy(address: str, *, is_shared: bool) -> bool:
     except ValueError:
         return False
     return parsed.is_loopback or (is_shared and not parsed.is_global)
+
+
+def smpp_binds() -> Iterator[DoctorFinding]:
+    """Yield for each open SMPP channel how many binds are up."""
+    recent = SmppBind.seen_at > read_service_clock().service_at - SILENT
+    for channel in Channel.select().where(Channel.is_active, Channel.adapter == "smpp").order_by(Channel.id):
+        part = f"SMPP channel {channel.id}"
+        binds = list(SmppBind.select().where(recent, SmppBind.channel_id == channel.id))
+        bound = sum(bind.state == "bound" for bind in binds)
+        if bound:
+            yield DoctorFinding(part, f"{bound} of {len(binds)} binds are up")
+        elif binds:
+            mend = "Compare the host, the port, the system id, the password and our address with the operator."
+            yield DoctorFinding(part, f"no bind is up: {binds[0].reason or binds[0].state}", mend)
+        else:
+            mend = "Start `ussd-server smpp` (deploy/ussd-server-smpp.service), or disable the channel."
+            yield DoctorFinding(part, "no process serves it", mend)
 
 
 def newer_events() -> Iterator[DoctorFinding]:

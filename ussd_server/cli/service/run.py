@@ -1,4 +1,4 @@
-"""Commands that run the service: `run`, `worker` and `migrate`."""
+"""Commands that run the service: `run`, `worker`, `smpp` and `migrate`."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from ussd_server.server.embedded_redis import StartError, embedded_redis
 from ussd_server.server.processes import NeverStartedError
 from ussd_server.server.running import announced
 from ussd_server.settings import quieten_terminal, read_settings
+from ussd_server.smpp_process import SmppProcess
 from ussd_server.spans import end_export, export_spans
 from ussd_server.worker import Worker
 
@@ -121,6 +122,25 @@ def worker() -> None:
             export_spans("worker")
         services.runtime.references.verify()
         Worker(services).run(stop)
+        end_export()
+    if wants_json():
+        show({"stopped": True}, "")
+
+
+@command()
+def smpp() -> None:
+    """Hold the binds of all SMPP channels until SIGINT or SIGTERM. `run` starts no such process."""
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    log_fatal_errors()
+    with open_services(read_settings()) as services, announced(services.settings, "smpp"):
+        log_start("smpp")
+        services.timekeeper.start()
+        if services.settings.exports_spans:
+            export_spans("smpp")
+        services.runtime.references.verify()
+        SmppProcess(services).run(stop)
         end_export()
     if wants_json():
         show({"stopped": True}, "")

@@ -7,15 +7,16 @@ from dataclasses import replace
 from typing import Any
 
 from ussd_server.menus.checks.paths import find_long_paths, find_loops, find_unguarded_payments, find_unreachable
+from ussd_server.menus.checks.pins import find_pin_faults
 from ussd_server.menus.checks.references import (
     find_bad_addresses,
     find_key_clashes,
-    find_leaking_secrets,
     find_missing_texts,
     find_pin_questions,
     find_unknown_targets,
     find_unknown_variables,
 )
+from ussd_server.menus.checks.secret_entries import find_leaking_secrets
 from ussd_server.menus.checks.types import find_wrong_types
 from ussd_server.menus.checks.width_proof import find_long_messages, prove
 from ussd_server.menus.document.bounds import MAX_WORK, WorkBudget, WorkExceededError, find_excess
@@ -119,6 +120,7 @@ def _check(
             yield from prove(document, work)
         yield from find_long_messages(document, work)
         yield from find_pin_questions(document)
+        yield from find_pin_faults(document)
         if paths_known and document.start in document.nodes:
             yield from _path_findings(document, session_life_seconds, work)
 

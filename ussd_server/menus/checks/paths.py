@@ -21,6 +21,7 @@ from ussd_server.menus.document.nodes import (
     LookupNameNode,
     Node,
     PayNode,
+    PinNode,
     RouterNode,
     ScreenNode,
     SetNode,
@@ -130,6 +131,7 @@ def _unguarded(document: Document, arrivals: Mapping[str, list[tuple[str, str]]]
             if isinstance(node, ConfirmNode) and label == "yes":
                 continue
             secret_entry = isinstance(node, InputNode) and node.secret and label != "invalid"
+            secret_entry |= isinstance(node, PinNode) and not label
             if not (secret_entry or isinstance(node, _PASSING)):
                 return origin
             if origin not in seen:
@@ -142,6 +144,8 @@ def _silent_targets(node: Node) -> list[str]:
     """Return the next nodes that a session reaches from a node without a screen in between."""
     if isinstance(node, ListNode):
         return [node.empty] if node.empty is not None else []
+    if isinstance(node, PinNode):
+        return [target for target in (node.locked, node.missing) if target is not None]
     if isinstance(node, ScreenNode | HandoverNode):
         return []
     return [each.target for each in exits(node)]

@@ -11,7 +11,6 @@ from ussd_server.menus.document.document import Document
 from ussd_server.menus.document.expressions import Name
 from ussd_server.menus.document.findings import Finding, Spelling, did_you_mean, error, warning
 from ussd_server.menus.document.nodes import (
-    ActionNode,
     BalanceNode,
     HandoverNode,
     HttpNode,
@@ -22,15 +21,11 @@ from ussd_server.menus.document.nodes import (
     MenuNode,
     Node,
     Option,
-    RouterNode,
     ScreenNode,
-    SetNode,
-    SmsNode,
 )
-from ussd_server.menus.document.templates import LocalizedText
 from ussd_server.menus.document.variables import WIDEST_FACTS
 from ussd_server.menus.engine.views import WidestValues, choices
-from ussd_server.menus.tools.node_parts import changes, exits, names_in, parts, texts
+from ussd_server.menus.tools.node_parts import changes, exits, names_in, texts
 
 _HEADER = re.compile(r"[A-Za-z0-9-]{1,60}", re.ASCII)
 _OUR_HEADERS = re.compile(
@@ -111,33 +106,6 @@ def find_unknown_variables(document: Document, spelling: Spelling) -> Iterator[F
             yield error("variable", "the variable cannot hold a balance; declare it as an amount", name)
 
 
-def find_leaking_secrets(document: Document, *, paths_known: bool) -> Iterator[Finding]:
-    """Find secret entries that a text prints, that a variable stores, or that are dropped before they are used.
-
-    Without `paths_known`, because an exit or a node cannot be read, the last are not looked for.
-    """
-    inputs = [node for node in document.nodes.values() if isinstance(node, InputNode) and node.secret]
-    secrets = {Name("vars", node.var) for node in inputs}
-    readers: dict[str, set[str]] = {}
-    for each in inputs:
-        readers.setdefault(each.var, set()).update(_within_reach(document, each))
-    for name, node in document.nodes.items():
-        if any(isinstance(part, LocalizedText) and part.names & secrets for _, part in parts(node)):
-            yield error("secret", "a text prints a secret entry", name)
-        if isinstance(node, HttpNode) and node.url.names & secrets:
-            yield error("secret", "an address carries a secret entry; put it into the body", name)
-        if isinstance(node, SmsNode) and node.to.names & secrets:
-            yield error("secret", "a message goes to a secret entry", name)
-        if any(each.value is not None and each.value.names & secrets for each in changes(node)):
-            yield error("secret", "a variable would keep a secret entry", name)
-        overwrites = {Name("vars", each.var) for each in changes(node)} & secrets
-        if overwrites and not (isinstance(node, InputNode) and node.secret):
-            yield error("secret", "this node keeps a value in a variable that belongs to a secret entry", name)
-        for secret in sorted(_read_names(node) & secrets, key=str):
-            if paths_known and name not in readers[secret.name]:
-                yield error("secret", f"`{secret}` is forgotten before this node; ask for it right before", name)
-
-
 def find_bad_addresses(document: Document, plain_http: bool) -> Iterator[Finding]:
     """Find addresses that are malformed or hide their host in a variable, and headers that may not be set."""
     for name, node in document.nodes.items():
@@ -177,7 +145,7 @@ def _bad_address(node: str, url: str, plain_http: bool) -> Iterator[Finding]:
         yield error("address", f"`{url}` is not an address that may be called; write {accepted}", node)
 
 
-_FACTS = ("session", "provider")
+_FACTS = ("session", "provider", "subscriber")
 
 
 def _is_known(document: Document, name: Name, item_names: set[str]) -> bool:
@@ -221,24 +189,3 @@ def _item_names(document: Document, node: Node) -> set[str]:
     items = node.items.value({}) or []
     fields = [set(item) if isinstance(item, dict) else {""} for item in items]
     return set.intersection(*fields) if fields else set()
-
-
-def _read_names(node: Node) -> frozenset[Name]:
-    """Return the variables that a node reads. Of an input, its own variable is left out: its rules see the entry."""
-    own = {Name("vars", node.var)} if isinstance(node, InputNode) else set()
-    return frozenset().union(*(part.names for _, part in parts(node) if not isinstance(part, LocalizedText))) - own
-
-
-def _within_reach(document: Document, asker: InputNode) -> set[str]:
-    """Return the nodes that can still read a secret: those up to and including the next action."""
-    reach: set[str] = set()
-    waiting = [asker.goto]
-    while waiting:
-        name = waiting.pop()
-        node = document.nodes.get(name)
-        if name in reach or node is None:
-            continue
-        reach.add(name)
-        if isinstance(node, RouterNode | SetNode):
-            waiting += [each.target for each in exits(node)]
-    return {name for name in reach if isinstance(document.nodes[name], ActionNode | RouterNode | SetNode)}

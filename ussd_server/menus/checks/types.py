@@ -143,7 +143,7 @@ def _choices(document: Document, node: Node, name: Name) -> tuple[Any, ...]:
         return () if variable is None else _of_type(variable)
     if name.scope == "session":
         return (_FACTS[name.name],) if name in WIDEST_FACTS else ()
-    if name.scope == "provider":
+    if name.scope in ("provider", "subscriber"):
         return (True, False) if name in WIDEST_FACTS else ()
     return _of_items(document, node, name.name) if isinstance(node, ListNode) else ()
 
@@ -164,7 +164,7 @@ def _of_type(variable: Variable) -> tuple[Any, ...]:
 
 
 def _scope(values: Mapping[Name, Any]) -> dict[str, Any]:
-    scope: dict[str, Any] = {"vars": {}, "session": {}, "provider": {}, "item": {}}
+    scope: dict[str, Any] = {"vars": {}, "session": {}, "provider": {}, "subscriber": {}, "item": {}}
     for name, value in values.items():
         if name.name:
             scope[name.scope][name.name] = value

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from ussd_server.menus.document.bounds import WorkBudget
 from ussd_server.menus.document.document import Document
 from ussd_server.menus.document.findings import Finding, error, node_path, shorten
-from ussd_server.menus.document.nodes import EndNode, InputNode, ScreenNode, SmsNode
+from ussd_server.menus.document.nodes import EndNode, InputNode, PinNode, ScreenNode, SmsNode
 from ussd_server.menus.engine.entries import notices
 from ussd_server.menus.engine.views import OPTIONS, WORDS, Renderer, WidestValues
 from ussd_server.menus.text import BASIC, EXTENSION, Budget, Size, joined, measure, sms_parts, transliterate
@@ -167,9 +168,10 @@ def _layouts(document: Document, node: ScreenNode, language: str, measurer: _Mea
     values = WidestValues(document)
     variable = document.variables.get(node.var) if isinstance(node, InputNode) else None
     sentences = sorted(notices(node, values, language, variable))
-    for transliterates in CHANNELS:
+    stages = range(len(node.stages) if isinstance(node, PinNode) else 1)
+    for transliterates, stage in product(CHANNELS, stages):
         renderer = Renderer(document, language, transliterates)
-        view = renderer.view(node, values)
+        view = renderer.view(node, values, stage=stage)
         footer = renderer.footer(back=node.name != document.start and not isinstance(node, EndNode))
         # Laying out the lines is work as well: one text may be laid out in many languages.
         measurer.work.spend(2 * len(view.lines) + len(sentences) + (len(view.body) + sum(map(len, view.lines))) // 50)

@@ -93,6 +93,29 @@ def compile_expression(source: str) -> Expression:
     return Expression(source, frozenset(names), evaluate)
 
 
+def compared_with(source: str, name: Name) -> frozenset[Name] | None:
+    """Return the names that an expression compares a name with, by `==` and `!=`; None when it does more with it."""
+    tree = ast.parse(_RESERVED.sub(rf"\g<0>{_MARK}", source.strip()), mode="eval")
+    others: set[Name] = set()
+    compared = 0
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq | ast.NotEq) and len(node.ops) == 1:
+            sides = [_attribute(node.left), _attribute(node.comparators[0])]
+            if name in sides and None not in sides:
+                compared += sides.count(name)
+                others |= {side for side in sides if side is not None}
+    read = sum(_attribute(node) == name for node in ast.walk(tree))
+    return frozenset(others - {name}) if read == compared else None
+
+
+def _attribute(node: ast.AST) -> Name | None:
+    """Return the name that a part of an expression reads, None for any other part."""
+    match node:
+        case ast.Attribute(value=ast.Name(id=scope), attr=attribute):
+            return Name(scope, attribute.removesuffix(_MARK))
+    return None
+
+
 def _meant(source: str) -> str:
     """Return what the author of a text that is no expression may have meant, or an example."""
     found = next((f"`{right}`, not `{wrong}`" for wrong, right in _MISWRITTEN if re.search(wrong, source)), None)
@@ -118,6 +141,8 @@ def _build(node: ast.expr, depth: int, names: set[Name]) -> Evaluate:
             return _name(Name("item", ""), names)
         case ast.Attribute(value=ast.Attribute(value=ast.Name(id="provider"), attr=provider), attr=fact):
             return _name(Name("provider", f"{provider}.{fact}"), names)
+        case ast.Attribute(value=ast.Name(id="subscriber"), attr=fact):
+            return _name(Name("subscriber", fact), names)
         case ast.Attribute(value=ast.Name(id=scope), attr=attribute) if scope in SCOPES and attribute[0] != "_":
             return _name(Name(scope, attribute.removesuffix(_MARK)), names)
         case ast.List(elts=elements) | ast.Tuple(elts=elements):
@@ -142,7 +167,7 @@ def _build(node: ast.expr, depth: int, names: set[Name]) -> Evaluate:
             return lambda scope: _bounded(function(argued(scope)))
     raise ExpressionError(
         f"`{ast.unparse(node)}` is not allowed; use comparisons, and, or, not, + - * / %, "
-        "len int str lower, vars.x, session.x, provider.x.available and constants"
+        "len int str lower, vars.x, session.x, subscriber.has_pin, provider.x.available and constants"
     )
 
 

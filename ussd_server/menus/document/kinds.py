@@ -17,6 +17,7 @@ from ussd_server.menus.document import expressions
 from ussd_server.menus.document.bounds import MAX_ASSIGNMENTS
 from ussd_server.menus.document.expressions import Assignments, Expression, Name, constant
 from ussd_server.menus.document.fields import DocumentFields
+from ussd_server.menus.document.findings import shorten
 from ussd_server.menus.document.templates import Template
 from ussd_server.menus.document.variables import MAX_ITEMS, MAX_TEXT
 from ussd_server.wire import Key
@@ -26,6 +27,8 @@ MAIN_ACCOUNT = constant("main")
 _LONGEST_PATH = 100
 _DEEPEST_BODY = 5
 KEY = re.compile(r"[0-9A-Za-z]{1,4}", re.ASCII)
+MAX_METADATA = 10
+_METADATA_NAME = re.compile(r"[0-9A-Za-z_-]{1,40}", re.ASCII)
 
 _Declared = TypeVar("_Declared")
 
@@ -274,6 +277,17 @@ def _filled_in(fields: DocumentFields, value: Any, place: str, depth: int) -> An
     return value
 
 
+def _metadata(fields: DocumentFields, name: str) -> tuple[tuple[str, Template], ...]:
+    """Read the metadata of a payment: names, each with a text that may show variables."""
+    written = fields.entries(name)
+    if len(written) > MAX_METADATA:
+        fields.refuse(f"`{name}` has {len(written)} names; at most {MAX_METADATA} are allowed", at=name)
+    for key in written:
+        if not _METADATA_NAME.fullmatch(key):
+            fields.refuse(f"`{name}`: `{shorten(key)}` is not a name of 1 to 40 letters, digits, - and _", at=name)
+    return tuple((key, fields.template(value, f"{name}.{key}")) for key, value in written.items())
+
+
 def _paths(fields: DocumentFields, name: str) -> tuple[tuple[str, str], ...]:
     paths = fields.entries(name)
     for var, path in paths.items():
@@ -318,5 +332,6 @@ _ITEM: Schema = {"type": ["string", "number"], "maxLength": MAX_TEXT}
 ITEMS = Kind({"anyOf": [WRITTEN_EXPRESSION, array({"anyOf": [_ITEM, mapping(_ITEM)]}, MAX_ITEMS, 1)]}, _items)
 HEADERS = Kind(mapping(TEMPLATE.schema), _headers)
 BODY = Kind({"type": ["object", "array", "string", "number", "boolean"], "items": {}}, _body)
+METADATA = Kind(mapping(TEMPLATE.schema, MAX_METADATA, f"^{_METADATA_NAME.pattern}$"), _metadata)
 PATHS = Kind(mapping(string(_LONGEST_PATH).schema, MAX_ASSIGNMENTS), _paths)
 RECEIVER = Kind(EXPRESSION.schema, _receiver, reads_absent=True)

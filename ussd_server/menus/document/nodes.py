@@ -19,6 +19,7 @@ from ussd_server.menus.document.kinds import (
     ITEMS,
     LANGUAGE,
     MAIN_ACCOUNT,
+    METADATA,
     NODE,
     OPTION_KEY,
     PATHS,
@@ -278,8 +279,50 @@ class PayNode:
     phone_number: Annotated[Expression, EXPRESSION, "an expression: who pays or is paid"]
     to_phone_number: Annotated[Expression | None, RECEIVER, "of a transfer: an expression, who receives"]
     account: AccountOf = MAIN_ACCOUNT
+    description: Annotated[
+        Template | None,
+        TEMPLATE,
+        "what the payment is for, one text for all languages; it may show variables, and is cut at 200 characters",
+    ] = None
+    metadata: Annotated[
+        tuple[tuple[str, Template], ...],
+        METADATA,
+        "up to ten names, each with a text that may show variables; cut at 200 characters each",
+    ] = ()
     accepted: Annotated[str, BRANCH, "the node or last screen when the payment was created"]
     rejected: Annotated[str, BRANCH, "the node or last screen when it was refused"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PinNode:
+    """The subscriber's own PIN with you: chosen, asked for or changed. It is never stored or shown."""
+
+    name: str
+    mode: Annotated[
+        str,
+        one_of("choose", "ask", "change"),
+        "`choose` (a new one, typed twice), `ask` (goes on with the right one only) or `change` (the right one, then a "
+        "new one twice)",
+    ]
+    text: Annotated[LocalizedText, TEXT, "the text of the first screen; the others have built-in texts"]
+    goto: Goto
+    tries: Annotated[int, whole(1, 10), "how many wrong PINs lock the number, 1 to 10, default 3"] = 3
+    length: Annotated[int, whole(4, 6), "how many digits the PIN has, 4 to 6, default 4"] = 4
+    locked: Annotated[
+        str | None,
+        BRANCH,
+        "the node or last screen of a locked number, and in `choose` of one that has a PIN; `ask` and `change` need it",
+    ] = None
+    missing: Annotated[
+        str | None,
+        BRANCH,
+        "of `ask` and `change`: the node or last screen of a number without a PIN; without it, the polite last screen",
+    ] = None
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """What the screens of this node ask for: the `old` PIN, a `new` one, and the new one `again`."""
+        return {"ask": ("old",), "choose": ("new", "again"), "change": ("old", "new", "again")}[self.mode]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -301,12 +344,13 @@ class EndNode:
 
 
 ActionNode = BalanceNode | LookupNameNode | HttpNode | PayNode | SmsNode | HandoverNode
-ScreenNode = MenuNode | InputNode | ConfirmNode | ListNode | TextNode | LanguageNode | EndNode
+ScreenNode = MenuNode | InputNode | PinNode | ConfirmNode | ListNode | TextNode | LanguageNode | EndNode
 Node = ScreenNode | ActionNode | RouterNode | SetNode
 
 NODES: dict[str, type[Node]] = {
     "menu": MenuNode,
     "input": InputNode,
+    "pin": PinNode,
     "confirm": ConfirmNode,
     "list": ListNode,
     "text": TextNode,

@@ -115,6 +115,7 @@ WIDEST_FACTS: Mapping[Name, str] = {
     Name("session", "service_code"): "*" + "9" * 18 + "#",
     Name("session", "network"): "9" * 10,
     Name("session", "session_id"): "W" * 64,
+    Name("subscriber", "has_pin"): "False",
     **{Name("provider", f"{provider}.available"): "False" for provider in PROVIDER_NAMES},
 }
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 from urllib.parse import quote
 
@@ -17,10 +19,11 @@ from ussd_server.menus.document.nodes import (
     SmsNode,
 )
 from ussd_server.menus.document.templates import Template
-from ussd_server.menus.text import transliterate
+from ussd_server.menus.text import drop_controls, transliterate
 from ussd_server.values import PHONE_NUMBER
 
 MAX_PAYMENT_SHILLINGS = 999_999
+_LONGEST_ABOUT = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,8 @@ class PayAction:
     to_phone_number: str | None  # transfer only
     account: str  # `main` or a phone number
     confirmation: str
+    description: str | None = None
+    metadata: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +92,18 @@ class HandoverAction:
     text: str = field(repr=False)
 
 
-MenuAction = PayAction | BalanceAction | LookupNameAction | SmsAction | HttpAction | HandoverAction
+@dataclass(frozen=True, slots=True)
+class PinAction:
+    """Look at the subscriber's PIN (`look`), check one (`old`) or keep a new one (`new`); `mode` is the node's."""
+
+    node: str
+    act: str
+    mode: str
+    tries: int
+    pin: str = field(default="", repr=False)
+
+
+MenuAction = PayAction | BalanceAction | LookupNameAction | SmsAction | HttpAction | HandoverAction | PinAction
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +147,24 @@ class HandedOver:
     ends: bool
 
 
+class PinVerdict(StrEnum):
+    """What is known of a PIN: it may be typed, it is right or kept, it is wrong, the number is locked or has none."""
+
+    OPEN = "open"
+    RIGHT = "right"
+    WRONG = "wrong"
+    LOCKED = "locked"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True, slots=True)
+class PinJudged:
+    """What became of a PIN; `left` counts the tries that are left after a wrong one."""
+
+    verdict: PinVerdict
+    left: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Failed:
     """The action failed or returned no usable reply."""
@@ -138,7 +172,7 @@ class Failed:
     timed_out: bool = False
 
 
-ActionOutcome = Paid | BalanceFound | NameFound | SmsQueued | Answered | HandedOver | Failed
+ActionOutcome = Paid | BalanceFound | NameFound | SmsQueued | Answered | HandedOver | PinJudged | Failed
 
 
 def action_of(node: ActionNode, scope: Scope, language: str, confirmation: str | None) -> MenuAction | None:
@@ -172,7 +206,22 @@ def _payment(node: PayNode, scope: Scope, confirmation: str | None) -> PayAction
         return None
     if node.to_phone_number and not to_phone_number:
         return None
-    return PayAction(node.name, node.kind, amount * 100, phone_number, to_phone_number, account, confirmation)
+    return PayAction(
+        node.name,
+        node.kind,
+        amount * 100,
+        phone_number,
+        to_phone_number,
+        account,
+        confirmation,
+        (_one_line(node.description, scope) or None) if node.description else None,
+        {name: _one_line(template, scope) for name, template in node.metadata} or None,
+    )
+
+
+def _one_line(template: Template, scope: Scope) -> str:
+    """Fill in a text about a payment: one line of at most 200 characters, all of which can be printed."""
+    return " ".join(drop_controls(template.filled(scope)).split())[:_LONGEST_ABOUT].rstrip()
 
 
 def _account(value: Any) -> str | None:

@@ -19,6 +19,7 @@ from ussd_server.menus.document.nodes import (
     LookupNameNode,
     MenuNode,
     PayNode,
+    PinNode,
     SmsNode,
     TextNode,
 )
@@ -49,6 +50,7 @@ from ussd_server.menus.engine.navigator import (
     State,
     Turn,
 )
+from ussd_server.menus.engine.pins import conclude_pin, enter_pin
 from ussd_server.menus.engine.resumption import leave_interlude
 from ussd_server.menus.engine.views import items_of
 from ussd_server.menus.phrases import phrase
@@ -96,14 +98,15 @@ def enter(document: Document, state: State, entry: str, channel: DisplayOptions 
 def asks_secret(document: Document, state: State) -> bool:
     """Whether the next entry may be a secret, such as a PIN: it is never stored or shown."""
     node = document.nodes[state.node]
-    return isinstance(node, HandoverNode) or (isinstance(node, InputNode) and node.secret)
+    return isinstance(node, HandoverNode | PinNode) or (isinstance(node, InputNode) and node.secret)
 
 
-def enter_masked(document: Document, state: State, channel: DisplayOptions) -> Turn:
+def enter_masked(document: Document, state: State, channel: DisplayOptions, entry: str = MASK) -> Turn:
     """Process a secret entry that is no longer known, as a valid one. For replays of past conversations."""
     node = document.nodes[state.node]
     assert isinstance(node, InputNode)
-    return Navigator(document, channel).advance(replace(state, secrets={node.var: MASK}), node.goto)
+    entered = replace(state, secrets={**state.kept, node.var: entry}, kept={})
+    return Navigator(document, channel).advance(entered, node.goto)
 
 
 def resume(document: Document, state: State, outcome: ActionOutcome, channel: DisplayOptions = STANDARD) -> Turn:
@@ -173,7 +176,7 @@ def _navigate(navigator: Navigator, state: State, typed: str) -> Turn | None:
         return navigator.go_back(state)
     if typed == keys.home:
         return navigator.go_to(_unconfirmed(replace(state, back=())), navigator.document.start)
-    if typed in (keys.more, keys.prev) and not isinstance(node, InputNode | ConfirmNode):
+    if typed in (keys.more, keys.prev) and not isinstance(node, InputNode | PinNode | ConfirmNode):
         page = state.page + (1 if typed == keys.more else -1)
         if 0 <= page < len(navigator.pages(state, node)):
             return navigator.show(replace(state, page=page))
@@ -207,6 +210,8 @@ def _choose(navigator: Navigator, state: State, typed: str) -> Turn:
             return navigator.advance(state, node.goto) if last else navigator.show(state)
         case InputNode():
             return _store_input(navigator, state, node, typed)
+        case PinNode():
+            return enter_pin(navigator, state, node, typed)
     assert isinstance(node, CheckedNode)
     return _refuse(navigator, state, node, None)
 
@@ -224,7 +229,7 @@ def _store_input(navigator: Navigator, state: State, node: InputNode, typed: str
     except EntryError as refused:
         return _refuse(navigator, state, node, refused.rule)
     if node.secret:
-        return navigator.advance(replace(state, secrets={node.var: value}), node.goto)
+        return navigator.advance(replace(state, secrets={**state.kept, node.var: value}, kept={}), node.goto)
     return navigator.advance(navigator.keep(state, node.var, value), node.goto)
 
 
@@ -252,6 +257,8 @@ def _conclude(navigator: Navigator, state: State, outcome: ActionOutcome) -> Tur
         case PayNode(), _:
             # It is not known whether the payment was created, so the screen must not say that it failed.
             return navigator.say(state, phrase("payment_processing", state.language), ends=True)
+        case PinNode(), _:
+            return conclude_pin(navigator, state, node, outcome)
         case HandoverNode(), HandedOver(text=text, ends=ends):
             return navigator.say(state, _cleaned(text), ends=ends)
         case BalanceNode(), BalanceFound(available_cents=cents):

@@ -7,7 +7,15 @@ import re
 from typing import Any
 
 from ussd_server.menus.document.expressions import Scope
-from ussd_server.menus.document.nodes import ConfirmNode, InputNode, LanguageNode, ListNode, MenuNode, ScreenNode
+from ussd_server.menus.document.nodes import (
+    ConfirmNode,
+    InputNode,
+    LanguageNode,
+    ListNode,
+    MenuNode,
+    PinNode,
+    ScreenNode,
+)
 from ussd_server.menus.document.rules import MAX_ENTRY, Rule
 from ussd_server.menus.document.variables import Variable
 from ussd_server.menus.engine.views import Values
@@ -73,6 +81,10 @@ def notices(node: ScreenNode, values: Values, language: str, variable: Variable 
     if isinstance(node, InputNode) and variable is not None:
         rules = (*rules_of(node, variable), _OVERLONG)
         return {"", *(notice(node, rule, values, language, variable) for rule in rules)}
+    if isinstance(node, PinNode):
+        left, length = str(node.tries - 1), str(node.length)
+        whys = ("pin_length", "pin_simple", "pin_differs", "pin_wrong")
+        return {"", *(phrase(why, language, left=left, length=length) for why in whys)}
     if isinstance(node, MenuNode | ConfirmNode | ListNode | LanguageNode):
         return {"", notice(node, None, values, language)}
     return {""}

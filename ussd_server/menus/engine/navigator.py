@@ -19,13 +19,15 @@ from ussd_server.menus.document.nodes import (
     Node,
     Option,
     PayNode,
+    PinNode,
     RouterNode,
     ScreenNode,
     SetNode,
 )
 from ussd_server.menus.document.templates import LocalizedText
 from ussd_server.menus.document.variables import PROVIDER_STATES
-from ussd_server.menus.engine.actions import MenuAction, action_of, failure_target
+from ussd_server.menus.engine.actions import MenuAction, PinAction, action_of, failure_target
+from ussd_server.menus.engine.kept_secrets import Digest, KeptSecret, digests_of, kept_secrets
 from ussd_server.menus.engine.views import Renderer, is_constant, items_of
 from ussd_server.menus.phrases import phrase
 from ussd_server.menus.text import MAX_SEPTETS, MAX_UCS2, Budget, Screen
@@ -44,6 +46,7 @@ class SessionFacts:
     service_code: str  # as dialled, for example *165#
     network: str = ""  # the network code, for example 64110
     session_id: str = ""
+    has_pin: bool | None = None  # None where the menu does not ask; documents read it as `subscriber.has_pin`
 
     def as_scope(self) -> dict[str, str]:
         """Return the facts by their names in documents."""
@@ -80,7 +83,9 @@ class State:
     """The state of a session between two steps.
 
     `confirmation` names the visit to a confirm node that the session is at or has just confirmed; otherwise None.
+    `stage` is the screen of a `pin` node. Where `is_past_pin`, the session shows what only the right PIN opens.
     `secrets` (secret entries) and `ahead` (remaining entries of a fast-forward) last for one step and are never stored.
+    `kept` are secret entries that the present screen may compare; their digests are stored.
     """
 
     facts: SessionFacts
@@ -95,35 +100,47 @@ class State:
     interlude: str | None = None  # "resume" or "payment": a built-in screen before the node
     handover_entries: tuple[str, ...] | None = None
     hops: int = 0
-    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    stage: int = 0
+    is_past_pin: bool = False
+    secrets: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    kept: Mapping[str, Any] = field(default_factory=dict, repr=False)
     ahead: tuple[str, ...] | None = field(default=None, repr=False)
 
     def scope(self) -> dict[str, Any]:
         """Return the values that expressions and texts may read."""
         return {
-            "vars": {**self.variables, **self.secrets},
+            "vars": {**self.variables, **self.kept, **self.secrets},
             "session": self.facts.as_scope(),
             "provider": PROVIDER_STATES,
+            "subscriber": {"has_pin": bool(self.facts.has_pin)},
         }
 
     def values(self) -> LiveValues:
         """Return the values that the view of a node shows."""
         return LiveValues(self.scope())
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the state as JSON values, without secrets."""
-        return {**{name: getattr(self, name) for name in _STORED}, "facts": self.facts.as_scope()}
+    def to_dict(self, digest_of: Digest | None = None) -> dict[str, Any]:
+        """Return the state as JSON values, without secrets: of those that are kept, only what `digest_of` returns."""
+        stored = {**{name: getattr(self, name) for name in _STORED}, "facts": self.facts.as_scope()}
+        if self.facts.has_pin is not None:
+            stored["facts"]["has_pin"] = self.facts.has_pin
+        if self.kept and digest_of is not None:
+            stored["kept"] = digests_of(self.kept, digest_of)
+        return stored
 
     @classmethod
-    def from_dict(cls, stored: Mapping[str, Any]) -> State:
-        """Read a state that `to_dict` returned."""
-        values, entries = {name: stored[name] for name in _STORED}, stored["handover_entries"]
+    def from_dict(cls, stored: Mapping[str, Any], digest_of: Digest | None = None) -> State:
+        """Read a state that `to_dict` returned, with the same `digest_of`."""
+        # A session that the version before began lacks the newer fields.
+        values, entries = {name: stored[name] for name in _STORED if name in stored}, stored["handover_entries"]
         values["back"] = tuple((node, page) for node, page in stored["back"])
         values["handover_entries"] = None if entries is None else tuple(entries)
+        if digest_of is not None and "kept" in stored:
+            values["kept"] = kept_secrets(stored["kept"], digest_of)
         return cls(facts=SessionFacts(**stored["facts"]), **values)
 
 
-_STORED = tuple(each.name for each in fields(State) if each.name not in ("facts", "secrets", "ahead"))
+_STORED = tuple(each.name for each in fields(State) if each.name not in ("facts", "secrets", "kept", "ahead"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +206,9 @@ class Navigator:
                     state, target = self.assign(state, node.values), node.goto
                 case ListNode(empty=str(empty)) if not items_of(node, state.scope()):
                     target = empty
+                case PinNode():
+                    action = PinAction(node.name, "look", node.mode, node.tries)
+                    return Turn(_state_during(state, node, hops), action=action)
                 case _ if isinstance(node, ActionNode):
                     action = action_of(node, state.scope(), state.language, state.confirmation)
                     if action is not None:
@@ -199,7 +219,10 @@ class Navigator:
         return self.end_with_error(state)
 
     def advance(self, state: State, target: str | None) -> Turn:
-        """Go from the present screen to `target`; the screen is pushed onto the stack for back."""
+        """Go from the present screen to `target`; the screen is pushed onto the stack for back.
+
+        Back never leads to a PIN.
+        """
         back = (*state.back, (state.node, state.page))[-MAX_BACK:]
         return self.go_to(replace(state, back=back), target)
 
@@ -209,6 +232,10 @@ class Navigator:
             return self.show(state)
         *back, (name, page) = state.back
         node = self.document.nodes[name]
+        # Of secret entries in a row, the later ones are compared with the first: it has to be asked again.
+        while back and _is_secret(node) and _is_secret(self.document.nodes[back[-1][0]]):
+            *back, (name, page) = back
+            node = self.document.nodes[name]
         return self.show(replace(self.stand_at(replace(state, back=tuple(back)), node), page=page))
 
     def stand_at(self, state: State, node: Node) -> State:
@@ -221,7 +248,7 @@ class Navigator:
         names = [name for name, _ in state.back]
         back = () if node.name == self.document.start else state.back
         visits = state.confirm_visits
-        confirmation = state.confirmation if isinstance(node, InputNode) and node.secret else None
+        confirmation = state.confirmation if _is_secret(node) or isinstance(node, PinNode) else None
         if isinstance(node, ConfirmNode):
             visits += 1
             confirmation = f"{node.name}#{visits}"
@@ -232,7 +259,9 @@ class Navigator:
             back=back[: names.index(node.name)] if node.name in names else back,
             attempts=0,
             hops=0,
+            stage=0,
             secrets={},
+            kept=_kept_at(node, state.secrets),
             interlude=None,
             handover_entries=None,
             confirm_visits=visits,
@@ -256,7 +285,7 @@ class Navigator:
         if not notice and place in self.document.page_cache:
             return self.document.page_cache[place]
         renderer = Renderer(self.document, state.language, self.channel.transliterates)
-        view = renderer.view(node, state.values(), notice)
+        view = renderer.view(node, state.values(), notice, state.stage)
         pages = [budget.cut(page) for page in view.pages(renderer.footer(back=has_back), budget)]
         if not notice and is_constant(node):
             self.document.page_cache[place] = pages
@@ -301,13 +330,27 @@ class Navigator:
             kept[name] = converted
 
 
-def _state_during(state: State, node: ActionNode, hops: int) -> State:
+def _is_secret(node: Node) -> bool:
+    return isinstance(node, InputNode) and node.secret
+
+
+def _kept_at(node: Node, entered: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the secret entries that a screen may compare: a menu all, a secret entry the one of this step."""
+    if isinstance(node, MenuNode):
+        return entered
+    if _is_secret(node):
+        return {name: value for name, value in entered.items() if not isinstance(value, KeptSecret)}
+    return {}
+
+
+def _state_during(state: State, node: ActionNode | PinNode, hops: int) -> State:
     """Return the state during an action, without the values that only this action may use."""
     return replace(
         state,
         node=node.name,
         hops=hops,
         secrets={},
+        kept={},
         confirmation=None if isinstance(node, PayNode) else state.confirmation,
         handover_entries=() if isinstance(node, HandoverNode) else None,
     )

@@ -19,10 +19,12 @@ TO_MENU = "0"
 def reopen(document: Document, dropped: State, facts: SessionFacts, channel: DisplayOptions = STANDARD) -> Turn | None:
     """Continue a dropped session in a new one, as the document's `resume` says; None means start again.
 
+    What only a PIN opened is not continued: the phone may be in other hands.
+
     The caller checks that the session was dropped recently enough, and after at least two turns.
     """
     place = resumption_node(document, dropped)
-    if document.resume == "off" or place is None or place[0] == document.start:
+    if document.resume == "off" or dropped.is_past_pin or place is None or place[0] == document.start:
         return None
     name, page, back = place
     state = replace(
@@ -34,8 +36,10 @@ def reopen(document: Document, dropped: State, facts: SessionFacts, channel: Dis
         attempts=0,
         confirmation=None,
         hops=0,
+        stage=0,
         handover_entries=None,
         secrets={},
+        kept={},
         ahead=None,
         interlude="resume" if document.resume == "confirm" else None,
     )

@@ -14,6 +14,7 @@ from ussd_server.menus.document.nodes import (
     ListNode,
     MenuNode,
     Option,
+    PinNode,
     ScreenNode,
     TextNode,
 )
@@ -81,9 +82,9 @@ class Renderer:
     language: str
     transliterates: bool = True
 
-    def view(self, node: ScreenNode, values: Values, notice: str = "") -> View:
-        """Return the view of `node`, with `notice` above its text."""
-        text = self._title(node, values)
+    def view(self, node: ScreenNode, values: Values, notice: str = "", stage: int = 0) -> View:
+        """Return the view of `node`, with `notice` above its text; `stage` is the screen of a `pin` node."""
+        text = self._title(node, values, stage)
         body = f"{notice}\n{text}" if notice and text else notice or text
         layout = {MenuNode: OPTIONS, ListNode: OPTIONS, LanguageNode: OPTIONS, TextNode: WORDS}.get(type(node), SINGLE)
         offered = choices(self.document, node, values, self.language)
@@ -102,7 +103,9 @@ class Renderer:
         navigation = self.document.navigation
         return f"{getattr(navigation, name)} {navigation.label(name, self.language)}"
 
-    def _title(self, node: ScreenNode, values: Values) -> str:
+    def _title(self, node: ScreenNode, values: Values, stage: int) -> str:
+        if isinstance(node, PinNode) and stage:
+            return phrase(f"pin_{node.stages[stage]}", self.language, length=str(node.length))
         if node.text is None:
             return phrase("choose_language", self.language)
         text = values.text(node.text, self.language)
@@ -141,7 +144,7 @@ def choices(document: Document, node: ScreenNode, values: Values, language: str)
 
 def is_constant(node: ScreenNode) -> bool:
     """Return whether a node shows the same in every session of one language."""
-    if isinstance(node, ListNode) or (node.text is not None and node.text.names):
+    if isinstance(node, ListNode | PinNode) or (node.text is not None and node.text.names):
         return False
     return not isinstance(node, MenuNode) or all(
         option.when is None and not option.label.names for option in node.options

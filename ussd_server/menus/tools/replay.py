@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 from ussd_server.menus.document.document import Document
 from ussd_server.menus.document.expressions import Name
-from ussd_server.menus.document.nodes import InputNode, ScreenNode
+from ussd_server.menus.document.nodes import InputNode, PinNode, ScreenNode
 from ussd_server.menus.document.templates import Template
 from ussd_server.menus.engine.actions import (
     ActionOutcome,
@@ -25,6 +26,9 @@ from ussd_server.menus.engine.actions import (
     NameFound,
     Paid,
     PayAction,
+    PinAction,
+    PinJudged,
+    PinVerdict,
     SmsAction,
     SmsQueued,
 )
@@ -38,6 +42,10 @@ _INTERLUDES = ("resume", "payment_processing")
 _LONGEST_NUMBER = 15
 # One that each rule refuses: nothing, too short, letters, too long.
 _MISTYPED = ("", "0", "abcd", "0" * 40)
+# Two PINs that may be chosen, at their longest.
+_PINS = ("258025", "139713")
+# A secret entry that differs from the one that it is compared with.
+_DIFFERENT = f"{MASK}*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,15 +117,17 @@ class _Replayer:
         self._draft, self._past, self._first = draft, past, first
         self._values = _values_shown(past)
         self._state: State | None = None
+        self._judged: PinJudged | None = None
 
     def step(self, number: int) -> Turn:
         """Answer the entry of a turn; the first turn dials."""
         draft, past, channel = self._draft, self._past, self._past.channel
         entry = past.turns[number].entry
         if self._state is None:
-            turn = self._finished(
-                start(draft, past.facts, self._language(), given=self._values, channel=channel), number
-            )
+            language, facts = self._beginning()
+            turn = self._finished(start(draft, facts, language, given=self._values, channel=channel), number)
+        elif entry == MASK and isinstance(draft.nodes[self._state.node], PinNode):
+            turn = self._pin_entry(self._state, number)
         elif entry == MASK and self._is_secret(self._state):
             turn = self._secret_entry(self._state, number)
         else:
@@ -130,23 +140,51 @@ class _Replayer:
         draft, past, channel = self._draft, self._past, self._past.channel
         right = enter_masked(draft, state, channel)
         wrong = [enter(draft, state, entry, channel) for entry in _MISTYPED]
+        wrong.append(enter_masked(draft, state, channel, _DIFFERENT))
         stayed = past.turns[number].node == past.turns[number - 1].node
         turns = [self._finished(turn, number) for turn in ((*wrong, right) if stayed else (right, *wrong))]
         shown = past.turns[number].screen
         return next((turn for turn in turns if turn.screen is not None and turn.screen.text == shown), turns[0])
 
+    def _pin_entry(self, state: State, number: int) -> Turn:
+        """Answer a PIN, which is not known: as the transcript shows, if any PIN and any judgement of it lead there."""
+        past, node = self._past, self._draft.nodes[state.node]
+        assert isinstance(node, PinNode)
+        first, other = _PINS[0][: node.length], _PINS[1][: node.length]
+        turns = []
+        for entry in (first, other, "0" * node.length, ""):
+            entered = enter(self._draft, state, entry, past.channel)
+            for judged in _judgements(node) if entered.action is not None else (PinJudged(PinVerdict.RIGHT),):
+                self._judged = judged
+                turns.append(self._finished(entered, number))
+        self._judged = None
+        shown = past.turns[number].screen
+        return next((turn for turn in turns if turn.screen is not None and turn.screen.text == shown), turns[0])
+
+    def _judgement(self, action: PinAction, turn: PastTurn) -> PinJudged:
+        """Return what became of a PIN that was typed, or what was found when the node was reached."""
+        if action.act != "look" and self._judged is not None:
+            return self._judged
+        node: Any = self._draft.nodes[action.node]
+        if turn.node != action.node and turn.node == node.locked:
+            return PinJudged(PinVerdict.LOCKED)
+        if turn.node != action.node and turn.node == node.missing:
+            return PinJudged(PinVerdict.MISSING)
+        return PinJudged(PinVerdict.OPEN)
+
     def _finished(self, turn: Turn, number: int) -> Turn:
         return finish(self._draft, turn, lambda action: self._outcome(action, number), self._past.channel)
 
-    def _language(self) -> str:
-        """Return the language that the conversation began in: the one whose first screen it shows."""
+    def _beginning(self) -> tuple[str, SessionFacts]:
+        """Return the language that the conversation began in, and its facts: those whose first screen it shows."""
         past = self._past
         shown = past.turns[self._first].screen
-        for language in past.document.languages:
-            begun = start(past.document, past.facts, language, given=self._values, channel=past.channel)
+        for language, has_pin in product(past.document.languages, (False, True)):
+            facts = replace(past.facts, has_pin=has_pin)
+            begun = start(past.document, facts, language, given=self._values, channel=past.channel)
             if begun.screen is not None and begun.screen.text == shown:
-                return language
-        return past.language
+                return language, facts
+        return past.language, past.facts
 
     def _is_secret(self, state: State) -> bool:
         node = self._draft.nodes[state.node]
@@ -167,6 +205,8 @@ class _Replayer:
             case LookupNameAction():
                 name = self._values.get(node.var)
                 return Failed() if name is None else NameFound(str(name))
+            case PinAction():
+                return self._judgement(action, turn)
             case SmsAction():
                 return SmsQueued()
             case HandoverAction():
@@ -234,6 +274,13 @@ def _unfiltered(text: str, filters: tuple[str, ...]) -> Any:
     if "local" in filters and text.startswith("0"):
         return phone_number(text) or text
     return text
+
+
+def _judgements(node: PinNode) -> list[PinJudged]:
+    """Return everything that may become of a PIN that is checked or kept."""
+    wrong = [PinJudged(PinVerdict.WRONG, left) for left in range(1, node.tries)]
+    others = (PinVerdict.RIGHT, PinVerdict.LOCKED, PinVerdict.MISSING)
+    return [*(PinJudged(verdict) for verdict in others), *wrong]
 
 
 def _whole(value: Any) -> int:

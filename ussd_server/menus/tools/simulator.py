@@ -23,6 +23,9 @@ from ussd_server.menus.engine.actions import (
     NameFound,
     Paid,
     PayAction,
+    PinAction,
+    PinJudged,
+    PinVerdict,
     SmsAction,
     SmsQueued,
 )
@@ -47,6 +50,7 @@ class World:
         Values, ANYTHING, "the replies of your server by node; `error` and `timeout` stand for no reply"
     ] = field(default_factory=dict)
     given: Annotated[Values, ANYTHING, "the given variables"] = field(default_factory=dict)
+    pins: Annotated[Mapping[str, str], ANYTHING, "PINs, by phone number"] = field(default_factory=dict)
     payments: Annotated[str, one_of("accepted", "rejected"), "`rejected`: every payment is refused"] = "accepted"
 
 
@@ -71,6 +75,9 @@ class Simulator:
         self.language = language
         self.payments: dict[tuple[str, str], dict[str, Any]] = {}
         self.unanswered: list[str] = []
+        self._pins = {number: str(pin) for number, pin in world.pins.items()}
+        self._wrong_pins = 0
+        self._is_locked = False
         self._sessions = 0
         self._session = facts
         self._turns = 0
@@ -136,7 +143,8 @@ class Simulator:
     def _new_session(self) -> None:
         self._sessions += 1
         self._turns, self._idle_seconds, self._last, self._paid_cents = 0, 0, None, None
-        self._session = replace(self.facts, session_id=f"{self.facts.session_id}-{self._sessions}")
+        session_id, has_pin = f"{self.facts.session_id}-{self._sessions}", self.facts.phone_number in self._pins
+        self._session = replace(self.facts, session_id=session_id, has_pin=has_pin)
 
     def _show(self, turn: Turn) -> None:
         turn = finish(self.document, turn, self._execute, self.channel)
@@ -155,6 +163,8 @@ class Simulator:
             case LookupNameAction(phone_number=phone_number):
                 name = self.world.names.get(phone_number)
                 return Failed() if name is None else NameFound(str(name))
+            case PinAction():
+                return self._judge_pin(action)
             case SmsAction():
                 return SmsQueued()
             case HttpAction(node=node):
@@ -165,6 +175,28 @@ class Simulator:
                 if isinstance(reply, Mapping):
                     return HandedOver(str(reply.get("text", "")), bool(reply.get("ends", True)))
                 return Failed()
+
+    def _judge_pin(self, action: PinAction) -> PinJudged:
+        number = self.facts.phone_number
+        kept = self._pins.get(number)
+        if action.mode == "choose" and kept is None:
+            if action.act == "look":
+                return PinJudged(PinVerdict.OPEN)
+        elif kept is None:
+            return PinJudged(PinVerdict.MISSING)
+        elif self._is_locked or action.mode == "choose":
+            return PinJudged(PinVerdict.LOCKED)
+        if action.act == "look":
+            return PinJudged(PinVerdict.OPEN)
+        if action.act == "new":
+            self._pins[number] = action.pin
+        elif action.pin != kept:
+            self._wrong_pins += 1
+            self._is_locked = self._wrong_pins >= action.tries
+            verdict = PinVerdict.LOCKED if self._is_locked else PinVerdict.WRONG
+            return PinJudged(verdict, action.tries - self._wrong_pins)
+        self._wrong_pins = 0
+        return PinJudged(PinVerdict.RIGHT)
 
     def _pay(self, action: PayAction) -> ActionOutcome:
         if self.world.payments == "rejected":
@@ -177,6 +209,8 @@ class Simulator:
             "phone_number": action.phone_number,
             "to_phone_number": action.to_phone_number,
             "account": action.account,
+            "description": action.description,
+            "metadata": action.metadata,
         }
         return Paid(accepted=True)
 

@@ -13,6 +13,7 @@ from ussd_server.menus.document.nodes import (
     HandoverNode,
     InputNode,
     ListNode,
+    PinNode,
     ScreenNode,
     kind_of,
 )
@@ -179,6 +180,8 @@ def next_keys(document: Document, state: State, channel: DisplayOptions) -> tupl
     if not isinstance(node, ScreenNode):
         return ()
     navigation = _navigation(document, state, node, channel)
+    if isinstance(node, PinNode):
+        return (Choice("", "PIN", node.goto), *navigation)
     if isinstance(node, InputNode):
         return (Choice("", "secret entry" if node.secret else f"vars.{node.var}", node.goto), *navigation)
     return (*choices(document, node, state.values(), language), *navigation)
@@ -189,7 +192,7 @@ def _navigation(document: Document, state: State, node: ScreenNode, channel: Dis
     if state.back:
         yield Choice(keys.back, keys.label("back", language), state.back[-1][0])
         yield Choice(keys.home, phrase("home", language), document.start)
-    if isinstance(node, InputNode | ConfirmNode):
+    if isinstance(node, InputNode | PinNode | ConfirmNode):
         return
     if isinstance(node, ListNode) and not items_of(node, state.scope()):
         return

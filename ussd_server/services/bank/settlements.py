@@ -35,7 +35,7 @@ from ussd_server.services.bank.messages import (
     SettlementView,
 )
 from ussd_server.services.gates.messages import WayOut
-from ussd_server.services.gates.receipts import BANK, RECEIPT_TAKEN, WayIn, lock_claims
+from ussd_server.services.gates.receipts import BANK, WayIn, lock_claims
 from ussd_server.services.operator_names import require_name, require_two_names
 from ussd_server.services.settlement.outcomes import fail, succeed
 from ussd_server.services.signatures import UNSIGNED, is_row_signed
@@ -72,7 +72,7 @@ class BankSettlementService:
         self._clock, self._vault = runtime.clock, runtime.vault
 
     def due(self, day: date | None, context: RequestContext) -> tuple[DueSettlement, ...]:
-        """The sums due to clients with a confirmed bank account, by the clients' names; no line for a sum of nothing.
+        """The sums due to active clients with a confirmed bank account, by the clients' names; no line for nothing.
 
         A client is due what its main account had available at the end of a day in Kampala (None: now), as far as it
         still has it, less what stays here; nothing below its minimum. INVALID_REQUEST for a day that is not over.
@@ -245,6 +245,7 @@ class BankSettlementService:
                 account=MAIN_ACCOUNT,
                 description=shown_account(due.bank, due.number, due.name),
                 request_id=context.request_id,
+                operator=by,
             )
             return draft, legs_of(draft.row, "hold", MAIN_ACCOUNT, BANK_ACCOUNT, fee_from=MAIN_ACCOUNT)
 
@@ -262,7 +263,7 @@ class BankSettlementService:
         now = self._clock.now()
         row.provider_transaction_id, row.updated_at = bank_reference, now
         if not succeed(row, Source.OPERATOR, now, way=WayIn.SETTLEMENT):
-            raise _refusal(f"bank_reference: {RECEIPT_TAKEN} {row.contested_id}.")
+            raise _refusal(f"bank_reference: Was recorded as transaction {row.contested_id}.")
         self._audit("transaction.settled_to_bank", row, names, context, now)
 
     def _credit(self, row: Transaction, names: Sequence[str], context: RequestContext) -> None:
@@ -283,6 +284,7 @@ class BankSettlementService:
             within,
             description=f"Sent back by the bank: {row.provider_transaction_id}",
             request_id=context.request_id,
+            operator=names[0],
         )
 
     def _audit(
@@ -301,11 +303,11 @@ class BankSettlementService:
 
 
 def _confirmed_accounts() -> Any:
-    """The confirmed bank accounts with their clients, by the clients' names."""
+    """The confirmed bank accounts of active clients, with these clients, by the clients' names."""
     return (
         BankAccount.select(BankAccount, Client)
         .join(Client, on=(Client.id == BankAccount.client_id), attr="client")
-        .where(BankAccount.confirmed_at.is_null(False))
+        .where(BankAccount.confirmed_at.is_null(False), Client.is_active)
         .order_by(Client.name, Client.id)
     )
 

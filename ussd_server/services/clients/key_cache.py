@@ -146,6 +146,7 @@ _FIND = CompiledQuery(
         ApiKey.select(
             ApiKey.id,
             ApiKey.client_id,
+            ApiKey.name,
             ApiKey.secret_digest,
             ApiKey.digest_key_id,
             ApiKey.previous_secret_digest,
@@ -268,6 +269,7 @@ def _key_of(row: Any) -> CachedKey:
             CallerKind.KEY,
             client_id=row.client_id,
             key_id=row.id,
+            key_name=row.name,
             grants=None if row.scopes is None else frozenset(row.scopes.split()),
             people=row.people or frozenset(),
         ),

@@ -14,6 +14,7 @@ from ussd_server.menus.document.nodes import HandoverNode, HttpNode, PayNode
 from ussd_server.menus.engine.navigator import SessionFacts
 from ussd_server.menus.source.texts import read_text
 from ussd_server.menus.source.yaml_text import Places, SourceError, json_places
+from ussd_server.menus.tools.node_parts import names_in
 from ussd_server.models.ussd import MenuVersion, UssdSession
 from ussd_server.outbound.addresses import AddressGuard, AddressRefusedError
 from ussd_server.services.menus.messages import CheckMenu, SaveDraft
@@ -39,9 +40,16 @@ def document_of(row: UssdSession) -> Document:
     return published_document(row.menu_id, row.menu_version)
 
 
-def facts_of(row: UssdSession) -> SessionFacts:
+def facts_of(row: UssdSession, has_pin: bool | None = None) -> SessionFacts:
     """Return what a menu may know of a session."""
-    return SessionFacts(row.phone_number, row.service_code, row.network, row.id)
+    return SessionFacts(row.phone_number, row.service_code, row.network, row.id, has_pin)
+
+
+@lru_cache(maxsize=256)
+def reads_pin(menu_id: str, version: int) -> bool:
+    """Whether a version of a menu asks for `subscriber.has_pin`."""
+    nodes = published_document(menu_id, version).nodes.values()
+    return any(name.scope == "subscriber" for node in nodes for _, name in names_in(node))
 
 
 def usable_document(raw: dict[str, Any]) -> Document:

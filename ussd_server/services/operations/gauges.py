@@ -28,6 +28,7 @@ from ussd_server.services.operations.book_check.examinations import last_examina
 from ussd_server.services.operations.messages import Measure
 from ussd_server.services.providers.floats import FloatService
 from ussd_server.services.transactions.messages import UNFINISHED, TransactionType
+from ussd_server.services.ussd.smpp_links import SmppLinks
 from ussd_server.values import kampala_day, new_id_floor
 
 MOST = 10_000
@@ -43,6 +44,7 @@ class Gauges(Service):
     def __init__(self, runtime: Runtime, floats: FloatService) -> None:
         super().__init__(runtime)
         self._floats = floats
+        self._smpp_links = SmppLinks(runtime)
 
     def read(self) -> list[Measure]:
         """Return every gauge; while the database is down, those of the database alone."""
@@ -67,6 +69,7 @@ class Gauges(Service):
             *_keys(now),
             *self._heartbeat.measures(),
             *self._floats.measures(),
+            *self._smpp_links.measures(),
             *measures_of_server(),
             *measures_of_check(now),
         ]

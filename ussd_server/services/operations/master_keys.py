@@ -15,7 +15,7 @@ from ussd_server.models.operators import Operator
 from ussd_server.models.payouts import Approval, ApprovalRules, Payout
 from ussd_server.models.sending import Webhook
 from ussd_server.models.statements import DayProof
-from ussd_server.models.ussd import Channel
+from ussd_server.models.ussd import Channel, SmppLink, SubscriberPin
 from ussd_server.runtime import Runtime, Service
 from ussd_server.services.operations.book_check.history_digests import HistoryDigests
 from ussd_server.services.payouts.digests import PayoutDigests
@@ -34,9 +34,11 @@ class MasterKeyService(Service):
         self._tables: tuple[tuple[Any, Callable[[Any], dict[str, Any]], Callable[[Any], bool]], ...] = (
             (ApiKey, self._rekeyed, self._is_current),
             (Channel, self._rekeyed_channel, self._is_current_channel),
+            (SmppLink, self._encrypted_again, self._are_current),
             (Webhook, self._encrypted_again, self._are_current),
             (Operator, self._encrypted_again, self._are_current),
             (UserFactor, self._encrypted_again, self._are_current),
+            (SubscriberPin, self._encrypted_again, self._are_current),
             (Payout, payouts.renewed, payouts.are_current),
             (Approval, payouts.renewed_given, payouts.is_given_current),
             (ApprovalRules, payouts.renewed_rules, payouts.are_rules_current),

@@ -18,6 +18,7 @@ from ussd_server.services.payouts.queue import queued_batch
 from ussd_server.services.payouts.rows import transaction_reference
 from ussd_server.services.transactions.create import RequestIdentity, TransactionCreator, digest_of
 from ussd_server.services.transactions.history import Batch
+from ussd_server.services.transactions.makers import maker_of_payout
 from ussd_server.services.transactions.messages import MAIN_ACCOUNT, TransactionType
 
 # After so many rows, let other requests of the process run.
@@ -53,7 +54,7 @@ def draft_rows(creator: TransactionCreator, payout: Payout, sender: RowSender, l
 
     They are counted for the key of the sender, up to `limit_cents`, its daily limit at the approval.
     """
-    items = judged_rows(payout.id)
+    items, made_by = judged_rows(payout.id), maker_of_payout(payout)
     drafted = DraftedRows(digest_of_items(items))
     for place, item in enumerate(items):
         if place % _ROWS_BEFORE_A_PAUSE == 0:
@@ -73,6 +74,8 @@ def draft_rows(creator: TransactionCreator, payout: Payout, sender: RowSender, l
             phone_number=item.phone_number,
             provider=item.provider,
             account=MAIN_ACCOUNT,
+            made_by=made_by,
+            operator=payout.operator,
             payout_id=payout.id,
             description=item.description or payout.description,
             due_at=QUEUED_UNTIL,

@@ -56,8 +56,8 @@ _FURTHEST = timedelta(days=366)
 _ROWS_BEFORE_A_PAUSE = 100
 Row = TypeVar("Row")
 
-# Of a row; its problems are written as JSON, and what was sent is kept in the digest alone.
-_COLUMNS = [field.name for field in fields(PayoutRow) if field.name not in ("problems", "sent")]
+# Of a row; its problems and its metadata are written as JSON, and what was sent is kept in the digest alone.
+_COLUMNS = [field.name for field in fields(PayoutRow) if field.name not in ("problems", "metadata", "sent")]
 
 
 class PayoutDrafts(Service):
@@ -170,6 +170,7 @@ class PayoutDrafts(Service):
             total_amount_cents=sum(row.amount_cents or 0 for row in ready),
             total_fee_cents=sum(row.fee_cents or 0 for row in ready),
             created_by=caller_id(context),
+            operator=context.caller.operator,
             request_id=context.request_id,
             traceparent=current_traceparent(),
             people=people_behind(context.client_id, caller_people(context) | frozenset(earlier_people)),
@@ -272,11 +273,13 @@ def _corrected_rows(payout: Payout, corrections: Mapping[int, Mapping[str, str]]
     for item in PayoutItem.select().where(PayoutItem.payout_id == payout.id).order_by(PayoutItem.line):
         typed = corrections.get(item.line)
         if typed is not None and not item.is_ready and typed != fields_of(item):
-            rows.append(corrected_row(item.line, typed))
+            corrected = corrected_row(item.line, typed)
+            corrected.metadata = item.metadata
+            rows.append(corrected)
             is_changed = True
             continue
         row = PayoutRow(item.line, item.phone_number, item.amount_cents, item.amount_text, item.reference)
-        row.description, row.name = item.description, item.name
+        row.description, row.name, row.metadata = item.description, item.name, item.metadata
         row.problems = [each for each in item.problems or () if not each.startswith(_REFERENCE_PROBLEMS)]
         rows.append(row)
     return rows if is_changed else []
@@ -337,5 +340,6 @@ def _repeated(known: Payout, digest: str) -> CreatedPayout:
 
 def _values(payout_id: str, row: PayoutRow) -> dict[str, Any]:
     values = {name: getattr(row, name) for name in _COLUMNS}
-    written = {"problems": orjson.dumps(row.problems).decode()} if row.problems else {}
+    lists = {"problems": row.problems, "metadata": row.metadata}
+    written = {name: orjson.dumps(value).decode() for name, value in lists.items() if value}
     return values | written | {"payout_id": payout_id, "is_ready": row.is_ready}

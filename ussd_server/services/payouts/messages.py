@@ -19,6 +19,11 @@ MOST_RULES = 10
 """How many approval rules a client has at most."""
 FIELDS = ("phone_number", "amount", "reference", "name", "description")
 """The fields of a row that people type."""
+RESULT_COLUMNS = (
+    "line", "phone_number", "amount", "fee", "reference", "description", "name", "name_match", "state", "problems",
+    "transaction_id", "failure", "registered_name", "receipt", "warning",
+)  # fmt: skip
+"""The columns of the file with the results; further columns of the payout's file follow."""
 
 
 class PayoutStatus(StrEnum):
@@ -69,11 +74,16 @@ class CreatePayout:
 
 @dataclass(frozen=True, slots=True)
 class CopyPayout:
-    """Request for a draft with the rows of another payout, under a reference and with a date of its own."""
+    """Request for a draft with the rows of another payout, under a reference and with a date of its own.
+
+    `only_state` is `failed` for the failed rows alone; `again` pays rows once more that were paid.
+    """
 
     payout_id: str
     reference: str
     send_at: datetime | None = None
+    only_state: str | None = None
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +229,14 @@ class FloatShortfall:
 
 
 @dataclass(frozen=True, slots=True)
+class WaitingProvider:
+    """A provider that takes no payments now, so that rows of a payout wait; `is_off`: operators switched it off."""
+
+    provider: str
+    is_off: bool
+
+
+@dataclass(frozen=True, slots=True)
 class InvalidRow:
     """A row with problems, and its fields as they were written."""
 
@@ -259,3 +277,6 @@ class PayoutItemView:
     provider_transaction_id: str | None
     amount_text: Annotated[str | None, "What stands where the amount should, in an invalid row; null otherwise."]
     warning: Annotated[str | None, "What an approver should look at, in words; null for nothing. It refuses nothing."]
+    metadata: Annotated[
+        Mapping[str, str] | None, "Further columns of the file, at most ten, by their headings; null for none."
+    ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -27,6 +27,7 @@ from ussd_server.services.payouts.digests import PayoutDigests
 from ussd_server.services.payouts.drafts import PayoutDrafts
 from ussd_server.services.payouts.messages import (
     MOST_CORRECTED,
+    RESULT_COLUMNS,
     ApprovePayout,
     CancelPayout,
     CopyPayout,
@@ -42,10 +43,12 @@ from ussd_server.services.payouts.messages import (
     PayoutStates,
     PayoutStatus,
     ReplacePayout,
+    WaitingProvider,
 )
-from ussd_server.services.payouts.queue import cancel_queued, is_under_way
+from ussd_server.services.payouts.queue import cancel_queued, is_under_way, waiting_providers
 from ussd_server.services.payouts.records import (
     complete,
+    equal_payments,
     fields_of,
     item_state,
     item_view,
@@ -65,10 +68,6 @@ log = Logger(__name__)
 
 # Other requests of the process go on between two reads.
 _ITEMS_OF_STREAM = 100
-_COLUMNS = (
-    "line", "phone_number", "amount", "fee", "reference", "description", "name", "name_match", "state", "problems",
-    "transaction_id", "failure", "registered_name", "receipt", "warning",
-)  # fmt: skip
 
 
 class PayoutService(Service):
@@ -90,11 +89,29 @@ class PayoutService(Service):
         return self.create(request, _as_operators(context, require_name(by)))
 
     def copy(self, request: CopyPayout, context: RequestContext) -> CreatedPayout:
-        """Make a draft of the rows of a payout, each judged anew. Raises what `create` raises, and NOT_FOUND."""
+        """Make a draft of the rows of a payout, or of the failed ones, each judged anew.
+
+        Raises what `create` raises, NOT_FOUND, and INVALID_REQUEST where rows were paid that the request does not pay
+        `again`, and where it wants the failed rows and there are none.
+        """
         context.require("payouts:write")
         payout = _find(request.payout_id, context)
-        rows = PayoutItem.select().where(PayoutItem.payout_id == payout.id).order_by(PayoutItem.line)
-        items = tuple({name: text for name, text in fields_of(row).items() if text} for row in rows)
+        rows = list(_rows_with_states(payout))
+        if request.only_state is not None:
+            rows = [row for row in rows if row.state == request.only_state]
+            if not rows:
+                raise ServiceError(Code.INVALID_REQUEST, "only: No row of the payout failed.")
+        paid = sum(row.state == ItemState.SUCCEEDED for row in rows)
+        if paid and not request.again:
+            raise ServiceError(
+                Code.INVALID_REQUEST,
+                f"{paid} of the payout's rows {'was' if paid == 1 else 'were'} paid already. "
+                "Copy the others with only: failed, or pay all of them once more with again: true.",
+            )
+        items = tuple(
+            {name: value for name, value in (*fields_of(row).items(), ("metadata", row.metadata)) if value}
+            for row in rows
+        )
         copied = CreatePayout(request.reference, payout.description, items, send_at=request.send_at)
         return self._drafts.create(copied, context)
 
@@ -127,6 +144,37 @@ class PayoutService(Service):
         """The providers whose float is too low for a draft; none for other payouts. NOT_FOUND as `get`."""
         context.require("payouts:read")
         return _shortfalls(_find(payout_id, context))
+
+    def providers_awaited(self, payout_id: str, context: RequestContext) -> tuple[WaitingProvider, ...]:
+        """The providers for which ready or queued rows wait, because they take no payments now. NOT_FOUND as `get`."""
+        context.require("payouts:read")
+        payout = _find(payout_id, context)
+        if payout.status in (PayoutStatus.CANCELLED, PayoutStatus.COMPLETED):
+            return ()
+        if payout.reserved_at is not None:
+            names = waiting_providers(payout.id)
+        else:
+            ready: Any = PayoutItem.select(PayoutItem.provider).where(
+                PayoutItem.payout_id == payout.id, PayoutItem.is_ready
+            )
+            names = [name for (name,) in ready.distinct().tuples()]
+        away = sorted(name for name in names if name and not self._providers.takes_payments(name))
+        return tuple(WaitingProvider(name, self._providers.is_off(name)) for name in away)
+
+    def equal_payment_count(self, payout_id: str, context: RequestContext) -> int:
+        """How many rows of a draft equal a payment of another payout in the last seven days. NOT_FOUND as `get`."""
+        context.require("payouts:read")
+        payout = _find(payout_id, context)
+        return len(equal_payments(payout)) if payout.status == PayoutStatus.DRAFT else 0
+
+    def unpaid_cents(self, payout_id: str, context: RequestContext) -> int:
+        """What the amounts of invalid rows add up to, as far as they can be read. NOT_FOUND as `get`."""
+        context.require("payouts:read")
+        payout = _find(payout_id, context)
+        invalid = PayoutItem.select(fn.SUM(PayoutItem.amount_cents)).where(
+            PayoutItem.payout_id == payout.id, ~PayoutItem.is_ready
+        )
+        return int(invalid.scalar() or 0)
 
     def name_matches(self, payout_id: str, context: RequestContext) -> Mapping[NameMatch | None, int]:
         """How many ready rows have which match of names; None counts names not yet compared. NOT_FOUND as `get`."""
@@ -180,7 +228,9 @@ class PayoutService(Service):
 
     def csv(self, request: ListPayoutItems, context: RequestContext) -> Iterator[bytes]:
         """Every row with its result as a CSV file, made while it is sent. Raises what `stream_items` raises."""
-        return csv_parts(_COLUMNS, map(_cells, self.stream_items(request, context)))
+        rows = self.stream_items(request, context)
+        further = _further_columns(request.payout_id)
+        return csv_parts((*RESULT_COLUMNS, *further), (_cells(row, further) for row in rows))
 
     def approve(self, request: ApprovePayout, context: RequestContext) -> PayoutStates:
         """Approve a payout, and reserve its money if it is due within a day (`PayoutApproval.approve`)."""
@@ -258,30 +308,49 @@ def _shortfalls(payout: Payout) -> tuple[FloatShortfall, ...]:
 def _items(
     payout: Payout, request: ListPayoutItems, after: int, limit: int, warnings: Mapping[str, str]
 ) -> list[PayoutItemView]:
-    shown_state = item_state(payout)
-    rows: Any = (
+    rows = _rows_with_states(payout).where(PayoutItem.line > after).limit(limit)
+    if request.state is not None:
+        rows = rows.where(item_state(payout) == request.state)
+    if request.name_match is not None:
+        is_named = PayoutItem.name.is_null(False) & PayoutItem.is_ready
+        rows = rows.where(is_named, PayoutItem.name_match == request.name_match)
+    found = list(rows)
+    equal = equal_payments(payout, found[0].line, found[-1].line) if found else {}
+    return [item_view(row, ItemState(row.state), _warning(row, warnings, equal)) for row in found]
+
+
+def _warning(row: Any, warnings: Mapping[str, str], equal: Mapping[int, str]) -> str | None:
+    """What an approver should look at in a ready row."""
+    found = [warnings.get(row.phone_number), equal.get(row.line)] if row.is_ready else []
+    return "; ".join(filter(None, found)) or None
+
+
+def _rows_with_states(payout: Payout) -> Any:
+    """The rows of a payout in the order of their lines, with their transactions, each with its state."""
+    return (
         PayoutItem.select(
             PayoutItem,
             Transaction.status,
             Transaction.failure_code,
             Transaction.fee_cents,
             Transaction.provider_transaction_id,
-            shown_state.alias("state"),
+            item_state(payout).alias("state"),
         )
         .join(Transaction, JOIN.LEFT_OUTER, on=(Transaction.id == PayoutItem.transaction_id), attr="transaction")
-        .where(PayoutItem.payout_id == payout.id, PayoutItem.line > after)
+        .where(PayoutItem.payout_id == payout.id)
         .order_by(PayoutItem.line)
-        .limit(limit)
     )
-    if request.state is not None:
-        rows = rows.where(shown_state == request.state)
-    if request.name_match is not None:
-        is_named = PayoutItem.name.is_null(False) & PayoutItem.is_ready
-        rows = rows.where(is_named, PayoutItem.name_match == request.name_match)
-    return [item_view(row, ItemState(row.state), warnings) for row in rows]
 
 
-def _cells(row: PayoutItemView) -> list[object]:
+def _further_columns(payout_id: str) -> list[str]:
+    """The headings of the further columns that rows of a payout have, each once."""
+    rows = PayoutItem.select(PayoutItem.metadata).where(
+        PayoutItem.payout_id == payout_id, PayoutItem.metadata.is_null(False)
+    )
+    return list(dict.fromkeys(heading for row in rows.order_by(PayoutItem.line) for heading in row.metadata))
+
+
+def _cells(row: PayoutItemView, further: Sequence[str]) -> list[object]:
     failure = f"{row.failure.code}: {row.failure.message}" if row.failure else None
     return [
         row.line,
@@ -299,6 +368,7 @@ def _cells(row: PayoutItemView) -> list[object]:
         row.registered_name,
         row.provider_transaction_id,
         row.warning,
+        *((row.metadata or {}).get(heading) for heading in further),
     ]
 
 

@@ -30,6 +30,7 @@ from ussd_server.services.transactions.history import (
     view_of,
     write_batch,
 )
+from ussd_server.services.transactions.makers import maker_of
 from ussd_server.services.transactions.messages import UNFINISHED, Source, TransactionStatus
 
 _ROWS_AT_ONCE = 500
@@ -102,6 +103,14 @@ def cancel_queued(payout_id: str, now: datetime) -> int:
     return len(rows)
 
 
+def waiting_providers(payout_id: str) -> list[str]:
+    """The providers of the transactions of a payout that wait."""
+    rows: Any = Transaction.select(fn.DISTINCT(Transaction.provider).alias("provider")).where(
+        Transaction.payout_id == payout_id, Transaction.due_at == QUEUED_UNTIL
+    )
+    return [row.provider for row in rows]
+
+
 def is_under_way(payout_id: str) -> bool:
     """Whether a transaction of a payout has no outcome yet."""
     rows = Transaction.select(Transaction.id).where(
@@ -141,7 +150,7 @@ def _cancel(rows: Sequence[Transaction], now: datetime) -> None:
         row.__data__ |= cancelled
         sequence, last_id = last_events[row.id]
         change, event = rows_of_change(
-            row.client_id, view_of(row), Source.SUBMIT, last_steps[row.id] + 1, sequence + 1, last_id
+            row.client_id, view_of(row, maker_of(row)), Source.SUBMIT, last_steps[row.id] + 1, sequence + 1, last_id
         )
         changes.append(change | {"provider_call": provider_call})
         events.append(event)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
 from peewee import SQL, Case, fn
@@ -29,9 +29,11 @@ from ussd_server.services.people import counted_as_one
 from ussd_server.services.transactions.history import failure_of
 from ussd_server.services.transactions.messages import SUCCESSFUL, TransactionStatus
 from ussd_server.services.webhooks.events import write_event
-from ussd_server.values import grouped, iso_milliseconds, shillings
+from ussd_server.values import grouped, iso_milliseconds, kampala_day, new_id_floor, shillings
 from ussd_server.wire import view_of_row, writer
 
+# How far back equal payments of other payouts are named.
+_RECENT = timedelta(days=7)
 # How many lines a warning names.
 _MOST_LINES_NAMED = 10
 _NEVER_SENT = Transaction.asked_at.is_null()
@@ -137,7 +139,9 @@ def warnings_of(payout: Payout) -> dict[str, str]:
     numbers = rows.select(PayoutItem.phone_number).group_by(PayoutItem.phone_number)
     repeated = numbers.having(fn.COUNT(PayoutItem.line) > 1)
     lines = defaultdict(list)
-    for number, line in rows.where(PayoutItem.phone_number.in_(repeated)).order_by(PayoutItem.line).tuples():
+    for line, number in sorted(
+        (line, number) for number, line in rows.where(PayoutItem.phone_number.in_(repeated)).tuples()
+    ):
         lines[number].append(str(line))
     return {
         number: f"number occurs in rows {', '.join(found[:_MOST_LINES_NAMED])}"
@@ -146,11 +150,37 @@ def warnings_of(payout: Payout) -> dict[str, str]:
     }
 
 
-def item_view(row: Any, state: ItemState, warnings: Mapping[str, str]) -> PayoutItemView:
-    """A row as its client sees it; `row.transaction` is its transaction where it has one.
+def equal_payments(payout: Payout, first_line: int = 1, last_line: int | None = None) -> dict[int, str]:
+    """The ready rows, by their lines, whose amount another payout pays to the same number, and which payout.
 
-    `warnings` are those of the payout (`warnings_of`).
+    Counted are payments that did not fail, from seven days before this payout was made until it reserved its money.
     """
+    of_row = (
+        (Transaction.client_id == payout.client_id)
+        & (Transaction.phone_number == PayoutItem.phone_number)
+        & (Transaction.amount_cents == PayoutItem.amount_cents)
+    )
+    rows: Any = (
+        PayoutItem.select(PayoutItem.line, Payout.reference, Transaction.created_at)
+        .join(Transaction, on=of_row)
+        .join(Payout, on=(Payout.id == Transaction.payout_id))
+        .where(PayoutItem.payout_id == payout.id, PayoutItem.is_ready, PayoutItem.line >= first_line)
+        .where(Transaction.payout_id != payout.id, Transaction.status != TransactionStatus.FAILED)
+        .where(Transaction.id >= new_id_floor(payout.created_at - _RECENT))
+        .order_by(Transaction.id)
+    )
+    if last_line is not None:
+        rows = rows.where(PayoutItem.line <= last_line)
+    if payout.reserved_at is not None:
+        rows = rows.where(Transaction.id < new_id_floor(payout.reserved_at))
+    return {
+        line: f"equal payment in payout {reference} of {kampala_day(created_at)}"
+        for line, reference, created_at in rows.tuples()
+    }
+
+
+def item_view(row: Any, state: ItemState, warning: str | None) -> PayoutItemView:
+    """A row as its client sees it; `row.transaction` is its transaction where it has one."""
     transaction = row.transaction if row.transaction_id is not None else None
     return view_of_row(
         PayoutItemView,
@@ -160,7 +190,7 @@ def item_view(row: Any, state: ItemState, warnings: Mapping[str, str]) -> Payout
         provider_transaction_id=None if transaction is None else transaction.provider_transaction_id,
         state=state,
         problems=tuple(row.problems or ()),
-        warning=warnings.get(row.phone_number) if row.is_ready else None,
+        warning=warning,
         failure=failure_of(transaction) if state is ItemState.FAILED and transaction is not None else None,
     )
 

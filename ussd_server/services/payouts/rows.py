@@ -10,8 +10,8 @@ from io import BytesIO
 from itertools import islice
 from typing import Any, NoReturn
 
-from ussd_server.services.payouts.messages import FIELDS, LARGEST_FILE_BYTES, MOST_ITEMS
-from ussd_server.spreadsheets.headings import Headings, find_columns
+from ussd_server.services.payouts.messages import FIELDS, LARGEST_FILE_BYTES, MOST_ITEMS, RESULT_COLUMNS
+from ussd_server.spreadsheets.headings import Headings, find_columns, heading_key
 from ussd_server.spreadsheets.reader import read_rows
 from ussd_server.spreadsheets.rows import FileBounds, Row, SpreadsheetError
 from ussd_server.status import Code, ServiceError
@@ -20,6 +20,9 @@ from ussd_server.values import PHONE_NUMBER, cents_of, mark_in, phone_number, wi
 _LONGEST = {"reference": 64, "description": 200, "name": 100}
 # How many characters of an invalid cell are kept, so that its sender recognises it.
 _LONGEST_KEPT = 64
+# How many further columns of a file are kept, and how much of each cell.
+_MOST_FURTHER, _LONGEST_FURTHER = 10, 100
+_KEYS_OF_RESULTS = frozenset(map(heading_key, RESULT_COLUMNS))
 
 PHONE_NUMBER_PROBLEM = "phone_number: Must be +256 followed by nine digits."
 AMOUNT_PROBLEM = "amount: Must be greater than 0 and less than 1000000, with at most two decimals."
@@ -63,7 +66,8 @@ _CELL_WITHOUT_HEADING = "The row has a cell that has no heading; perhaps an amou
 class PayoutRow:
     """One row: its place, its values where they are valid, and what is wrong with it, in sentences.
 
-    `sent` is a row with problems as it was sent, where its values do not show all of it.
+    `metadata` are further columns of its file, by their headings. `sent` is a row with problems as it was sent, where
+    its values do not show all of it.
     """
 
     line: int
@@ -76,6 +80,7 @@ class PayoutRow:
     provider: str | None = None
     fee_cents: int | None = None
     problems: list[str] = field(default_factory=list)
+    metadata: dict[str, str] | None = None
     sent: Any = None
 
     @property
@@ -87,7 +92,8 @@ class PayoutRow:
     def content(self) -> tuple[Any, ...]:
         """The values that distinguish this row from another one."""
         values = (self.line, self.phone_number, self.amount_cents, self.reference, self.description, self.name)
-        return values if self.sent is None else (*values, self.sent)
+        further = [each for each in (self.metadata, self.sent) if each is not None]
+        return (*values, *further)
 
 
 def row_of(line: int, values: Mapping[str, Any]) -> PayoutRow:
@@ -106,13 +112,14 @@ def row_of(line: int, values: Mapping[str, Any]) -> PayoutRow:
     for name, longest in _LONGEST.items():
         value = values.get(name)
         setattr(row, name, _kept(value, longest))
-        if value is None or value == "":
+        if value is None or value == "" or (name == "reference" and str(value).isspace()):
             if name == "reference":
                 row.problems.append("reference: Missing.")
         elif not isinstance(value, str) or len(value) > longest:
             row.problems.append(f"{name}: Must be text of at most {longest} characters.")
         elif any(ord(letter) < 32 or ord(letter) == 127 for letter in value):
             row.problems.append(f"{name}: Must not contain line breaks or control characters.")
+    row.metadata = values.get("metadata")
     if row.problems:
         row.sent = dict(values)
     return row
@@ -160,6 +167,7 @@ def _kept(value: object, longest: int = _LONGEST_KEPT) -> str | None:
 
 def _read(row: Row, headings: Headings) -> PayoutRow:
     read = _read_cells(row, headings)
+    read.metadata = _further(row, headings)
     if read.is_ready and (whole := _cut_amount(row, headings)) is not None:
         read.problems.append(
             f"amount: {whole.replace(',', ' and ')} side by side look like {whole}, cut at its comma; "
@@ -168,6 +176,18 @@ def _read(row: Row, headings: Headings) -> PayoutRow:
     if read.problems:
         read.sent = row.cells
     return read
+
+
+def _further(row: Row, headings: Headings) -> dict[str, str] | None:
+    """The cells of columns that payouts do not know, by their headings; those of the result file are left out."""
+    known = set(headings.columns.values())
+    further = [
+        (heading, place)
+        for place, heading in enumerate(headings.cells)
+        if heading and place not in known and heading_key(heading) not in _KEYS_OF_RESULTS
+    ]
+    found = {heading[:_LONGEST_FURTHER]: row.cell(place) for heading, place in reversed(further[:_MOST_FURTHER])}
+    return {name: _text(text)[:_LONGEST_FURTHER] for name, text in reversed(found.items()) if text} or None
 
 
 def _cut_amount(row: Row, headings: Headings) -> str | None:

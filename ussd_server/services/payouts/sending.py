@@ -10,20 +10,23 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
-from peewee import fn
-
 from ussd_server.database.tables import find_row, lock_row
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE, unit_of_work
 from ussd_server.logs import Logger, now_about, trace_of
 from ussd_server.models.payouts import Payout, PayoutItem
-from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
 from ussd_server.providers.messages import Registration
 from ussd_server.runtime import Runtime, Service
 from ussd_server.services.leases import end_lease, is_due
 from ussd_server.services.payouts.approval import PayoutApproval
 from ussd_server.services.payouts.messages import NameMatch, PayoutStatus
 from ussd_server.services.payouts.name_match import compare_names
-from ussd_server.services.payouts.queue import cancel_queued, is_under_way, release_queued, released_and_unsent
+from ussd_server.services.payouts.queue import (
+    cancel_queued,
+    is_under_way,
+    release_queued,
+    released_and_unsent,
+    waiting_providers,
+)
 from ussd_server.services.payouts.records import complete
 from ussd_server.services.payouts.withdrawals import PayoutWithdrawals
 from ussd_server.services.providers.subscribers import SubscriberNames
@@ -85,7 +88,7 @@ class PayoutSender(Service):
             if row.status == PayoutStatus.CANCELLED:
                 # A row that was in flight at the cancellation was not sent: cancel it too.
                 cancel_queued(row.id, now)
-            waiting = _waiting(row.id)
+            waiting = waiting_providers(row.id)
             ready = [name for name in waiting if self._providers.takes_payments(name)]
             if ready and not self._gate.is_client_active(row.client_id):
                 ready = []
@@ -146,14 +149,6 @@ class PayoutSender(Service):
                 log.error("a provider's adapter raised an exception", provider=item.provider, error=trace_of(error))
                 found = Registration()
         return compare_names(item.name, found.name), found.name
-
-
-def _waiting(payout_id: str) -> list[str]:
-    """The providers of the rows that wait."""
-    rows: Any = Transaction.select(fn.DISTINCT(Transaction.provider).alias("provider")).where(
-        Transaction.payout_id == payout_id, Transaction.due_at == QUEUED_UNTIL
-    )
-    return [row.provider for row in rows]
 
 
 def _rest_seconds(row: Payout, now: datetime, is_waiting: bool, is_ready: bool) -> float:

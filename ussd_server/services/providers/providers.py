@@ -104,6 +104,10 @@ class Providers:
         provider = self._switched_on.get(name)
         return provider is None or not provider.available or self._is_away(name)
 
+    def is_off(self, name: str) -> bool:
+        """Whether operators have switched the provider off."""
+        return self._is_off(name)
+
     def takes_payments(self, name: str) -> bool:
         """Whether a new payment may be created for the provider now."""
         return not self.is_away(name) and not self._is_off(name)
@@ -112,8 +116,8 @@ class Providers:
         """The provider for a new payment: the one named, else the one predicted, else the sandbox if it is switched on.
 
         Raises INVALID_REQUEST when the name is unknown, when none can be predicted, and for a direction for which the
-        provider is not set up, TRANSACTION_FAILED (502) when the
-        provider is switched off or unavailable, INVALID_AMOUNT for an amount that it does not move in this direction.
+        provider is not set up, TRANSACTION_FAILED (502) when the provider is not set up, switched off or unavailable,
+        INVALID_AMOUNT for an amount that it does not move in this direction.
         """
         if name is not None and name not in PROVIDER_NAMES:
             raise ServiceError(Code.INVALID_REQUEST, f"provider: Must be one of: {', '.join(PROVIDER_NAMES)}.")
@@ -127,7 +131,11 @@ class Providers:
         problems = problems_of_amount(provider, amount_cents, direction) if provider else []
         if problems:
             raise ServiceError(Code.INVALID_AMOUNT, " ".join(problems))
-        if provider is None or not self.takes_payments(name):
+        if provider is None:
+            raise ServiceError(
+                Code.TRANSACTION_FAILED, f"The provider {name} is not switched on here. Nothing was recorded"
+            )
+        if not self.takes_payments(name):
             raise ServiceError(
                 Code.TRANSACTION_FAILED,
                 f"The provider {name} is not available. Nothing was recorded; retry with the same reference",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from peewee import chunked
 
 from ussd_server.context import RequestContext
@@ -100,11 +102,13 @@ class RecoveryService:
             for provider in sorted({claim.provider for claim in request.claims}):
                 lock_claims(provider, (claim.provider_id for claim in request.claims if claim.provider == provider))
             return tuple(
-                self._book(claim, lost.get((claim.provider, claim.provider_id)), ", ".join(names), context)
+                self._book(claim, lost.get((claim.provider, claim.provider_id)), names, context)
                 for claim in sorted(request.claims, key=lambda claim: (claim.client, claim.reference))
             )
 
-    def _book(self, claim: Claim, payment: LostPayment | None, names: str, context: RequestContext) -> RecoveredPayment:
+    def _book(
+        self, claim: Claim, payment: LostPayment | None, names: Sequence[str], context: RequestContext
+    ) -> RecoveredPayment:
         if payment is None:
             raise _refusal(claim, "is not among the lost payments")
         kind = self._kind(claim, payment)
@@ -118,18 +122,19 @@ class RecoveryService:
             "provider": payment.provider,
             "provider_transaction_id": payment.provider_id,
             "request_id": context.request_id,
+            "operator": names[0],
         }
         if original is not None:
             columns["refund_of"] = original.id
         sending = self._creator.gate.admit(WayOut.RECOVERY, context) if kind in MONEY_OUT else None
-        reason = f"{payment.provider} has it as {payment.provider_id}"[:200]
+        reason, decided_by = f"{payment.provider} has it as {payment.provider_id}"[:200], ", ".join(names)
         created = book(
             self._creator,
             RequestIdentity(claim.client, kind, RECOVERED, claim.reference),
             payment.amount_cents,
             debited,
             credited,
-            claiming(WayIn.RECOVERY, lambda row: audited(row, "transaction.recovered", context, reason, names)),
+            claiming(WayIn.RECOVERY, lambda row: audited(row, "transaction.recovered", context, reason, decided_by)),
             sending=sending,
             **columns,
         )

@@ -25,6 +25,7 @@ class LoggedRequest(NamedTuple):
     address: str
     object_id: str | None
     body: str | None
+    user_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,7 @@ class RequestView:
     request_id: Annotated[str, "The `X-Request-Id` of the call."]
     at: Annotated[datetime, "When it was answered."]
     key_id: Annotated[str | None, "The API key that called; null for a person."]
+    person: Annotated[str | None, "The e-mail address of the person who called; null for a key."]
     method: Annotated[str, _METHOD]
     path: Annotated[str, "The path with the names of its variables, such as `/api/transactions/{transaction_id}`."]
     status: Annotated[int, "The HTTP status of the reply."]

@@ -9,6 +9,7 @@ from typing import Any
 from peewee import fn
 
 from ussd_server.context import RequestContext
+from ussd_server.models.clients import User
 from ussd_server.models.keys import ApiKey, ApiRequest, KeyUsage
 from ussd_server.runtime import Service
 from ussd_server.services.pages import matching, of_period, page_of, require_row
@@ -34,6 +35,14 @@ _MOST_GROUPS = 20
 _NO_USE = ("INVALID_CREDENTIALS", "API_KEY_DISABLED", "ADDRESS_NOT_ALLOWED", "RATE_LIMIT_EXCEEDED")
 
 
+def _people_of(rows: Sequence[ApiRequest]) -> dict[str | None, str]:
+    """The e-mail addresses of the people who sent requests, by their ids."""
+    ids = {row.user_id for row in rows if row.user_id}
+    if not ids:
+        return {}
+    return {row.id: row.email for row in User.select(User.id, User.email).where(User.id.in_(list(ids)))}
+
+
 class RequestLogService(Service):
     """Reads the request log and the usage of keys. The last second may be missing."""
 
@@ -47,14 +56,15 @@ class RequestLogService(Service):
         rows = matching(rows, request, *columns)
         rows = of_period(rows, ApiRequest, request.from_at, request.to_at)
         found, cursor = page_of(rows, ApiRequest, request.cursor, request.limit, self._tokens)
-        return Page(tuple(view_of_row(RequestView, row) for row in found), cursor)
+        people = _people_of(found)
+        return Page(tuple(view_of_row(RequestView, row, person=people.get(row.user_id)) for row in found), cursor)
 
     def get(self, request_id: str, context: RequestContext) -> RequestDetail:
         """The newest request with this id, with its body where it was refused. NOT_FOUND."""
         context.require("api_keys:list", _MAY_NOT)
         rows = ApiRequest.select().where(ApiRequest.client_id == context.client_id, ApiRequest.request_id == request_id)
-        row: ApiRequest | None = rows.order_by(ApiRequest.id.desc()).first()
-        return view_of_row(RequestDetail, require_row(row, "Request"))
+        row = require_row(rows.order_by(ApiRequest.id.desc()).first(), "Request")
+        return view_of_row(RequestDetail, row, person=_people_of([row]).get(row.user_id))
 
     def errors(self, context: RequestContext) -> tuple[ErrorGroup, ...]:
         """The refused calls of the last day by code and endpoint, the most frequent first, 20 at most."""

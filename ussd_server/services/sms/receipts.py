@@ -31,6 +31,7 @@ _WIDEST = {
     Name("vars", "amount"): "999999.99",
     Name("vars", "balance"): "99999999999.99",
     Name("vars", "reference"): "W" * 64,
+    Name("vars", "description"): "W" * 200,
 }
 _RESERVE = "  "
 
@@ -79,6 +80,7 @@ def queue_receipt(row: Transaction) -> None:
         "amount": ungrouped(row.amount_cents),
         "balance": ungrouped(own.balance_cents - own.reserved_cents if own else 0),
         "reference": row.reference,
+        "description": row.description or "",
     }
     template = _compiled(_text_for(receipt.texts, language.language if language else None))
     text = transliterate(template.shown({"vars": values}))
@@ -120,7 +122,7 @@ def _check(place: str, text: str) -> None:
     except ExpressionError:
         template = None
     if template is None or not template.names <= _WIDEST.keys():
-        slots = "{{amount|ugx}}, {{balance|ugx}} and {{reference}}"
+        slots = "{{amount|ugx}}, {{balance|ugx}}, {{reference}} and {{description}}"
         raise ServiceError(Code.INVALID_REQUEST, f"{refusal}Shows values by {slots} alone.")
     parts = sms_parts(transliterate(template.widest) + _RESERVE)
     if parts > MOST_PARTS:

@@ -45,6 +45,37 @@ class History:
 
 
 @dataclass(frozen=True, slots=True)
+class ResetPin:
+    """Request to remove the PIN of a phone number with the calling client."""
+
+    phone_number: str
+
+
+@dataclass(frozen=True, slots=True)
+class PinReset:
+    """What a reset did."""
+
+    phone_number: Annotated[str, "The subscriber."]
+    had_pin: Annotated[bool, "False when there was no PIN."]
+
+
+@dataclass(frozen=True, slots=True)
+class PinState:
+    """Whether a phone number has a PIN with a client, and until when it is locked."""
+
+    has_pin: bool
+    locked_until: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class PinLockedView:
+    """A number that was locked after wrong PINs."""
+
+    phone_number: Annotated[str, "The subscriber."]
+    locked_until: Annotated[datetime, "When the lock ends; a reset of the PIN ends it before."]
+
+
+@dataclass(frozen=True, slots=True)
 class ErasePersonalData:
     """Request of two operators to remove what the law does not keep; `reason` has 1 to 200 characters."""
 

@@ -14,7 +14,7 @@ from ussd_server.models.payouts import PayoutItem
 from ussd_server.models.providers import SubscriberName
 from ussd_server.models.sending import Sms
 from ussd_server.models.transactions import Transaction
-from ussd_server.models.ussd import SubscriberLanguage, UssdSession
+from ussd_server.models.ussd import SubscriberLanguage, SubscriberPin, UssdSession
 from ussd_server.runtime import Service
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import require_two_people
@@ -37,6 +37,7 @@ _REMOVED: Mapping[str, Any] = {
     "messages": Sms,
     "subscriber_languages": SubscriberLanguage,
     "subscriber_names": SubscriberName,
+    "subscriber_pins": SubscriberPin,
 }
 _KEPT: Mapping[str, Any] = {
     "transactions": Transaction,
@@ -45,7 +46,9 @@ _KEPT: Mapping[str, Any] = {
     "audit_events": AuditEvent,
 }
 # What only identifies or protects calls says nothing about the person.
-_NOT_EXPORTED = frozenset({"idempotency_key", "request_digest", "lease_token", "working_token", "state"})
+_NOT_EXPORTED = frozenset(
+    {"idempotency_key", "request_digest", "lease_token", "working_token", "state", "pin_sealed", "last_step"}
+)
 
 
 class PersonalDataService(Service):
@@ -89,6 +92,8 @@ class PersonalDataService(Service):
                 removed[name] = table.delete().where(table.phone_number == number).execute()
             removed["messages"] = Sms.delete().where(_of_any_client(Sms), Sms.phone_number == number).execute()
             named = (PayoutItem.phone_number == number) & PayoutItem.registered_name.is_null(False)
+            pins = SubscriberPin.delete().where(_of_any_client(SubscriberPin), SubscriberPin.phone_number == number)
+            removed["subscriber_pins"] = pins.execute()
             removed["registered_names"] = PayoutItem.update(registered_name=None).where(named).execute()
             paid = (IncomingPayment.phone_number == number) & IncomingPayment.name.is_null(False)
             removed["names_of_payers"] = IncomingPayment.update(name=None).where(paid).execute()
@@ -123,7 +128,7 @@ def _remove_sessions(number: str) -> int:
 def _about(table: Any, number: str) -> Any:
     """The rows of a table about a phone number: by client where an index begins with the client."""
     rows = table.select().where(table.phone_number == number)
-    return rows.where(_of_any_client(table)) if table in (Transaction, UssdSession, Sms) else rows
+    return rows.where(_of_any_client(table)) if table in (Transaction, UssdSession, Sms, SubscriberPin) else rows
 
 
 def _of_any_client(table: Any) -> Any:

@@ -14,6 +14,7 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts.ledger import DEPOSITS_ACCOUNT, legs_of
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.gates.messages import Sending
+from ussd_server.services.operator_names import require_name
 from ussd_server.services.transactions.create import (
     DraftColumns,
     Prepared,
@@ -119,4 +120,5 @@ class DepositService:
             within,
             description=request.description,
             request_id=context.request_id,
+            operator=request.by and require_name(request.by),
         )

@@ -30,8 +30,10 @@ from ussd_server.services.accounts.ledger import (
 from ussd_server.services.gates.messages import MONEY_OUT, Sending
 from ussd_server.services.gates.sending import SendingGate
 from ussd_server.services.transactions.history import Batch, Draft, batch_of, merged, views_of, write_batch
+from ussd_server.services.transactions.makers import makers_of
 from ussd_server.services.transactions.messages import (
     CreatedTransaction,
+    MadeBy,
     Origin,
     Source,
     TransactionStatus,
@@ -100,6 +102,7 @@ class DraftColumns(TypedDict, total=False):
     user_id: str | None
     menu_id: str | None
     menu_version: int | None
+    operator: str | None
     origin: Origin
 
 
@@ -169,9 +172,13 @@ class TransactionCreator(Service):
         identity: RequestIdentity,
         amount_cents: int,
         due_at: datetime | None = None,
+        made_by: MadeBy | None = None,
         **columns: Unpack[DraftColumns],
     ) -> Draft:
-        """A new transaction with its fee and, where a provider moves the money, its name there. Due now by default."""
+        """A new transaction with its fee and, where a provider moves the money, its name there. Due now by default.
+
+        `made_by` None: its name is read from the database.
+        """
         now = self._clock.now()
         name = self._references.of_request(identity) if columns.get("provider") else None
         terms = self.fees.find(identity.client_id, identity.type)
@@ -201,7 +208,7 @@ class TransactionCreator(Service):
             traceparent=current_traceparent(),
             **columns,
         )
-        return Draft(row, terms)
+        return Draft(row, terms, made_by or makers_of([row])[row.id])
 
     def _insert(self, draft: Draft, legs: Collection[Leg], source: Source, within: Within | None) -> TransactionView:
         """Raises OverdraftError, AnotherFeeError, and IntegrityError for a name that is taken."""

@@ -19,11 +19,13 @@ from ussd_server.providers.failures import FAILURES, FailureCode
 from ussd_server.services.accounts.ledger import Leg, Postings, Rows, entries_of, named_refusals, postings_of
 from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.transactions.explanation import explain
+from ussd_server.services.transactions.makers import maker_of, makers_of
 from ussd_server.services.transactions.messages import (
     SUCCESSFUL,
     UNFINISHED,
     ChangeDetail,
     Failure,
+    MadeBy,
     Source,
     TransactionChange,
     TransactionHistory,
@@ -71,10 +73,11 @@ _COLUMNS = {
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A transaction that is not inserted yet, and the terms of its fee."""
+    """A transaction that is not inserted yet, the terms of its fee, and who makes it."""
 
     row: Transaction
     terms: FeeTerms
+    made_by: MadeBy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,11 +99,11 @@ def batch_of(draft: Draft, legs: Collection[Leg], source: Source) -> tuple[Batch
     """What is written for a draft, and its view. Money that moves at once makes the transaction succeeded."""
     row, terms = draft.row, draft.terms
     transaction = values_of(row)
-    view = view_of(row)
+    view = view_of(row, draft.made_by)
     changes, settled = [rows_of_change(row.client_id, view, source, 1, 1)], []
     if any(leg.kind == "move" for leg in legs):
         row.status, row.completed_at, row.due_at = TransactionStatus.SUCCEEDED, row.created_at, None
-        view = view_of(row)
+        view = view_of(row, draft.made_by)
         changes.append(rows_of_change(row.client_id, view, source, 2, 2))
         settled.append(row.id)
     postings = postings_of(row.client_id, row.id, legs, row.created_at)
@@ -203,20 +206,21 @@ def append_change(row: Transaction, source: Source, now: datetime, detail: Chang
 
 def write_transaction_event(row: Transaction, event_type: str, now: datetime) -> None:
     """Write a later event of a transaction, with what has changed until now. `batch_of` made its first."""
-    # A collection that has just succeeded has no refunds yet.
-    view = view_of(row) if event_type == "transaction.succeeded" else views_of([row])[0]
+    # A collection that has just succeeded has no refunds yet. A later event does not repeat who made it.
+    refunded = {} if event_type == "transaction.succeeded" else _refunded_cents([row])
+    view = view_of(row, maker_of(row), refunded.get(row.id, 0))
     write_event(row.client_id, event_type, row.id, later_payload(view), now)
 
 
 def views_of(rows: Sequence[Transaction]) -> tuple[TransactionView, ...]:
-    """Transactions as their client sees them, with what was refunded of them."""
-    refunded = _refunded_cents(rows)
-    return tuple(view_of(row, refunded.get(row.id, 0)) for row in rows)
+    """Transactions as their client sees them, with what was refunded of them and who made them."""
+    refunded, makers = _refunded_cents(rows), makers_of(rows)
+    return tuple(view_of(row, makers[row.id], refunded.get(row.id, 0)) for row in rows)
 
 
 def view_with_history(row: Transaction) -> TransactionHistory:
     """A transaction with its status history and an explanation of where its money is."""
-    values = _beside_columns(row, _refunded_cents([row]).get(row.id, 0))
+    values = _beside_columns(row, makers_of([row])[row.id], _refunded_cents([row]).get(row.id, 0))
     view = view_of_row(TransactionHistory, row, **values, explanation="", events=_history_of(row))
     is_in_review = row.review_opened_at is not None and row.review_closed_at is None
     return replace(view, explanation=explain(view, is_in_review=is_in_review, is_unsent=is_unsent(row)))
@@ -227,18 +231,19 @@ def is_unsent(row: Transaction) -> bool:
     return row.status == TransactionStatus.SUBMITTED and row.provider is not None and row.asked_at is None
 
 
-def view_of(row: Transaction, refunded_cents: int = 0) -> TransactionView:
+def view_of(row: Transaction, made_by: MadeBy, refunded_cents: int = 0) -> TransactionView:
     """A transaction as its client sees it; `refunded_cents` is what refunds of it have taken or hold."""
-    return view_of_row(TransactionView, row, **_beside_columns(row, refunded_cents))
+    return view_of_row(TransactionView, row, **_beside_columns(row, made_by, refunded_cents))
 
 
-def _beside_columns(row: Transaction, refunded_cents: int) -> dict[str, Any]:
+def _beside_columns(row: Transaction, made_by: MadeBy, refunded_cents: int) -> dict[str, Any]:
     due_at = row.due_at
     return {
         "transaction_id": row.id,
         "failure": failure_of(row),
         "next_check_at": None if due_at == QUEUED_UNTIL else due_at,
         "refunded_amount_cents": refunded_cents,
+        "made_by": made_by,
     }
 
 

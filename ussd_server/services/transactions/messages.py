@@ -31,6 +31,16 @@ class Origin(StrEnum):
     PAYER = "payer"
 
 
+class MakerKind(StrEnum):
+    """What made a transaction."""
+
+    KEY = "key"
+    PERSON = "person"
+    MENU = "menu"
+    PAYER = "payer"
+    OPERATOR = "operator"
+
+
 class TransactionStatus(StrEnum):
     """The status of a transaction (wire contract 3.1)."""
 
@@ -70,11 +80,29 @@ _Purpose = Annotated[str, one_of("amount", "fee", "amount_reserved", "fee_reserv
 
 
 @dataclass(frozen=True, slots=True)
+class MadeBy:
+    """Who made a transaction."""
+
+    kind: Annotated[MakerKind, "`key`, `person`, `menu`, `payer` or `operator`."]
+    id: Annotated[str | None, "The id of the API key, the person or the menu; null for payers and operators."]
+    name: Annotated[
+        str | None,
+        "The name of the key, a person's e-mail address, the menu's title, the payer's provider or the operator's "
+        "name; null where it has none.",
+    ]
+
+
+@dataclass(frozen=True, slots=True)
 class PayingMenu:
-    """A version of a menu that pays: the menu's row id, and the number of the version."""
+    """A version of a menu that pays: the menu's row id, and the number of the version.
+
+    `name` and `title` are the id and the title of its document, for the record of the payment.
+    """
 
     menu_id: str
     version: int
+    name: str | None = None
+    title: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +140,8 @@ class CreateTransaction:
 class CreateRefund:
     """Request to refund a succeeded collection; `amount_cents` None refunds what is left.
 
-    `reason` has at most 200 characters; people must give one.
+    `reason` has at most 200 characters; people must give one. `wait` holds the reply up to that many seconds (0 to 25)
+    until the refund is final.
     """
 
     transaction_id: str
@@ -120,6 +149,7 @@ class CreateRefund:
     amount_cents: int | None = None
     reason: str | None = None
     idempotency_key: str | None = None
+    wait: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,12 +181,13 @@ class RefundPreview:
 
 @dataclass(frozen=True, slots=True)
 class CreateDeposit:
-    """An operator's deposit to a client's main account."""
+    """An operator's deposit to a client's main account. `by` is the operator's name."""
 
     client_id: str
     amount_cents: int
     reference: str
     description: str | None = None
+    by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +200,10 @@ class GetTransaction:
 
 @dataclass(frozen=True, slots=True)
 class ListTransactions:
-    """Request for a page of transactions, newest first. `from_at` is included, `to_at` is not."""
+    """Request for a page of transactions, newest first. `from_at` is included, `to_at` is not.
+
+    `key_id` is the API key that made them, or the payout that they belong to.
+    """
 
     limit: int = 50
     cursor: str | None = None
@@ -179,6 +213,7 @@ class ListTransactions:
     reference: str | None = None
     provider_transaction_id: str | None = None
     payout_id: str | None = None
+    key_id: str | None = None
     from_at: datetime | None = None
     to_at: datetime | None = None
 
@@ -265,6 +300,8 @@ class TransactionView:
     same_money_as: Annotated[
         str | None, "The other transaction that tells of the same money; null for none. The one that succeeded counts."
     ]
+    made_by: Annotated[MadeBy, "Who made it; of a row of a payout, who made the payout."]
+    request_id: Annotated[str | None, "The `X-Request-Id` of the call that made it; of a payout's row, approved it."]
 
 
 @dataclass(frozen=True, slots=True)

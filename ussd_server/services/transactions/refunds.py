@@ -33,8 +33,10 @@ from ussd_server.services.transactions.messages import (
 )
 from ussd_server.services.transactions.transactions import (
     OPERATOR_REFUND,
+    TransactionService,
     find_any,
     find_transaction,
+    known_maker,
     refuse_operators_name,
     require_reference,
 )
@@ -72,8 +74,9 @@ class _Details:
 class RefundService:
     """Creates refunds; calls no provider."""
 
-    def __init__(self, runtime: Runtime, creator: TransactionCreator) -> None:
+    def __init__(self, runtime: Runtime, creator: TransactionCreator, transactions: TransactionService) -> None:
         self._creator = creator
+        self._transactions = transactions
         self._providers = runtime.providers
 
     def create(self, request: CreateRefund, context: RequestContext) -> CreatedTransaction:
@@ -81,12 +84,14 @@ class RefundService:
 
         Raises TRANSACTION_NOT_FOUND, also for another client's collection, INVALID_REQUEST unless it succeeded,
         INVALID_AMOUNT for more than is left, INVALID_REQUEST for a person without a reason and for a reference of the
-        operators; otherwise as `TransactionCreator.create`. The audit trail shows it.
+        operators; otherwise as `TransactionCreator.create`. The audit trail shows it. Waits for its outcome where the
+        request says so.
         """
         if context.caller.kind is CallerKind.TOKEN:
             require_reason(request.reason or "")
         refuse_operators_name(request.reference)
-        return self._create(request, context, _Details(request.reason))
+        created = self._create(request, context, _Details(request.reason))
+        return self._transactions.wait_until_final(created, request.wait, context)
 
     def list(self, transaction_id: str, context: RequestContext) -> tuple[TransactionView, ...]:
         """The refunds of one of the client's transactions, oldest first, at most 100; none for an unknown one."""
@@ -156,6 +161,7 @@ class RefundService:
             draft = self._creator.draft(
                 identity,
                 amount_cents,
+                made_by=known_maker(None, context),
                 phone_number=original.phone_number,
                 provider=provider,
                 account=original.account,
@@ -165,6 +171,7 @@ class RefundService:
                 user_id=context.caller.user_id,
                 description=details.reason,
                 metadata=details.metadata,
+                operator=details.operators[0] if details.operators else None,
             )
             return draft, hold_legs(draft.row)
 

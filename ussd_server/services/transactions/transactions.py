@@ -11,6 +11,7 @@ from ussd_server.context import RequestContext
 from ussd_server.database.tables import CompiledQuery, find_row, param
 from ussd_server.database.unit_of_work import for_update
 from ussd_server.models.clients import Client
+from ussd_server.models.payouts import Payout
 from ussd_server.models.transactions import ReceiptClaim, Transaction
 from ussd_server.providers.messages import Direction
 from ussd_server.providers.names import PROVIDER_NAMES
@@ -33,6 +34,9 @@ from ussd_server.services.transactions.messages import (
     CreateTransaction,
     GetTransaction,
     ListTransactions,
+    MadeBy,
+    MakerKind,
+    PayingMenu,
     TransactionHistory,
     TransactionType,
     TransactionView,
@@ -123,13 +127,16 @@ class TransactionService(Service):
         created = self._creator.create(
             identity, lambda identity: self._prepare(identity, request, context), within=within, sending=sending
         )
-        if not request.wait:
+        return self.wait_until_final(created, request.wait, context)
+
+    def wait_until_final(
+        self, created: CreatedTransaction, seconds: int, context: RequestContext
+    ) -> CreatedTransaction:
+        """The transaction as soon as it is final, or as it is after `seconds` (0 to 25) or without a waiting place."""
+        if not seconds:
             return created
         row = self._watch(
-            created.transaction.transaction_id,
-            context.client_id,
-            request.wait,
-            lambda row: row.completed_at is not None,
+            created.transaction.transaction_id, context.client_id, seconds, lambda row: row.completed_at is not None
         )
         return CreatedTransaction(views_of([row])[0], created.replayed)
 
@@ -168,6 +175,7 @@ class TransactionService(Service):
         draft = self._creator.draft(
             identity,
             request.amount_cents,
+            made_by=known_maker(request.menu, context),
             phone_number=request.phone_number,
             to_phone_number=request.to_phone_number,
             provider=provider,
@@ -186,10 +194,12 @@ class TransactionService(Service):
         return draft, hold_legs(draft.row) if request.type is TransactionType.DISBURSEMENT else []
 
     def _page(self, request: ListTransactions, context: RequestContext) -> Page[TransactionView]:
-        if request.payout_id is not None and not is_id(request.payout_id):
+        if not all(is_id(each) for each in (request.payout_id, request.key_id) if each is not None):
             return Page((), None)
         rows = Transaction.select().where(Transaction.client_id == context.client_id)
         rows = matching(rows, request, *_FILTERS)
+        if request.key_id is not None:
+            rows = rows.where(_is_made_by_key(request.key_id, context.client_id))
         if (receipt := request.provider_transaction_id) is not None:
             claimed = [claim.transaction_id for claim in claims_of(receipt, ReceiptClaim.transaction_id)]
             with_receipt = (Transaction.provider_transaction_id == receipt) | (Transaction.provider_receipt == receipt)
@@ -278,6 +288,22 @@ def find_any(id_or_reference: str, client_id: str | None = None, *, locked: bool
         listed = ", ".join(f"{row.id} of client {row.client_id}" for row in found[:5])
         raise ServiceError(Code.INVALID_REQUEST, f"Several transactions have this reference: {listed}")
     return found[0]
+
+
+def _is_made_by_key(key_id: str, client_id: str) -> Any:
+    """The condition that a key made a transaction, or the payout that it belongs to."""
+    payouts = Payout.select(Payout.id).where(Payout.client_id == client_id, Payout.created_by == key_id)
+    is_of_call = Transaction.payout_id.is_null() & Transaction.menu_id.is_null()
+    return ((Transaction.key_id == key_id) & is_of_call) | Transaction.payout_id.in_(payouts)
+
+
+def known_maker(menu: PayingMenu | None, context: RequestContext) -> MadeBy | None:
+    """The menu or the key that makes a payment, as the call knows it already; None for a person."""
+    if menu is not None:
+        return MadeBy(MakerKind.MENU, menu.name, menu.title or None)
+    if context.caller.key_id is not None:
+        return MadeBy(MakerKind.KEY, context.caller.key_id, context.caller.key_name)
+    return None
 
 
 def _refuse_contradictions(request: CreateTransaction) -> None:

@@ -23,6 +23,7 @@ from ussd_server.menus.engine.actions import (
     NameFound,
     Paid,
     PayAction,
+    PinAction,
     SmsAction,
     SmsQueued,
 )
@@ -39,6 +40,7 @@ from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import is_mail_on, notify_people
 from ussd_server.services.providers.subscribers import SubscriberNames
 from ussd_server.services.sms.outbox import is_sms_on, queue_sms
+from ussd_server.services.subscribers.pins import PinTry, SubscriberPins
 from ussd_server.services.transactions.messages import MAIN_ACCOUNT, CreateTransaction, PayingMenu, TransactionType
 from ussd_server.services.transactions.transactions import TransactionService
 from ussd_server.status import Code, ServiceError
@@ -84,7 +86,12 @@ class Actions(Service):
     """Runs the actions of menus."""
 
     def __init__(
-        self, runtime: Runtime, transactions: TransactionService, balances: BalanceService, names: SubscriberNames
+        self,
+        runtime: Runtime,
+        transactions: TransactionService,
+        balances: BalanceService,
+        names: SubscriberNames,
+        pins: SubscriberPins,
     ) -> None:
         # At most a quarter of all for one client.
         super().__init__(runtime)
@@ -94,6 +101,7 @@ class Actions(Service):
         self._transactions = transactions
         self._balances = balances
         self._names = names
+        self._pins = pins
         self._client_server = ClientServer(Transport(runtime.guard, max_connections=_WAITING_PLACES))
 
     def run(self, action: MenuAction, action_context: ActionContext) -> ActionOutcome:
@@ -107,6 +115,10 @@ class Actions(Service):
             case LookupNameAction(phone_number=phone_number):
                 with self._lookups.place(action_context.context.client_id) as has_place:
                     return self._look_up(phone_number, action_context) if has_place else _refused(action_context)
+            case PinAction():
+                facts = action_context.facts
+                step = f"{facts.session_id}/{action_context.turn}"
+                return self._pins.judge(action, PinTry(action_context.context.client_id, facts.phone_number, step))
             case SmsAction():
                 return self._send_sms(action, action_context)
             case HttpAction() | HandoverAction():
@@ -124,6 +136,8 @@ class Actions(Service):
             to_phone_number=action.to_phone_number,
             amount_cents=action.amount_cents,
             account=action.account,
+            description=action.description,
+            metadata=None if action.metadata is None else dict(action.metadata),
             reference=payment_reference(action_context.facts.session_id, action.confirmation),
             session_id=action_context.facts.session_id,
             confirmation=action.confirmation,

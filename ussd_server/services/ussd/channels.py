@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from dataclasses import replace
 
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import unit_of_work
@@ -11,13 +12,14 @@ from ussd_server.limits.networks import network_of
 from ussd_server.logs import Logger
 from ussd_server.menus.engine.navigator import DisplayOptions
 from ussd_server.models.clients import Client
-from ussd_server.models.ussd import Channel, ServiceCode
+from ussd_server.models.ussd import Channel, ServiceCode, SmppLink
 from ussd_server.runtime import Runtime, Service
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.menus.menus import service_code, view_of_code
 from ussd_server.services.menus.messages import AssignCode, CodeView
 from ussd_server.services.pages import find_by_id
 from ussd_server.services.ussd.messages import CachedChannel, ChannelView, CreateChannel
+from ussd_server.services.ussd.smpp_links import SmppLinks, check_options, link_columns
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import new_id
 from ussd_server.wire import view_of_row
@@ -26,6 +28,9 @@ log = Logger(__name__)
 
 # The width proof counts twenty characters for a service code.
 _LONGEST_SECRET = 128
+_SMPP = "smpp"
+# `list` alone reads them.
+_OF_SMPP = {"smpp_url": None, "binds": ()}
 _OPTIONS = ("cumulative", "transliterates", "septets", "ucs2")
 
 
@@ -34,22 +39,27 @@ class ChannelService(Service):
 
     def __init__(self, runtime: Runtime) -> None:
         super().__init__(runtime)
+        self._links = SmppLinks(runtime)
         self._cache: dict[bytes, CachedChannel] = {}
         self._has_loaded = False
 
     def adapters(self) -> tuple[str, ...]:
-        """Return the formats of gateways that a channel can have."""
-        return tuple(sorted(ADAPTERS))
+        """Return the formats of gateways that send steps to a path."""
+        return tuple(sorted(ADAPTERS.keys() - {_SMPP}))
 
     def create(self, request: CreateChannel, context: RequestContext) -> ChannelView:
-        """Create a channel; returns it with its path.
+        """Create a channel; returns it with its path, which a channel of SMPP lacks.
 
-        Raises INVALID_REQUEST for an unknown adapter or a malformed code, NOT_FOUND for an unknown client.
+        Raises INVALID_REQUEST for an unknown adapter, a malformed code or option, NOT_FOUND for an unknown client.
         """
         context.require_operator()
         adapter = ADAPTERS.get(request.adapter)
         if adapter is None:
             raise ServiceError(Code.INVALID_REQUEST, f"adapter: Must be one of {', '.join(ADAPTERS)}.")
+        if (adapter.name == _SMPP) != (request.smpp is not None):
+            raise ServiceError(Code.INVALID_REQUEST, "adapter: smpp needs url, system_id and password; no other does.")
+        if request.smpp is not None:
+            check_options(request.smpp)
         codes = [service_code(code) for code in request.codes]
         if request.client_id is not None:
             _require_client(request.client_id)
@@ -69,13 +79,21 @@ class ChannelService(Service):
         )
         with unit_of_work():
             row.save(force_insert=True)
+            if request.smpp is not None:
+                sealed = self._vault.encrypt(request.smpp.password, "", channel_id)
+                SmppLink.create(id=channel_id, **link_columns(request.smpp, sealed))
             write_audit_event("channel.created", context, now, client_id=row.client_id, object_id=row.id)
         return self._view(row)
 
     def list(self, context: RequestContext) -> tuple[ChannelView, ...]:
-        """Return every channel with its path, oldest first."""
+        """Return every channel with its path or its binds, oldest first."""
         context.require_operator()
-        return tuple(self._view(row) for row in Channel.select().order_by(Channel.id))
+        urls = {row.id: row.url for row in SmppLink.select(SmppLink.id, SmppLink.url)}
+        binds = self._links.states() if urls else {}
+        channels = (self._view(row) for row in Channel.select().order_by(Channel.id))
+        return tuple(
+            replace(view, smpp_url=urls.get(view.channel_id), binds=binds.get(view.channel_id, ())) for view in channels
+        )
 
     def set_active(self, channel_id: str, is_active: bool, context: RequestContext) -> ChannelView:
         """Open or close a channel. A closed channel answers like a missing one. Raises NOT_FOUND for an unknown id."""
@@ -188,8 +206,10 @@ class ChannelService(Service):
 
     def _view(self, row: Channel) -> ChannelView:
         secret = self._vault.decrypt(row.secret_sealed, row.client_id or "", row.id)
-        path = f"/ussd/{row.adapter}/{secret}"
-        return view_of_row(ChannelView, row, channel_id=row.id, codes=tuple(row.codes or ()), gateway_path=path)
+        path = "" if row.adapter == _SMPP else f"/ussd/{row.adapter}/{secret}"
+        return view_of_row(
+            ChannelView, row, channel_id=row.id, codes=tuple(row.codes or ()), gateway_path=path, **_OF_SMPP
+        )
 
 
 def _require_channel(channel_id: str) -> Channel:

@@ -8,11 +8,12 @@ from typing import Any
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.menus.document.document import Document
 from ussd_server.menus.engine.engine import enter, finish, start
-from ussd_server.menus.engine.navigator import STANDARD, DisplayOptions, Turn
+from ussd_server.menus.engine.navigator import STANDARD, DisplayOptions, SessionFacts, Turn
 from ussd_server.menus.engine.resumption import announce, reopen
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
-from ussd_server.services.menus.documents import document_of, facts_of, published_document
+from ussd_server.services.menus.documents import document_of, facts_of, published_document, reads_pin
+from ussd_server.services.subscribers.pins import has_pin
 from ussd_server.services.transactions.messages import PayingMenu, TransactionStatus
 from ussd_server.services.ussd.actions import ActionContext, Actions
 from ussd_server.services.ussd.lookup import FEWEST_TURNS_TO_RESUME, OUTCOME_WORDS, CodeTarget, find_waiting
@@ -104,7 +105,7 @@ class Conversations:
         # A session that ended with its last screen has no state.
         if dial.entries or not last.state or not _is_resumable(last):
             return None
-        reopened = reopen(document_of(last), state_of(last), facts_of(row), dial.display)
+        reopened = reopen(document_of(last), state_of(last), _facts(row, last.menu_version), dial.display)
         if reopened is not None:
             row.menu_version = last.menu_version
         return reopened
@@ -137,7 +138,7 @@ class Conversations:
         display: DisplayOptions = STANDARD,
     ) -> UssdSession | None:
         """Answer an entry; None when another step was faster or the session has ended since."""
-        turn = _turn_after(row, entry, display)
+        turn = self._turn_after(row, entry, display)
         if turn.action is not None:
             return self._finish(row, turn, step_input, action_context, display) if self._sessions.claim(row) else None
         return row if self._sessions.write(row, turn, step_input) else None
@@ -147,17 +148,22 @@ class Conversations:
 
         False also for an entry that needs an action: the session must be read before it is claimed.
         """
-        turn = _turn_after(row, entry, display)
+        turn = self._turn_after(row, entry, display)
         return turn.action is None and self._sessions.write(row, turn, step_input, is_cached=True)
+
+    def _turn_after(self, row: UssdSession, entry: str, display: DisplayOptions) -> Turn:
+        document = published_document(row.menu_id, row.menu_version)
+        return enter(document, self._sessions.state_of(row), entry, display)
 
     def action_context(self, row: UssdSession, request_id: str) -> ActionContext:
         """Return the context for the actions of a step. A menu acts for its client, with all the client's rights."""
+        document = document_of(row)
         caller = Caller(
             CallerKind.GATEWAY, client_id=row.client_id, grants=None, channel_id=row.channel_id, key_id=row.key_id
         )
         return ActionContext(
             RequestContext(caller, request_id),
-            PayingMenu(row.menu_id, row.menu_version),
+            PayingMenu(row.menu_id, row.menu_version, document.id, document.title),
             facts_of(row),
             _conversation(row),
             row.language,
@@ -188,10 +194,16 @@ class Conversations:
         return row if is_written else None
 
 
+def _facts(row: UssdSession, menu_version: int | None = None) -> SessionFacts:
+    """The facts of a session that begins, with the PIN's where its menu asks for it."""
+    is_asked = reads_pin(row.menu_id, menu_version or row.menu_version)
+    return facts_of(row, has_pin(row.client_id, row.phone_number) if is_asked else None)
+
+
 def _started(row: UssdSession, dial: DialRequest) -> Turn:
     document, language = document_of(row), dial.target.language
     given = _given(document, row)
-    return start(document, facts_of(row), language, given=given, entries=dial.entries, channel=dial.display)
+    return start(document, _facts(row), language, given=given, entries=dial.entries, channel=dial.display)
 
 
 def _announced(
@@ -201,7 +213,7 @@ def _announced(
     document = document_of(row)
     return announce(
         document,
-        facts_of(row),
+        _facts(row),
         dial.target.language or language,
         outcome,
         amount_cents,
@@ -209,10 +221,6 @@ def _announced(
         given=_given(document, row),
         channel=dial.display,
     )
-
-
-def _turn_after(row: UssdSession, entry: str, display: DisplayOptions) -> Turn:
-    return enter(published_document(row.menu_id, row.menu_version), state_of(row), entry, display)
 
 
 def _is_cut_off(last: UssdSession, step_input: StepInput) -> bool:

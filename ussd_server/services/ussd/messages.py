@@ -135,12 +135,44 @@ class HandsetView:
 
 
 @dataclass(frozen=True, slots=True)
+class SmppOptions:
+    """How a channel reaches its operator by SMPP.
+
+    `url` is `smpp://HOST:PORT`, or `smpps://` for TLS; `authority` is a certificate (PEM) in place of
+    the public ones.
+    `dialect` is a name of `ussd_server/smpp/dialects.py`, or parts such as `end=32`. `binds` are held by each process,
+    1 to 16; `window` is the number of submits without an answer on each, 1 to 1,000.
+    """
+
+    url: str
+    system_id: str
+    password: str = field(repr=False)
+    dialect: str = "default"
+    binds: int = 2
+    window: int = 10
+    authority: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SmppBindView:
+    """One bind of a channel. `state` is `bound`, `connecting`, `waiting`, or `silent` when its process is."""
+
+    channel_id: str
+    process: str
+    number: int
+    state: str
+    reason: str
+    since: datetime
+    seen_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class CreateChannel:
     """Create a channel.
 
     `client_id` None allows the codes of every client, `codes` empty every code. `cumulative` overrides what the gateway
     documents about its texts. `septets` (80 to 182) and `ucs2` (40 to 80) narrow the screens; `transliterates` replaces
-    characters that phones lack.
+    characters that phones lack. `smpp` is set for the adapter `smpp`, and for no other.
     """
 
     adapter: str
@@ -151,11 +183,15 @@ class CreateChannel:
     transliterates: bool = True
     septets: int | None = None
     ucs2: int | None = None
+    smpp: SmppOptions | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelView:
-    """A channel as its operator sees it; `gateway_path` is a credential."""
+    """A channel as its operator sees it; `gateway_path` is a credential, and empty for SMPP.
+
+    `smpp_url` and `binds` are of SMPP alone.
+    """
 
     channel_id: str
     client_id: str | None
@@ -165,6 +201,8 @@ class ChannelView:
     is_active: bool
     gateway_path: str
     created_at: datetime
+    smpp_url: str | None = None
+    binds: tuple[SmppBindView, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -249,6 +249,10 @@ class Sessions(Service):
         self._writes.do(step)
         return step.is_written
 
+    def state_of(self, row: UssdSession) -> State:
+        """Return the engine's state of a session, with the secret entries that its screen may compare."""
+        return State.from_dict(row.state, _digest_of(row, self._digest_key(row), "secret"))
+
     def answered(self, row: UssdSession) -> AnsweredTexts:
         """Return the texts that a session has answered."""
         return AnsweredTexts(row.turns, _digest_of(row, self._digest_key(row)))
@@ -297,7 +301,7 @@ class Sessions(Service):
                 "sequence": step_input.sequence,
             },
         ]
-        row.state = {} if is_last else turn.state.to_dict()
+        row.state = {} if is_last else turn.state.to_dict(_digest_of(row, key, "secret"))
         row.node, row.language = turn.state.node, turn.state.language
         row.transaction_id = transaction_id or row.transaction_id
         row.last_seen_at = now
@@ -309,9 +313,9 @@ class Sessions(Service):
             row.ended_at = now
 
 
-def _digest_of(row: UssdSession, key: MasterKey) -> Callable[[str], str]:
-    """Return the HMAC function for the texts of a session."""
-    return lambda text: hmac.digest(key.material, f"entry\0{row.id}\0{text}".encode(), "sha256").hex()[:32]
+def _digest_of(row: UssdSession, key: MasterKey, of_what: str = "entry") -> Callable[[str], str]:
+    """Return the HMAC function for the texts of a session, or for its secret entries."""
+    return lambda text: hmac.digest(key.material, f"{of_what}\0{row.id}\0{text}".encode(), "sha256").hex()[:32]
 
 
 def may_be_paying(row: UssdSession) -> bool:

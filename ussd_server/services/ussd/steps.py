@@ -112,14 +112,21 @@ def _within(row: UssdSession, known_turn: int | None, phone_step: PhoneStep, ses
         dials_again = step.kind is StepKind.BEGIN and not isinstance(arrival, Repeat)
         return Start(_dialled_entries(step)) if dials_again else arrival
     # The first delivery was in progress when this one was received, or was answered a moment before.
-    may_repeat = row.turn != known_turn or sessions.was_just_answered(row, phone_step.input)
+    may_repeat = step.may_repeat or row.turn != known_turn or sessions.was_just_answered(row, phone_step.input)
     if may_repeat and step.kind is StepKind.INPUT and answered.is_text(-1, step.text):
         return Repeat(row.turn)
     # Where the gateway does not mark a first step, the dialled text distinguishes it from an entry.
     is_dialled = step.opening_text is not None and step.service_code and answered.is_text(0, step.text)
     if step.kind is StepKind.BEGIN or is_dialled:
-        return Repeat(0) if row.turn == 0 else Start(_dialled_entries(step))
+        is_first = row.turn == 0 and (not step.begins_anew or _is_same_dial(row, phone_step, answered, sessions))
+        return Repeat(0) if is_first else Start(_dialled_entries(step))
     return Entry(step.text)
+
+
+def _is_same_dial(row: UssdSession, phone_step: PhoneStep, answered: AnsweredTexts, sessions: Sessions) -> bool:
+    """Whether a BEGIN is the one that a session answered a moment before."""
+    is_same = row.service_code == phone_step.code and answered.is_text(0, phone_step.step.text)
+    return is_same and sessions.was_just_answered(row, phone_step.input)
 
 
 def _dialled_entries(step: UssdStep) -> tuple[str, ...]:

@@ -23,6 +23,8 @@ EVENT_TYPES: Mapping[str, str] = {
     "changed. The payout is a draft.",
     "payout.completed": "Every row of an approved payout has its outcome, or was cancelled.",
     "ussd.session.ended": "A USSD session came to its end.",
+    "subscriber.pin_locked": "A subscriber's number was locked after wrong PINs: for an hour, or for a day when it was "
+    "locked in the 30 days before.",
     "api_key.deleted": "An API key was deleted and is refused from now on.",
     "api_key.expiring": "An API key expires in 7 days, or in 1 day.",
     "api_key.address_refused": "A call with a key's right secret came from an address that it does not allow, and was "

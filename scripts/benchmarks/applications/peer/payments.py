@@ -64,6 +64,7 @@ class PaymentRecord(Schema):
     payout_id = fields.Constant(None)
     origin = fields.Constant("client")
     next_check_at = fields.Function(lambda row: written(row.due_at))
+    same_money_as = fields.Constant(None)
 
 
 _body, _record = PaymentBody(), PaymentRecord()

@@ -235,6 +235,7 @@ def _key_page(api_key_id: str, context: RequestContext, secret: str | None = Non
         "console/api_keys/key.html",
         key=key,
         secret=secret,
+        may_reveal=reader.may_reveal(key, context),
         calls=reader.calls(api_key_id, context),
         api_key_id=key.id,
         grace_periods=_GRACE,

@@ -10,7 +10,7 @@ from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
 from ussd_server.console.forms import done, shown_again
 from ussd_server.console.links import acting_for, link_to
-from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
+from ussd_server.console.tables import Column, DataTable, ListedPage, TableFilter, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext, marked
 from ussd_server.services.clients.messages import ListPeople
@@ -52,6 +52,19 @@ _CHANNELS = (
     Column("client_id", "Client's id", "id", where="files"),
     Column("channel_id", "Id", "id"),
 )
+_BINDS = (
+    Column("process", "Process", "code"),
+    Column("number", "Bind", "number"),
+    Column("state", "State", "status"),
+    Column("reason", "Why"),
+    Column("since", "Since", "moment"),
+    Column("seen_at", "Reported", "moment"),
+)
+
+
+def _page_of_clients(cursor: str | None, context: RequestContext) -> ListedPage:
+    page = services().clients.page(cursor, context)
+    return ListedPage(page.items, page.next_cursor, lambda cursor: services().clients.page(cursor, context))
 
 
 @console.page("GET", "/operator/clients", who="operator")
@@ -62,7 +75,7 @@ def list_clients(context: RequestContext) -> Response:
         page = (
             Page((clients.find(name.chosen, context),), None)
             if name.chosen
-            else clients.page(request.args.get("cursor"), context)
+            else _page_of_clients(request.args.get("cursor"), context)
         )
     except ServiceError as error:
         if error.code is not Code.NOT_FOUND:
@@ -176,7 +189,7 @@ def set_channel(context: RequestContext, channel_id: str, action: str) -> Any:
     """Open or close a channel."""
     services().channels.set_active(channel_id, action == "open", context)
     return done(
-        "The channel is open." if action == "open" else "The channel is closed: its path answers 404.",
+        "The channel is open." if action == "open" else "The channel is closed: no step is answered.",
         "show_channel",
         channel_id=channel_id,
     )
@@ -202,7 +215,14 @@ def _client_page(client_id: str, context: RequestContext, error: ServiceError | 
 
 def _channel_page(channel: ChannelView, path: str | None, context: RequestContext) -> str:
     client = services().clients.find(channel.client_id, context) if channel.client_id else None
-    return render_template("console/system/channel.html", channel=channel, path=path, client=client)
+    binds = DataTable(
+        "Binds",
+        _BINDS,
+        channel.binds,
+        empty_title="No bind",
+        empty_text="No process serves this channel: start ussd-server smpp.",
+    )
+    return render_template("console/system/channel.html", channel=channel, path=path, client=client, binds=binds)
 
 
 def _channel_form(given: dict[str, str], error: ServiceError | None) -> str:

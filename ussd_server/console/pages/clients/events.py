@@ -13,7 +13,7 @@ from flask import Response, flash, redirect, render_template, request, url_for
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
 from ussd_server.console.forms import done, local_moment
-from ussd_server.console.tables import BEFORE, Column, DataTable, TableFilter, chosen, show_table
+from ussd_server.console.tables import BEFORE, Column, DataTable, TableFilter, chosen, pages, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
 from ussd_server.services.clients.messages import ClientView
@@ -53,7 +53,7 @@ def list_events(context: RequestContext) -> Response:
     table = DataTable(
         "Events, newest first",
         _COLUMNS,
-        services().events.list(ListEvents(**chosen(_FILTERS)), context),
+        pages(services().events.list, ListEvents(**chosen(_FILTERS)), context),
         _FILTERS.values(),
         empty_title="No event yet",
         empty_text="Each change of a payment writes an event here.",

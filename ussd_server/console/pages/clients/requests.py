@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from flask import Response, render_template, url_for
 
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
-from ussd_server.console.tables import PERIOD, Column, DataTable, TableFilter, chosen, show_table
+from ussd_server.console.tables import PERIOD, Column, DataTable, TableFilter, chosen, pages, show_table
 from ussd_server.context import RequestContext
-from ussd_server.services.request_log.messages import ListRequests
+from ussd_server.services.request_log.messages import ListRequests, RequestDetail
+from ussd_server.services.transactions.messages import GetTransaction
+from ussd_server.status import ServiceError
 
 _FILTERS = {
     "status": TableFilter("status", "Status", placeholder="400", read=lambda text: _number(text)),
@@ -24,7 +28,7 @@ def list_requests(context: RequestContext) -> Response:
     names = _key_names(context)
     columns = (
         Column("at", "When", "moment", link=lambda seen: url_for("console.show_request", request_id=seen.request_id)),
-        Column("key", "Key", value=lambda seen: names.get(seen.key_id, seen.key_id) if seen.key_id else "a person"),
+        Column("key", "Caller", value=lambda seen: names.get(seen.key_id, seen.key_id) or seen.person or "a person"),
         Column("call", "Request", "path", value=lambda seen: f"{seen.method} {seen.path}"),
         Column("status", "Status", "number"),
         Column("code", "Code", "word"),
@@ -37,7 +41,7 @@ def list_requests(context: RequestContext) -> Response:
     table = DataTable(
         "Requests, newest first",
         columns,
-        services().request_log.list(ListRequests(**chosen(filters)), context),
+        pages(services().request_log.list, ListRequests(**chosen(filters)), context),
         filters.values(),
         empty_title="No request yet",
         empty_text="Refused calls and calls that change something appear here within a second.",
@@ -50,8 +54,24 @@ def show_request(context: RequestContext, request_id: str) -> str:
     """One request, with its body where it was refused."""
     seen = services().request_log.get(request_id, context)
     return render_template(
-        "console/requests/request.html", seen=seen, key_name=_key_names(context).get(seen.key_id or "")
+        "console/requests/request.html",
+        seen=seen,
+        key_name=_key_names(context).get(seen.key_id or ""),
+        made=_made_by(seen, context),
     )
+
+
+def _made_by(seen: RequestDetail, context: RequestContext) -> tuple[str, str, str] | None:
+    """The payment or the payout that a request made or changed: kind, id and reference; None for anything else."""
+    if seen.object_id is None:
+        return None
+    with suppress(ServiceError):
+        if "/transactions" in seen.path:
+            payment = services().transactions.get(GetTransaction(seen.object_id), context)
+            return "transaction", payment.transaction_id, payment.reference
+        if "/payouts" in seen.path:
+            return "payout", seen.object_id, services().payouts.get(seen.object_id, context).reference
+    return None
 
 
 def _number(text: str) -> int | None:

@@ -9,13 +9,23 @@ from typing import Any
 from flask import Response, render_template, request
 
 from schemas.messages import UpdateClientSettingsBody
-from schemas.payouts import ApprovePayoutBody, CreatePayoutQuery
+from schemas.payouts import ApprovePayoutBody, CopyPayoutBody, CreatePayoutQuery
 from ussd_server.api.requests import load, services
 from ussd_server.console import forms
 from ussd_server.console.blueprint import console
 from ussd_server.console.forms import done, shown_again
 from ussd_server.console.links import link_to
-from ussd_server.console.tables import PERIOD, Column, DataTable, TableFilter, chosen, send_csv, show_table, words_of
+from ussd_server.console.tables import (
+    PERIOD,
+    Column,
+    DataTable,
+    TableFilter,
+    chosen,
+    pages,
+    send_csv,
+    show_table,
+    words_of,
+)
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
 from ussd_server.services.clients.messages import ClientView, UpdateClientSettings
@@ -26,6 +36,7 @@ from ussd_server.services.payouts.messages import (
     MOST_RULES,
     ApprovePayout,
     CancelPayout,
+    CopyPayout,
     CreatePayout,
     ItemState,
     ListPayoutItems,
@@ -38,6 +49,8 @@ from ussd_server.services.payouts.messages import (
 )
 from ussd_server.status import Code, ServiceError
 
+_REFUSALS = (Code.INSUFFICIENT_BALANCE, Code.INSUFFICIENT_SCOPE, Code.IDEMPOTENCY_KEY_REUSED)
+"""Why an approval, a cancellation or a copy is refused, beside what the form says."""
 _FORM_BYTES = 64 * 1024
 """What a browser sends around a file."""
 
@@ -92,7 +105,7 @@ def list_payouts(context: RequestContext, client: ClientView | None = None) -> R
     table = DataTable(
         "Payouts, newest first",
         _COLUMNS,
-        services().payouts.list(ListPayouts(**chosen(_FILTERS)), context),
+        pages(services().payouts.list, ListPayouts(**chosen(_FILTERS)), context),
         _FILTERS.values(),
         empty_title="No payouts yet",
         empty_text="" if client else "Upload a file to pay many people at once.",
@@ -223,7 +236,24 @@ def approve_payout(context: RequestContext, payout_id: str) -> Any:
         return done("Your approval is kept. The payout needs another one.", "show_payout", payout_id=payout_id)
     if approved.send_at and approved.approved_at and approved.send_at > approved.approved_at:
         return done("The payout is approved. It waits for its date.", "show_payout", payout_id=payout_id)
+    if services().payouts.providers_awaited(payout_id, context):
+        return done(
+            "The payout is approved. It waits for its provider.", "show_payout", tone="warn", payout_id=payout_id
+        )
     return done("The payout is approved. Its rows are being sent.", "show_payout", payout_id=payout_id)
+
+
+@console.page("POST", "/payouts/<payout_id>/copy", needs="payouts:write")
+def copy_payout(context: RequestContext, payout_id: str) -> Any:
+    """Make a draft of the rows of a payout that failed."""
+    with _shown_again(payout_id, context):
+        given = {"reference": request.form.get("reference", ""), "only": "failed"}
+        copied = services().payouts.copy(CopyPayout(payout_id, **load(CopyPayoutBody(), given)), context)
+    return done(
+        "Every row is checked. Nothing is sent before another person approves it.",
+        "show_payout",
+        payout_id=copied.payout.payout_id,
+    )
 
 
 @console.page("POST", "/payouts/<payout_id>/cancel", needs="payouts:write")
@@ -240,9 +270,7 @@ def _shown_again(
     payout_id: str, context: RequestContext, client: ClientView | None = None
 ) -> AbstractContextManager[None]:
     """Show the page of the payout with the reason why it stays as it is."""
-    return shown_again(
-        lambda error: _page(payout_id, context, client, error), Code.INSUFFICIENT_BALANCE, Code.INSUFFICIENT_SCOPE
-    )
+    return shown_again(lambda error: _page(payout_id, context, client, error), *_REFUSALS)
 
 
 def _page(
@@ -253,7 +281,8 @@ def _page(
     cursor = request.args.get("cursor")
     wanted = ListPayoutItems(payout_id, cursor=cursor, state=_STATE.value, name_match=_NAMES.value)
     title = gettext("Rows of %(reference)s", reference=payout.reference)
-    table = DataTable(title, _ITEM_COLUMNS, reader.items(wanted, context), (_STATE, _NAMES), has_filter_form=False)
+    items = pages(reader.items, wanted, context)
+    table = DataTable(title, _ITEM_COLUMNS, items, (_STATE, _NAMES), has_filter_form=False)
     main = services().balances.get(None, context)
     return show_table(
         "console/payouts/payout.html",
@@ -261,6 +290,8 @@ def _page(
         error=error,
         **_live_parts(payout, context, client),
         shortfalls=reader.shortfalls(payout_id, context),
+        unpaid_cents=reader.unpaid_cents(payout_id, context),
+        equal_payments=reader.equal_payment_count(payout_id, context),
         available_cents=main.available_cents,
     )
 
@@ -274,6 +305,7 @@ def _live_parts(payout: PayoutView, context: RequestContext, client: ClientView 
         "state": _STATE.chosen,
         "names": _NAMES.chosen,
         "replaced_by": services().payouts.replaced_by(payout.payout_id, context),
+        "awaited": services().payouts.providers_awaited(payout.payout_id, context),
         "version": _version_of(payout),
         "client": client,
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from flask import Response, render_template, request
@@ -19,12 +20,14 @@ from ussd_server.console.tables import (
     DataTable,
     TableFilter,
     chosen,
+    pages,
     show_table,
     words_of,
 )
 from ussd_server.console.timeline import timeline_of
 from ussd_server.context import RequestContext
 from ussd_server.services.clients.messages import ClientView
+from ussd_server.services.request_log.messages import ListRequests
 from ussd_server.services.transactions.messages import (
     CreateRefund,
     GetTransaction,
@@ -48,12 +51,17 @@ _COLUMNS = (
     Column("amount", "Amount", "money"),
     Column("status", "Status", "status"),
     Column("reference", "Reference", "reference"),
+    Column("description", "Description"),
     Column("outcome", "Receipt or failure", value=lambda seen: _outcome(seen), where="page"),
     Column("provider_transaction_id", "Receipt", where="files"),
     Column("failure", "Failure", value=lambda seen: seen.failure.code if seen.failure else None, where="files"),
     Column("provider", "Provider", where="files"),
     Column("fee", "Fee", "money", where="files"),
+    Column("made_by", "Made by", value=lambda seen: seen.made_by.name or seen.made_by.id, where="files"),
+    Column("made_by_kind", "Made by a", value=lambda seen: seen.made_by.kind.value, where="files"),
+    Column("request_id", "Request id", "id", where="files"),
     Column("transaction_id", "Id", "id", where="files"),
+    Column("metadata", "Metadata", value=lambda seen: _metadata(seen), where="files"),
 )
 _FILTERS = {
     "status": TableFilter("status", "Status", words_of(TransactionStatus), read=TransactionStatus),
@@ -77,7 +85,7 @@ def list_transactions(context: RequestContext, client: ClientView | None = None)
     table = DataTable(
         "Transactions, newest first",
         _COLUMNS,
-        services().transactions.list(ListTransactions(**chosen(_FILTERS)), context),
+        pages(services().transactions.list, ListTransactions(**chosen(_FILTERS)), context),
         _FILTERS.values(),
         empty_title="No transaction yet",
         empty_text="" if client else "Payments that your programs and menus make appear here.",
@@ -158,11 +166,20 @@ def _about(view: TransactionHistory, context: RequestContext) -> dict[str, Any]:
         "view": view,
         "original": original,
         "payout": payout,
+        "request_page": _logged_request(view, context),
         "timeline": timeline_of(view),
         "refunds": services().refunds.list(view.transaction_id, context),
         "events": events,
         "is_live": view.completed_at is None or _is_sending(events),
     }
+
+
+def _logged_request(view: TransactionHistory, context: RequestContext) -> str | None:
+    """The id of the request that made a transaction, where its page can be read; else None."""
+    if view.request_id is None or context.caller.operator or not context.may("api_keys:list"):
+        return None
+    logged = services().request_log.list(ListRequests(request_id=view.request_id, limit=1), context)
+    return view.request_id if logged.items else None
 
 
 def _live_part(shown: dict[str, Any]) -> Response:
@@ -175,6 +192,10 @@ def _live_part(shown: dict[str, Any]) -> Response:
 
 def _outcome(view: TransactionView) -> str | None:
     return view.failure.message if view.failure else view.provider_transaction_id
+
+
+def _metadata(view: TransactionView) -> str | None:
+    return json.dumps(view.metadata, ensure_ascii=False) if view.metadata else None
 
 
 def _is_sending(events: tuple[EventDeliveries, ...]) -> bool:

@@ -13,12 +13,13 @@ from flask import g, redirect, render_template, request, url_for
 from ussd_server.api.requests import services
 from ussd_server.console import forms
 from ussd_server.console.blueprint import console
+from ussd_server.console.forms import done
 from ussd_server.console.links import link_to
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
 from ussd_server.services.search.messages import KINDS, SHORTEST_PART, Search, SearchHit, SearchRecent, SearchReply
-from ussd_server.services.subscribers.messages import GetHistory
+from ussd_server.services.subscribers.messages import GetHistory, ResetPin
 from ussd_server.status import ServiceError
 from ussd_server.values import is_id, phone_number
 
@@ -51,7 +52,21 @@ def show_subscriber(context: RequestContext, phone_number: str) -> str:
     """The history of a phone number, newest first."""
     wanted = GetHistory(phone_number, cursor=request.args.get("cursor"))
     history = services().subscriber_history.get(wanted, context)
-    return render_template("console/subscribers/history.html", history=history, phone_number=phone_number)
+    pin = services().subscriber_pins.state(phone_number, context) if context.may("ussd:read") else None
+    return render_template(
+        "console/subscribers/history.html",
+        history=history,
+        phone_number=phone_number,
+        pin=pin,
+        may_reset=context.may("ussd:write"),
+    )
+
+
+@console.page("POST", "/subscribers/<phone_number>/pin", needs="ussd:write")
+def reset_pin(context: RequestContext, phone_number: str) -> Any:
+    """Remove the PIN that a subscriber has in the client's menus."""
+    services().subscriber_pins.reset(ResetPin(phone_number), context)
+    return done("The PIN is removed. The subscriber may choose another.", "show_subscriber", phone_number=phone_number)
 
 
 def _answer(

@@ -1,0 +1,111 @@
+"""Who made a transaction: the key, person, menu, payer or operator behind it, with its name as it is now."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from functools import reduce
+from operator import or_
+from types import MappingProxyType
+from typing import Any
+
+from peewee import SQL
+
+from ussd_server.database.unit_of_work import dialect
+from ussd_server.models.clients import User
+from ussd_server.models.keys import ApiKey
+from ussd_server.models.payouts import Payout
+from ussd_server.models.transactions import Transaction
+from ussd_server.models.ussd import Menu, MenuVersion
+from ussd_server.services.transactions.messages import MadeBy, MakerKind, Origin, TransactionType
+
+_BY_OPERATORS = (TransactionType.DEPOSIT, TransactionType.SETTLEMENT)
+_UNKNOWN: Mapping[str, MadeBy] = MappingProxyType({})
+
+
+def makers_of(rows: Sequence[Transaction]) -> dict[str, MadeBy]:
+    """Who made each transaction, by its id. Four queries at most, none for payers and operators."""
+    payouts = _payouts_of({row.payout_id for row in rows if row.payout_id})
+    made = {row.created_by for row in payouts}
+    # Of a row of a payout, the key and the person of the transaction are those that approved.
+    called = [row for row in rows if not row.payout_id and not row.menu_id]
+    known = (
+        _keys_of({row.key_id for row in called if row.key_id} | made)
+        | _people_of({row.user_id for row in called if row.user_id} | made)
+        | _menus_of({(row.menu_id, row.menu_version or 0) for row in rows if row.menu_id})
+    )
+    known |= {row.id: maker_of_payout(row, known) for row in payouts}
+    return {row.id: maker_of(row, known) for row in rows}
+
+
+def maker_of(row: Transaction, known: Mapping[str, MadeBy] = _UNKNOWN) -> MadeBy:
+    """Who made a transaction, without a query. Names are those of `known`: by the ids of keys, people and payouts, and
+    by the id and the version of a menu.
+    """
+    if row.origin == Origin.PAYER:
+        return MadeBy(MakerKind.PAYER, None, row.provider)
+    if row.operator is not None or row.type in _BY_OPERATORS or _is_older_refund_by_operators(row):
+        return MadeBy(MakerKind.OPERATOR, None, row.operator)
+    if row.menu_id is not None or row.session_id is not None:
+        return known.get(f"{row.menu_id}/{row.menu_version}") or MadeBy(MakerKind.MENU, None, None)
+    if row.payout_id is not None:
+        return known.get(row.payout_id) or MadeBy(MakerKind.KEY, None, None)
+    return _caller(row.key_id, row.user_id, known)
+
+
+def maker_of_payout(row: Payout, known: Mapping[str, MadeBy] | None = None) -> MadeBy:
+    """Who made a payout; looks the name up where `known` has no names of keys and people by their ids."""
+    if row.operator is not None:
+        return MadeBy(MakerKind.OPERATOR, None, row.operator)
+    if known is None:
+        known = _keys_of({row.created_by}) | _people_of({row.created_by})
+    # A key that was deleted has no row; people are kept.
+    return _caller(row.created_by, None, known)
+
+
+def _caller(key_id: str | None, user_id: str | None, known: Mapping[str, MadeBy]) -> MadeBy:
+    kind, caller_id = (MakerKind.KEY, key_id) if key_id or not user_id else (MakerKind.PERSON, user_id)
+    return known.get(caller_id or "") or MadeBy(kind, caller_id, None)
+
+
+def _is_older_refund_by_operators(row: Transaction) -> bool:
+    """Whether operators made a refund before their names were kept in a column."""
+    return row.type == TransactionType.REFUND and "refunded_by" in (row.metadata or {})
+
+
+def _payouts_of(ids: Collection[str]) -> list[Payout]:
+    if not ids:
+        return []
+    return list(Payout.select(Payout.id, Payout.created_by, Payout.operator).where(Payout.id.in_(list(ids))))
+
+
+def _keys_of(ids: Collection[str]) -> dict[str, MadeBy]:
+    if not ids:
+        return {}
+    keys = ApiKey.select(ApiKey.id, ApiKey.name).where(ApiKey.id.in_(list(ids)))
+    return {row.id: MadeBy(MakerKind.KEY, row.id, row.name) for row in keys}
+
+
+def _people_of(ids: Collection[str]) -> dict[str, MadeBy]:
+    if not ids:
+        return {}
+    people = User.select(User.id, User.email).where(User.id.in_(list(ids)))
+    return {row.id: MadeBy(MakerKind.PERSON, row.id, row.email) for row in people}
+
+
+def _menus_of(versions: Collection[tuple[str, int]]) -> dict[str, MadeBy]:
+    """Menus by their id and version, with the id and the title that the document has."""
+    if not versions:
+        return {}
+    is_wanted = reduce(
+        or_, ((MenuVersion.menu_id == menu_id) & (MenuVersion.version == version) for menu_id, version in versions)
+    )
+    title = SQL(dialect().json_value("document", "'title'", "text")).alias("title")
+    found: Any = (
+        MenuVersion.select(MenuVersion.menu_id, MenuVersion.version, Menu.name, title)
+        .join(Menu, on=(Menu.id == MenuVersion.menu_id))
+        .where(is_wanted)
+    )
+    return {
+        f"{menu_id}/{version}": MadeBy(MakerKind.MENU, name, title or None)
+        for menu_id, version, name, title in found.tuples()
+    }

@@ -1,0 +1,108 @@
+"""A deliver_sm as a step, and a screen as the submit_sm that answers it, in an operator's dialect."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ussd_server.gateways.messages import Action, GatewayScreen, StepKind
+from ussd_server.smpp import texts
+from ussd_server.smpp.dialects import (
+    BEGIN,
+    CONTINUES,
+    NOTIFY,
+    NOTIFY_CONFIRMED,
+    RELEASES,
+    REQUEST,
+    Alphabet,
+    CodePlace,
+    Dialect,
+    SessionForm,
+)
+from ussd_server.smpp.pdu import Message, Status, Tag
+
+# 1 is IA5, which Latin-1 contains.
+_DEFAULT_ALPHABET, _LATIN1, _UCS2 = (0, 15), (1, 3), (8, 72)
+_DELIVERY_REPORT = 0x04
+
+
+class NoStepError(Exception):
+    """A message that is no step of a USSD session. `status` is what the operator is answered."""
+
+    def __init__(self, status: Status, why: str) -> None:
+        super().__init__(why)
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class SmppStep:
+    """A step as an operator sent it. `code` is empty where the dialled text holds it; `text` may hold a PIN."""
+
+    session: str
+    phone_number: str
+    kind: StepKind
+    code: str
+    text: str = field(repr=False)
+
+
+def read_step(message: Message, dialect: Dialect) -> SmppStep:
+    """Return the step of a deliver_sm. Raises NoStepError for a message that is none."""
+    if message.esm_class & _DELIVERY_REPORT:
+        raise NoStepError(Status.OK, "it is a delivery report")
+    session = message.tlvs.get(dialect.session_tag, b"") if dialect.session_tag else b"\0\0"
+    if len(session) != 2:
+        raise NoStepError(Status.MISSING_PARAMETER, "it has no session of its channel's dialect")
+    kind = _kind(message, session, dialect)
+    text = _decode(message, dialect)
+    # An empty dialled text leaves the code to the destination.
+    in_destination = dialect.code is CodePlace.DESTINATION or not text
+    code = message.destination.number if kind is StepKind.BEGIN and in_destination else ""
+    return SmppStep(f"smpp-{_number(session, dialect)}", message.source.number, kind, code, text)
+
+
+def write_screen(screen: GatewayScreen, message: Message, dialect: Dialect) -> Message:
+    """Return the submit_sm with a screen for the sender of `message`."""
+    ends = screen.action is Action.END
+    tlvs: dict[int, bytes] = {Tag.USSD_SERVICE_OP: bytes((dialect.end if ends else REQUEST,))}
+    if dialect.session_tag is not None:
+        first, last = message.tlvs[dialect.session_tag]
+        tlvs[dialect.session_tag] = bytes((first, last | 1 if ends and dialect.sets_end_bit else last))
+    write = texts.encode_gsm if dialect.alphabet is Alphabet.GSM else texts.encode_latin1
+    octets, coding = write(screen.text), dialect.coding[0]
+    if octets is None:
+        octets, coding = texts.encode_ucs2(screen.text), dialect.coding[1]
+    return Message(message.destination, message.source, octets, coding, tlvs=tlvs)
+
+
+def _kind(message: Message, session: bytes, dialect: Dialect) -> StepKind:
+    operation = message.tlvs.get(Tag.USSD_SERVICE_OP, b"")
+    if len(operation) != 1:
+        raise NoStepError(Status.MISSING_PARAMETER, "it has no ussd_service_op")
+    is_confirmed_end = dialect.end == NOTIFY and operation[0] == NOTIFY_CONFIRMED
+    if operation[0] in RELEASES or is_confirmed_end or (dialect.has_end_bit and session[1] & 1):
+        return StepKind.END
+    if operation[0] == BEGIN:
+        return StepKind.BEGIN
+    if operation[0] in CONTINUES:
+        return StepKind.INPUT
+    raise NoStepError(Status.REJECTED, f"its ussd_service_op is {operation[0]}")
+
+
+def _number(session: bytes, dialect: Dialect) -> int:
+    """The session's number without sequence and end bit."""
+    match dialect.session:
+        case SessionForm.FIFTEEN:
+            return int.from_bytes(session) >> 1
+        case SessionForm.EIGHT:
+            return session[0]
+        case _:
+            return int.from_bytes(session)
+
+
+def _decode(message: Message, dialect: Dialect) -> str:
+    """Return the text. With another data_coding it is unreadable, and the menu asks again."""
+    coding, octets = message.data_coding, message.text
+    if coding in _UCS2:
+        return texts.decode_ucs2(octets)
+    if coding in _LATIN1 or (coding in _DEFAULT_ALPHABET and dialect.alphabet is Alphabet.LATIN1):
+        return octets.decode("latin-1")
+    return texts.decode_gsm(octets) if coding in _DEFAULT_ALPHABET else texts.UNREADABLE
