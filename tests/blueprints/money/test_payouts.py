@@ -32,7 +32,7 @@ RECORD = [
 ]  # fmt: skip
 ITEM = [
     "line", "phone_number", "amount", "fee", "reference", "description", "name", "name_match", "state", "problems",
-    "transaction_id", "failure", "registered_name", "amount_text", "warning",
+    "transaction_id", "failure", "registered_name", "amount_text", "warning", "metadata",
 ]  # fmt: skip
 FILE = 'phone_number,amount,reference,description,name\n0770 000-000,"1,500",E1,=SUM(A1),Sarah\n'
 
@@ -139,7 +139,7 @@ def test_a_file_is_taken_as_people_write_it(maker: Program, web: FlaskClient) ->
     assert (written.status_code, written.mimetype) == (200, "text/csv")
     assert written.headers["Content-Disposition"].startswith('attachment; filename="payout-')
     table = list(csv.reader(StringIO(written.text)))
-    assert table[0] == [*ITEM[:-2], "receipt", "warning"]
+    assert table[0] == [*ITEM[:-3], "receipt", "warning"]
     # A phone number stays as it is; what a spreadsheet would evaluate is text.
     assert table[1][:7] == ["2", "+256770000000", "1500", "0", "E1", "'=SUM(A1)", "Sarah"]
     # The same rows, also from our own file, are the same payout.
