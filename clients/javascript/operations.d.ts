@@ -126,6 +126,10 @@ export interface CopyPayoutBody {
   reference: string;
   /** Nothing is sent before this time, at most a year ahead. Default: once it is approved. */
   send_at?: string | null;
+  /** `failed`: the rows that failed. Default: all rows. */
+  only?: "failed";
+  /** True to pay rows again that were paid already. Without it, a copy with such rows is refused. */
+  again?: boolean;
 }
 export interface CreateMessageBody {
   /** `+256` and nine digits. */
@@ -362,6 +366,15 @@ export interface LedgerEntry {
   /** `amount` or `fee`; with `_reserved` or `_released` where money was only set aside or freed. */
   purpose: Purpose;
 }
+export interface MadeBy {
+  /** `key`, `person`, `menu`, `payer` or `operator`. */
+  kind: MadeByKind;
+  /** The id of the API key, the person or the menu; null for payers and operators. */
+  id: string | null;
+  /** The name of the key, a person's e-mail address, the menu's title, the payer's provider or the operator's name; null where it has none. */
+  name: string | null;
+}
+export type MadeByKind = "key" | "person" | "menu" | "payer" | "operator";
 export interface MenuSummary {
   /** The menu, by the `id` in its document. */
   menu_id: string;
@@ -405,7 +418,7 @@ export interface OwnWindow {
   reset: number;
 }
 export interface Page {
-  items: Array<Transaction | Payout | Session | PayoutItem | AuditEvent | PaymentCode | Request | Sms | ProviderState | Webhook | HistoryEntry | Event | SearchHit | MenuSummary | ReplayItem | UsageItem | Version | Code> | any;
+  items: Array<Transaction | Payout | Session | PayoutItem | AuditEvent | Request | PaymentCode | Sms | ProviderState | Webhook | HistoryEntry | Event | SearchHit | MenuSummary | ReplayItem | UsageItem | Version | Code> | any;
   /** The `cursor` of the next page. */
   next_cursor?: string | null;
 }
@@ -516,6 +529,8 @@ export interface PayoutItem {
   amount_text: string | null;
   /** What an approver should look at, in words; null for nothing. It refuses nothing. */
   warning: string | null;
+  /** Further columns of the file, at most ten, by their headings; null for none. */
+  metadata: { [name: string]: string } | null;
 }
 export type PayoutItemState = "ready" | "invalid" | "queued" | "sent" | "succeeded" | "failed" | "cancelled";
 export type PayoutStatus = "draft" | "approved" | "running" | "completed" | "cancelled";
@@ -628,6 +643,8 @@ export interface Request {
   at: string;
   /** The API key that called; null for a person. */
   key_id: string | null;
+  /** The e-mail address of the person who called; null for a key. */
+  person: string | null;
   /** The method, such as `POST`. */
   method: string;
   /** The path with the names of its variables, such as `/api/transactions/{transaction_id}`. */
@@ -849,6 +866,10 @@ export interface Transaction {
   origin: Origin;
   /** The other transaction that tells of the same money; null for none. The one that succeeded counts. */
   same_money_as: string | null;
+  /** Who made it; of a row of a payout, who made the payout. */
+  made_by: MadeBy;
+  /** The `X-Request-Id` of the call that made it; of a payout's row, approved it. */
+  request_id: string | null;
   /** One sentence: where the money is now, and what happens next. */
   explanation?: string;
   /** The status history, oldest first. */
@@ -956,15 +977,15 @@ export class Operations {
    *
    * Permission: `transactions:read`.
    */
-  listTransactions(query?: { status?: TransactionStatus; type?: TransactionType; phone_number?: string; reference?: string; provider_transaction_id?: string; payout_id?: string; from?: string; to?: string; limit?: number; cursor?: string }): Promise<{ [name: string]: any }>;
+  listTransactions(query?: { status?: TransactionStatus; type?: TransactionType; phone_number?: string; reference?: string; provider_transaction_id?: string; payout_id?: string; key_id?: string; from?: string; to?: string; limit?: number; cursor?: string }): Promise<{ [name: string]: any }>;
   /** Iterate over all pages of `listTransactions`. */
-  iterateTransactions(query?: { status?: TransactionStatus; type?: TransactionType; phone_number?: string; reference?: string; provider_transaction_id?: string; payout_id?: string; from?: string; to?: string; limit?: number }): AsyncGenerator<Transaction, void>;
+  iterateTransactions(query?: { status?: TransactionStatus; type?: TransactionType; phone_number?: string; reference?: string; provider_transaction_id?: string; payout_id?: string; key_id?: string; from?: string; to?: string; limit?: number }): AsyncGenerator<Transaction, void>;
   /**
    * Give a succeeded collection back to its payer, wholly or in part.
    *
    * Permission: `transactions:send`.
    */
-  createRefund(transactionId: string, body: CreateRefundBody): Promise<Transaction>;
+  createRefund(transactionId: string, body: CreateRefundBody, query?: { wait?: number }): Promise<Transaction>;
   /**
    * One transaction with its status history; `wait` holds the reply until its status changes.
    *
@@ -976,9 +997,9 @@ export class Operations {
    *
    * Permission: `collection:read`.
    */
-  listCollected(query?: { status?: TransactionStatus; type?: TransactionType; phone_number?: string; reference?: string; provider_transaction_id?: string; payout_id?: string; from?: string; to?: string; limit?: number; cursor?: string }): Promise<{ [name: string]: any }>;
+  listCollected(query?: { status?: TransactionStatus; type?: TransactionType; phone_number?: string; reference?: string; provider_transaction_id?: string; payout_id?: string; key_id?: string; from?: string; to?: string; limit?: number; cursor?: string }): Promise<{ [name: string]: any }>;
   /** Iterate over all pages of `listCollected`. */
-  iterateCollected(query?: { status?: TransactionStatus; type?: TransactionType; phone_number?: string; reference?: string; provider_transaction_id?: string; payout_id?: string; from?: string; to?: string; limit?: number }): AsyncGenerator<Transaction, void>;
+  iterateCollected(query?: { status?: TransactionStatus; type?: TransactionType; phone_number?: string; reference?: string; provider_transaction_id?: string; payout_id?: string; key_id?: string; from?: string; to?: string; limit?: number }): AsyncGenerator<Transaction, void>;
   /**
    * The balance of the main account, or of the account kept for a subscriber.
    *

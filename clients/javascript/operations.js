@@ -21,8 +21,8 @@ export class Operations extends Transport {
     return this._pages((cursor) => this.listTransactions({ ...query, cursor }));
   }
 
-  createRefund(transactionId, body) {
-    return this._call("POST", "/api/transactions/{}/refunds", [transactionId], { body });
+  createRefund(transactionId, body, query) {
+    return this._call("POST", "/api/transactions/{}/refunds", [transactionId], { body, query });
   }
 
   getTransaction(transactionId, query) {

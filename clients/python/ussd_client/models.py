@@ -43,6 +43,9 @@ HistoryEntryKind = Literal["payment", "refund", "session", "message"]
 JsonObject = dict[str, Any]
 
 
+MadeByKind = Literal["key", "person", "menu", "payer", "operator"]
+
+
 NameMatch = Literal["same", "similar", "different", "unknown"]
 
 
@@ -181,6 +184,8 @@ class Code(TypedDict):
 class CopyPayoutBody(TypedDict):
     reference: str
     send_at: NotRequired[str | None]
+    only: NotRequired[Literal["failed"]]
+    again: NotRequired[bool]
 
 
 class CreateMessageBody(TypedDict):
@@ -342,6 +347,12 @@ class LedgerEntry(TypedDict):
     purpose: Purpose
 
 
+class MadeBy(TypedDict):
+    kind: MadeByKind
+    id: str | None
+    name: str | None
+
+
 class MenuSummary(TypedDict):
     menu_id: str
     title: str
@@ -376,8 +387,8 @@ class Page(TypedDict):
             | Session
             | PayoutItem
             | AuditEvent
-            | PaymentCode
             | Request
+            | PaymentCode
             | Sms
             | ProviderState
             | Webhook
@@ -453,6 +464,7 @@ class PayoutItem(TypedDict):
     registered_name: str | None
     amount_text: str | None
     warning: str | None
+    metadata: dict[str, str] | None
 
 
 class ProviderState(TypedDict):
@@ -536,6 +548,7 @@ class Request(TypedDict):
     request_id: str
     at: str
     key_id: str | None
+    person: str | None
     method: str
     path: str
     status: int
@@ -667,6 +680,8 @@ class Transaction(TypedDict):
     payout_id: str | None
     origin: Origin
     same_money_as: str | None
+    made_by: MadeBy
+    request_id: str | None
     explanation: NotRequired[str]
     events: NotRequired[list[TransactionChange]]
 

@@ -76,6 +76,7 @@ class Operations(Transport):
         reference: str | None = None,
         provider_transaction_id: str | None = None,
         payout_id: str | None = None,
+        key_id: str | None = None,
         from_: str | None = None,
         to: str | None = None,
         limit: int | None = None,
@@ -97,6 +98,7 @@ class Operations(Transport):
                     "reference": reference,
                     "provider_transaction_id": provider_transaction_id,
                     "payout_id": payout_id,
+                    "key_id": key_id,
                     "from": from_,
                     "to": to,
                     "limit": limit,
@@ -114,6 +116,7 @@ class Operations(Transport):
         reference: str | None = None,
         provider_transaction_id: str | None = None,
         payout_id: str | None = None,
+        key_id: str | None = None,
         from_: str | None = None,
         to: str | None = None,
         limit: int | None = None,
@@ -128,18 +131,22 @@ class Operations(Transport):
                 reference=reference,
                 provider_transaction_id=provider_transaction_id,
                 payout_id=payout_id,
+                key_id=key_id,
                 from_=from_,
                 to=to,
                 limit=limit,
             )
         )
 
-    def create_refund(self, transaction_id: str, body: CreateRefundBody) -> Transaction:
+    def create_refund(self, transaction_id: str, body: CreateRefundBody, *, wait: int | None = None) -> Transaction:
         """Give a succeeded collection back to its payer, wholly or in part.
 
         Permission: `transactions:send`.
         """
-        return cast("Transaction", self._call("POST", "/api/transactions/{}/refunds", transaction_id, body=body))
+        return cast(
+            "Transaction",
+            self._call("POST", "/api/transactions/{}/refunds", transaction_id, body=body, query={"wait": wait}),
+        )
 
     def get_transaction(self, transaction_id: str, *, wait: int | None = None) -> Transaction:
         """One transaction with its status history; `wait` holds the reply until its status changes.
@@ -157,6 +164,7 @@ class Operations(Transport):
         reference: str | None = None,
         provider_transaction_id: str | None = None,
         payout_id: str | None = None,
+        key_id: str | None = None,
         from_: str | None = None,
         to: str | None = None,
         limit: int | None = None,
@@ -178,6 +186,7 @@ class Operations(Transport):
                     "reference": reference,
                     "provider_transaction_id": provider_transaction_id,
                     "payout_id": payout_id,
+                    "key_id": key_id,
                     "from": from_,
                     "to": to,
                     "limit": limit,
@@ -195,6 +204,7 @@ class Operations(Transport):
         reference: str | None = None,
         provider_transaction_id: str | None = None,
         payout_id: str | None = None,
+        key_id: str | None = None,
         from_: str | None = None,
         to: str | None = None,
         limit: int | None = None,
@@ -209,6 +219,7 @@ class Operations(Transport):
                 reference=reference,
                 provider_transaction_id=provider_transaction_id,
                 payout_id=payout_id,
+                key_id=key_id,
                 from_=from_,
                 to=to,
                 limit=limit,

@@ -32,7 +32,7 @@ RECORD = [
 ]  # fmt: skip
 ITEM = [
     "line", "phone_number", "amount", "fee", "reference", "description", "name", "name_match", "state", "problems",
-    "transaction_id", "failure", "registered_name", "amount_text", "warning",
+    "transaction_id", "failure", "registered_name", "amount_text", "warning", "metadata",
 ]  # fmt: skip
 FILE = 'phone_number,amount,reference,description,name\n0770 000-000,"1,500",E1,=SUM(A1),Sarah\n'
 
@@ -139,7 +139,7 @@ def test_a_file_is_taken_as_people_write_it(maker: Program, web: FlaskClient) ->
     assert (written.status_code, written.mimetype) == (200, "text/csv")
     assert written.headers["Content-Disposition"].startswith('attachment; filename="payout-')
     table = list(csv.reader(StringIO(written.text)))
-    assert table[0] == [*ITEM[:-2], "receipt", "warning"]
+    assert table[0] == [*ITEM[:-3], "receipt", "warning"]
     # A phone number stays as it is; what a spreadsheet would evaluate is text.
     assert table[1][:7] == ["2", "+256770000000", "1500", "0", "E1", "'=SUM(A1)", "Sarah"]
     # The same rows, also from our own file, are the same payout.
@@ -326,14 +326,18 @@ def test_a_copy_is_a_draft_of_the_same_rows_under_another_name(
     first = maker.post("/api/payouts", body(*rows)).json["data"]
     approver.post(f"/api/payouts/{first['payout_id']}/approve", {})
     finish(services, clock)
-    made = maker.post(f"/api/payouts/{first['payout_id']}/copy", {"reference": "P2"})
+    refused = maker.post(f"/api/payouts/{first['payout_id']}/copy", {"reference": "P2"})
+    assert refused.status_code == 400
+    assert refused.json["message"].startswith("1 of the payout's rows was paid already")
+    wanted = {"reference": "P2", "again": True}
+    made = maker.post(f"/api/payouts/{first['payout_id']}/copy", wanted)
     copy = made.json["data"]
     assert (made.status_code, copy["status"], copy["ready_count"], copy["invalid_count"]) == (201, "draft", 1, 1)
     assert made.headers["Location"] == f"/api/payouts/{copy['payout_id']}"
     ready, invalid = maker.get(f"/api/payouts/{copy['payout_id']}/items").json["data"]["items"]
     assert {name: ready[name] for name in rows[0]} == rows[0] | {"amount": 500.5}
     assert (invalid["reference"], invalid["amount_text"]) == ("b", "abc")
-    again = maker.post(f"/api/payouts/{first['payout_id']}/copy", {"reference": "P2"})
+    again = maker.post(f"/api/payouts/{first['payout_id']}/copy", wanted)
     assert (again.status_code, again.headers["Idempotent-Replayed"]) == (200, "true")
     unknown = maker.post(f"/api/payouts/{maker.client_id}/copy", {"reference": "P3"})
     assert (unknown.status_code, unknown.json["error"]) == (404, "NOT_FOUND")
