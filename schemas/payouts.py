@@ -136,5 +136,6 @@ class CopyPayoutBody(Body):
         "The client's own name for the payout. The same content again is the same payout.", required=True, longest=64
     )
     send_at = _send_at(allow_none=True)
-    only = ChoiceOf("`failed`: the rows that failed. Default: all rows.", ("failed",))
+    # Marshmallow's own schemas have an attribute `only`.
+    only_state = ChoiceOf("`failed`: the rows that failed. Default: all rows.", ("failed",), data_key="only")
     again = Flag("True to pay rows again that were paid already. Without it, a copy with such rows is refused.")

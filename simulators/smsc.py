@@ -1,8 +1,8 @@
-"""`python -m simulators.smsc --port 2775`: an operator's side of SMPP on the loopback interface, and a phone in a terminal.
+"""`python -m simulators.smsc --port 2775`: an operator's side of SMPP on the loopback interface, and a phone.
 
-It takes binds as transceiver with the password. Each line is dialled (`*384*123#`) or answers the screen; an empty line
-hangs up, or ends the program where there is no session. It speaks one dialect: 15 bits of session number and the end
-bit, operations 1, 18, 2 and 17, GSM 7-bit and UCS-2.
+It takes binds as transceiver with the password. Each line of the terminal is dialled (`*384*123#`) or answers the
+screen; an empty line hangs up, or ends the program where there is no session. It speaks one dialect: 15 bits of session
+number and the end bit, operations 1, 18, 2 and 17, GSM 7-bit and UCS-2.
 """
 
 import itertools

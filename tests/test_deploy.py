@@ -65,14 +65,14 @@ def test_every_alert_names_a_chapter_that_says_what_to_do() -> None:
         assert alert["labels"]["severity"] in {"page", "ticket"}  # type: ignore[index]
 
 
-def test_both_units_run_as_a_user_without_rights_and_with_the_same_hardening() -> None:
-    web, worker = ((DEPLOY / f"ussd-server-{name}.service").read_text() for name in ("web", "worker"))
+def test_all_units_run_as_a_user_without_rights_and_with_the_same_hardening() -> None:
+    web, *others = ((DEPLOY / f"ussd-server-{name}.service").read_text() for name in ("web", "worker", "smpp"))
     hardening = web[web.index("UMask=") :]
-    assert hardening == worker[worker.index("UMask=") :]
+    assert [hardening] * 2 == [unit[unit.index("UMask=") :] for unit in others]
     for line in ("NoNewPrivileges=yes", "ProtectSystem=strict", "CapabilityBoundingSet=", "StateDirectoryMode=0700"):
         assert f"{line}\n" in hardening
     assert "User=ussd\n" in web
-    assert "User=ussd\n" in worker
+    assert all("User=ussd\n" in unit for unit in others)
 
 
 def test_commands_are_typed_with_the_settings_of_the_installation(tmp_path: Path) -> None:
@@ -94,8 +94,8 @@ def test_commands_are_typed_with_the_settings_of_the_installation(tmp_path: Path
 
 
 @pytest.mark.needs_systemd
-def test_systemd_takes_both_units_and_finds_little_that_they_may_do(tmp_path: Path) -> None:
-    for name in ("web", "worker"):
+def test_systemd_takes_all_units_and_finds_little_that_they_may_do(tmp_path: Path) -> None:
+    for name in ("web", "worker", "smpp"):
         unit = tmp_path / f"ussd-server-{name}.service"
         written = (DEPLOY / unit.name).read_text()
         unit.write_text(re.sub(r"/opt/ussd-server/\.venv/bin/\S+", "/bin/true", written))

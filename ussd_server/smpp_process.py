@@ -116,7 +116,7 @@ class _Link:
         self._submitted = SubmittedSteps()
         self._answering = set[asyncio.Task[None]]()
         settings = BindSettings(
-            link.host, link.port, link.system_id, link.password, _trust(link, services), link.window
+            link.channel_id, link.host, link.port, link.system_id, link.password, _trust(link, services), link.window
         )
         self._binds = [Bind(settings, self._take, services.clock.now) for _ in range(link.binds)]
         self._running = [asyncio.create_task(bind.run()) for bind in self._binds]

@@ -6,6 +6,7 @@ Processor time repeats within a few per cent on a machine where rates differ by 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from statistics import quantiles
 from typing import Any
 
@@ -62,7 +63,11 @@ def _slice(stage: Stage, target: Target, seconds: float) -> dict[str, float]:
 def _processor_seconds(pid: int) -> float:
     """Processor time that a process and its children have used, in seconds."""
     process = psutil.Process(pid)
-    times = [each.cpu_times() for each in (process, *process.children(recursive=True))]
+    times = [process.cpu_times()]
+    for child in process.children(recursive=True):
+        # One of the database's processes may have ended since it was listed.
+        with suppress(psutil.NoSuchProcess):
+            times.append(child.cpu_times())
     return sum(each.user + each.system for each in times)
 
 

@@ -21,6 +21,8 @@ from ussd_server.models.sending import Delivery, Webhook
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.accounts.messages import GetStatement
+from ussd_server.services.incoming.messages import ListPaymentCodes
+from ussd_server.services.sms.messages import ListSms
 from ussd_server.settings import Settings
 
 URL = "http://127.0.0.1:8000"
@@ -51,6 +53,13 @@ def test_a_first_start_has_a_day_of_everything_and_clean_books(services: Service
     assert Webhook.select().where(Webhook.url.is_null(False)).count() == 1
     # The worker of the running service sends these.
     assert {row.status for row in Delivery.select()} == {"waiting"}
+
+    (key,) = services.key_reader.list(context)
+    assert key.name == "Web shop (example)"
+    assert services.payment_codes.prefix(context) == "DEMO"
+    assert [code.code for code in services.payment_codes.list(ListPaymentCodes(), context).items] == ["DEMOFEES1"]
+    assert services.held_payments.count(operator_context()) == 1
+    assert len(services.sms.list(ListSms(), context).items) == 2
 
     # Each of the last 24 hours but some of the night, none later than now, and the ledger agrees.
     hours = {(began_at - row.created_at) // timedelta(hours=1) for row in rows}

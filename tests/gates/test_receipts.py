@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from itertools import product
-from pathlib import Path
 
 import pytest
 
-import ussd_server
+from tests.gates.registrations import calls_of, names_used_of
 from tests.gates.ways_in import CENTS, WAYS, WRITTEN, Way, World
 from tests.support.books import check_everything
 from tests.support.crowd import at_once
@@ -19,31 +17,12 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.services.gates.receipts import WayIn
 from ussd_server.values import canonical_receipt
 
-SOURCE = Path(ussd_server.__file__).parent
 PAYERS = ("+256772123456", "+256772000001")
-
-
-def calls_of(*names: str) -> Iterator[tuple[Path, ast.Call]]:
-    """Every call of these functions in the service, with its file."""
-    for path in SOURCE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", None) in names:
-                yield path.relative_to(SOURCE), node
-
-
-def named_ways() -> set[str]:
-    """The ways that the code names when it books."""
-    return {
-        node.attr
-        for path in SOURCE.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "WayIn"
-    }
 
 
 def test_every_way_in_stands_in_the_matrix_and_is_used() -> None:
     assert set(WAYS) == set(WayIn)
-    assert named_ways() == {way.name for way in WayIn}
+    assert names_used_of(WayIn) == set(WayIn.__members__)
 
 
 def test_nothing_is_booked_beside_the_gate() -> None:

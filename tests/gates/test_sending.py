@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import timedelta
 from enum import Enum, StrEnum
-from pathlib import Path
 
 import pytest
 from peewee import IntegrityError
 
-import ussd_server
 from tests.conftest import MovableClock
+from tests.gates.registrations import names_used_of, users_of
 from tests.gates.world import WAYS, Sender, World
 from tests.support.books import check_everything
 from ussd_server.bootstrap import Services
@@ -134,8 +132,9 @@ def make(services: Services, clock: MovableClock) -> Iterator[Callable[[Sender],
             world.services.close()
 
 
-def test_every_way_out_stands_in_the_matrix() -> None:
+def test_every_way_out_stands_in_the_matrix_and_is_used() -> None:
     assert set(MATRIX) == set(WAYS) == set(WayOut)
+    assert names_used_of(WayOut) == set(WayOut.__members__)
 
 
 @pytest.mark.parametrize("way", [way for way in WayOut if way is not WayOut.RECOVERY], ids=lambda way: way.title)
@@ -169,22 +168,10 @@ def test_nothing_leaves_for_what_was_refused_before_it_began_to_leave(
     assert check_everything() == []
 
 
-def _users_of(name: str, of: str | None = None) -> set[str]:
-    """The modules of services that use an attribute with this name, of a variable named `of` where that is given."""
-    folder = Path(ussd_server.__file__).parent
-    found = set()
-    for path in (folder / "services").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            is_named = isinstance(node, ast.Attribute) and node.attr == name
-            if is_named and of in (None, getattr(node.value, "id", None)):
-                found.add(path.relative_to(folder).as_posix())
-    return found
-
-
 def test_money_goes_to_a_provider_in_one_place_and_is_recorded_in_one_place() -> None:
     """So that a new way out cannot pass the gate by: it has to register as a `WayOut`."""
-    assert _users_of("ask", of="provider") == {"services/settlement/settlement.py"}
-    assert _users_of("record_transactions") == {"services/transactions/history.py"}
+    assert users_of("ask", of="provider") == {"services/settlement/settlement.py"}
+    assert users_of("record_transactions") == {"services/transactions/history.py"}
 
 
 def test_a_payment_that_may_have_been_sent_is_asked_about_also_for_a_revoked_key(

@@ -106,10 +106,10 @@ def open_school(m: School) -> None:
     agree_fee(FeeTerms(m.client.id, TransactionType.COLLECTION, 0, 100))
     m.ann.send(f"/operator/clients/{m.client.id}/codes", service_code=CODE)
     menu = m.clerk.send("/menus/new", menu_id="fees", text=MENU)
-    m.clerk.send(f"{menu}/codes", service_code=CODE)
     draft = re.search(r'name="draft_saved_at" value="([^"]+)"', m.clerk.open(f"{menu}/versions/draft"))
     assert draft
     m.clerk.send(f"{menu}/publish", draft_saved_at=draft[1])
+    m.clerk.send(f"{menu}/codes", service_code=CODE)
     texts = ["School got UGX {{amount|ugx}}", "Essomero lifunye UGX {{amount|ugx}}"]
     m.owner.send("/messages/receipts", **{"collection.language": ["en", "lg"], "collection.text": texts})
     for code in ("SCH101", "SCH102", "SCH103"):

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.simulation import checker, history, payer_rules
+from tests.simulation import checker, gate_rules, history, payer_rules
 from tests.simulation.checker import RULES, judge
 
 Lines = list[dict[str, Any]]
@@ -133,6 +133,29 @@ def not_late(lines: Lines) -> None:
     lines.append({"what": "difference", "at": 9, "reference": "r"})
 
 
+def added(*more: dict[str, Any]) -> Callable[[Lines], object]:
+    """A history with further lines."""
+    return lambda lines: lines.extend(copy.deepcopy(list(more)))
+
+
+def sent(at: float, *, limit: int | None = None) -> Callable[[Lines], object]:
+    """A history in which a sender's payment of 300 cents began to leave and moved."""
+    phone = {"phone": "+256762000000", "cents": 300}
+    book = {**line(whole(), "book"), **phone, "direction": "disbursement", "reference": "out", "moved_at": at + 1}
+    return added(
+        {"what": "sender", "at": 1, "sender": "key", "limit": limit},
+        {"what": "invoked", "at": 2, "call": 9, "kind": "disbursement", "client": "c", "name": "out", **phone}
+        | {"sender": "key"},
+        {"what": "called", "at": at, "kind": "ask", "phone": phone["phone"]},
+        book,
+    )
+
+
+REVOKED = {"what": "revoked", "at": 10, "sender": "key", "how": "deleted key"}
+DISABLED = {"what": "revoked", "at": 10, "sender": "c", "how": "disabled client"}
+BANK = {"what": "bank", "at": 5, "reference": "FT1", "client": "c", "cents": 200}
+CLOSED = {"what": "closed", "at": 9, "day": "2026-03-02", "begins": 0, "ends": 9, "ours": 1500, "theirs": 1500}
+CLOSED_DAY = {"what": "closed_day", "at": 9, "day": "2026-03-02", "ours_cents": 1500, "theirs_cents": 1500}
 REFUSED = both(*(changed("answered", number, refused="INSUFFICIENT_BALANCE") for number in range(2)))
 BOOKED = changed("transaction", origin="payer", provider_transaction_id="7", metadata='{"payment_code":"SCH1007"}')
 BROKEN: list[tuple[str, Callable[[Lines], object]]] = [
@@ -176,6 +199,21 @@ BROKEN: list[tuple[str, Callable[[Lines], object]]] = [
     ("payers_are_matched_by_their_code", changed("book", 1, typed="sch 1007")),
     ("checks_are_true", checked("SCH1O07", is_taken=True)),
     ("checks_are_true", checked("sch-1007", is_taken=False)),
+    (
+        "counted_once",
+        both(
+            changed("transaction", provider_transaction_id="1"),
+            again("transaction", id="u", provider_transaction_id="-1 "),
+        ),
+    ),
+    ("counted_once", added(BANK)),
+    ("counted_once", both(added(BANK), again("transaction", id="u", type="settlement", provider_transaction_id="FT1"))),
+    ("gate_holds", both(sent(200), added(REVOKED))),
+    ("gate_holds", both(sent(200), added(DISABLED, {"what": "restored", "at": 2000, "sender": "c"}))),
+    ("gate_holds", sent(200, limit=299)),
+    ("closed_days_stay", added(CLOSED)),
+    ("closed_days_stay", added(CLOSED, CLOSED_DAY | {"ours_cents": 1400})),
+    ("closed_days_stay", added(CLOSED | {"theirs": 500}, CLOSED_DAY | {"theirs_cents": 500})),
 ]
 
 
@@ -192,6 +230,45 @@ def test_a_broken_history_breaks_its_rule(rule: str, breaks: Callable[[Lines], o
 
 def test_every_rule_has_a_broken_history() -> None:
     assert {rule.__name__ for rule in RULES} == {rule for rule, _ in BROKEN}
+
+
+GIVEN_BACK = {
+    "provider_transaction_id": "1",
+    "origin": "payer",
+    "status": "reversed",
+    "metadata": '{"payment_code":""}',
+}
+HOLDS: list[tuple[str, Callable[[Lines], object]]] = [
+    ("counted_once", changed("transaction", provider_transaction_id="1")),
+    (
+        "counted_once",
+        both(
+            changed("transaction", provider_transaction_id="1"),
+            again("transaction", id="u", same_money_as="t", **GIVEN_BACK),
+        ),
+    ),
+    ("counted_once", added(BANK, {"what": "lost", "at": 6, "since": 3})),
+    (
+        "counted_once",
+        both(
+            added(BANK),
+            again("transaction", id="u", type="settlement", provider_transaction_id="FT1", amount_cents=200),
+        ),
+    ),
+    ("gate_holds", both(sent(9), added(REVOKED))),
+    ("gate_holds", both(sent(100), added(REVOKED))),
+    ("gate_holds", both(sent(200), added(REVOKED, {"what": "lost", "at": 11, "since": 9}))),
+    ("gate_holds", both(sent(200), added(DISABLED, {"what": "restored", "at": 150, "sender": "c"}))),
+    ("gate_holds", sent(200, limit=300)),
+    ("closed_days_stay", added(CLOSED, CLOSED_DAY)),
+]
+
+
+@pytest.mark.parametrize(("rule", "happens"), HOLDS)
+def test_what_the_gates_allow_breaks_no_rule_of_theirs(rule: str, happens: Callable[[Lines], object]) -> None:
+    lines = copy.deepcopy(whole())
+    happens(lines)
+    assert rule not in {each for each, _ in judge(lines)}
 
 
 def test_what_a_lost_commit_took_away_is_missing_by_right_when_reconciliation_finds_it() -> None:
@@ -245,9 +322,10 @@ def test_deadlines_that_a_lost_commit_moved_excuse_a_success_that_reconciliation
 
 
 def test_the_checker_imports_nothing_of_the_program() -> None:
-    trees = [ast.parse(Path(module.__file__).read_text(encoding="utf-8")) for module in (checker, payer_rules, history)]
+    modules = (checker, gate_rules, payer_rules, history)
+    trees = [ast.parse(Path(module.__file__).read_text(encoding="utf-8")) for module in modules]
     nodes = [node for tree in trees for node in ast.walk(tree)]
     imported = {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
-    ours = {payer_rules.__name__, history.__name__}
+    ours = {module.__name__ for module in modules[1:]}
     assert imported == {"__future__", "collections", "collections.abc", "json", "typing", *ours}
     assert not any(isinstance(node, ast.Import) for node in nodes)

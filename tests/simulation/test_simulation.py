@@ -30,6 +30,21 @@ def test_the_same_seed_gives_the_same_history_to_the_byte(worlds: list[dict[str,
     assert again["digest"] == worlds[_SAME - _SEEDS.start]["digest"]
 
 
+@pytest.mark.parametrize(
+    ("bug", "rule"),
+    [
+        ("unclaimed-receipt", "counted_once"),
+        ("menu-beyond-limit", "gate_holds"),
+        ("limit-forgotten", "gate_holds"),
+        ("revoked-and-sent", "gate_holds"),
+        ("one-line-day", "closed_days_stay"),
+    ],
+)
+def test_a_planted_bug_at_the_gates_is_found_within_twenty_seeds(bug: str, rule: str) -> None:
+    *_, last = results(range(1, 21), 2, bug, jobs=1, shrinks=False)
+    assert rule in {each for each, _ in last["violations"]}
+
+
 def test_a_planted_bug_is_found_and_shown_in_words() -> None:
     *_, last = results(range(1, 201), _DAYS, "silence-is-failure", jobs=1)
     assert "failure_is_true" in {rule for rule, _ in last["violations"]}

@@ -6,6 +6,7 @@ from ussd_server.bootstrap.runtime import build_runtime
 from ussd_server.clock import Clock
 from ussd_server.database.opening import open_database
 from ussd_server.database.servers import Replica, use_replica
+from ussd_server.database.unit_of_work import release_connection
 from ussd_server.menus.document.variables import use_provider_states
 from ussd_server.metrics import note_replica
 from ussd_server.runtime import Runtime
@@ -202,6 +203,10 @@ class Services:
         self.gauges = Gauges(runtime, self.floats)
         self.retention = Retention(runtime)
         self.system = SystemService(runtime, shown_settings(runtime.settings), self.gauges)
+
+    def release_connection(self) -> None:
+        """Give this thread's database connection back, between two parts of a long response."""
+        release_connection()
 
     def close(self) -> None:
         """Write down what is in memory, stop all threads, and close the connections with Redis and providers."""

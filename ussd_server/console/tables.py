@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
 from typing import Any, Literal
 from urllib.parse import urlencode
 
 import orjson
-from flask import Response, render_template, request
+from flask import Response, render_template, request, stream_with_context
 
+from ussd_server.api.requests import services
 from ussd_server.console import formats, forms
+from ussd_server.context import RequestContext
 from ussd_server.languages import ENGLISH, use_language
 from ussd_server.spreadsheets.delimited import csv_parts
 from ussd_server.values import shillings, without_marks
@@ -24,14 +26,17 @@ _LONGEST_WORD = 60
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9.]+")
 _VERB = re.compile(r"^(?:list|show|find|search)_(?:any_)?")
 
-Kind = Literal["text", "code", "id", "money", "moment", "number", "reference", "sentence", "status", "word"]
+Kind = Literal[
+    "text", "code", "id", "money", "moment", "number", "path", "phone", "reference", "sentence", "status", "word"
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column. `name` names it in CSV and JSON and, without `value`, the attribute of the row; of money with `_cents`.
 
-    `kind` says how it is written; money is in cents, or a text that is no amount; a `word` is short and never broken.
+    `kind` says how it is written; money is in cents, or a text that is no amount; a `word` and a `phone` are
+    never broken.
     `link` gives the address that the cell leads to. `where` says whether the page, the files or both have it.
     """
 
@@ -56,6 +61,19 @@ class Column:
         if self.kind == "money":
             return shillings(value) if isinstance(value, int) else value
         return formats.iso(value) or None if self.kind == "moment" else value
+
+
+@dataclass(frozen=True, slots=True)
+class ListedPage(Page[Any]):
+    """One page of a list; `following` returns the page behind a cursor."""
+
+    following: Callable[[str], Page[Any]]
+
+
+def pages(read: Callable[[Any, RequestContext], Page[Any]], wanted: Any, context: RequestContext) -> ListedPage:
+    """The page that a service's method returns for a request, with the pages behind it."""
+    page = read(wanted, context)
+    return ListedPage(page.items, page.next_cursor, lambda cursor: read(replace(wanted, cursor=cursor), context))
 
 
 PROVIDER = Column("provider", "Provider", "word", value=lambda row: formats.provider_name(row.provider))
@@ -132,6 +150,16 @@ class DataTable:
         """The cursor of the next page; None on the last."""
         return self.listed.next_cursor if isinstance(self.listed, Page) else None
 
+    def all_rows(self) -> Iterator[Any]:
+        """The rows of this page and of all pages behind it; each page is read once the one before is sent."""
+        page: Any = self.listed
+        yield from self.rows
+        while isinstance(self.listed, ListedPage) and page.next_cursor:
+            page = self.listed.following(page.next_cursor)
+            # The database connection serves others while this page is sent.
+            services().release_connection()
+            yield from page.items
+
     @property
     def shown_columns(self) -> Sequence[Column]:
         """The columns of the page."""
@@ -149,7 +177,10 @@ class DataTable:
 
 
 def show_table(template: str, table: DataTable, **shown: Any) -> Response:
-    """Answer with the table: as the page `template`, or as CSV or JSON where the URL has `format=csv` or `json`."""
+    """Answer with the table: as the page `template`, or as CSV or JSON where the URL has `format=csv` or `json`.
+
+    A CSV file has this page, or with `all=1` the whole list, which is read while it is sent.
+    """
     wanted = request.args.get("format")
     if wanted:
         # Programs read files: their words are the same for every person.
@@ -160,10 +191,16 @@ def show_table(template: str, table: DataTable, **shown: Any) -> Response:
             orjson.dumps({"items": items, "next_cursor": table.next_cursor}), mimetype="application/json"
         )
     elif wanted == "csv":
-        rows = ([column.written(row) for column in table.file_columns] for row in table.rows)
+        is_whole = request.args.get("all") == "1"
+        rows = (
+            [column.written(row) for column in table.file_columns]
+            for row in (table.all_rows() if is_whole else table.rows)
+        )
         lines = csv_parts([column.name for column in table.file_columns], rows)
-        response = Response(b"".join(lines), mimetype="text/csv")
         what = _VERB.sub("", (request.endpoint or "table").rpartition(".")[2])
+        if is_whole:
+            return send_csv(stream_with_context(lines), what, forms.today())
+        response = Response(b"".join(lines), mimetype="text/csv")
         response.headers["Content-Disposition"] = _attachment(what, forms.today())
     else:
         return Response(render_template(template, table=table, **shown))

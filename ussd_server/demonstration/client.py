@@ -24,6 +24,7 @@ _CLIENT = "Demonstration"
 _EMAIL = "owner@demonstration.example"
 _VIEWER_EMAIL = "viewer@demonstration.example"
 _APPROVER_EMAIL = "approver@demonstration.example"
+_KEY_NAME = "Web shop (example)"
 _ADAPTER = "africastalking"
 _CODES = ("*165#", "*284*165#", "*384*165#")
 _MENU = Path(__file__).parents[1] / "menus" / "examples" / "savings_group.yaml"
@@ -120,7 +121,7 @@ def _key(services: Services, known: Mapping[str, str], context: RequestContext) 
     for key in services.api_keys.list(context):
         if (key.apikey, key.apisecret) == (known.get("apikey"), known.get("apisecret")):
             return key
-    return services.api_keys.create(CreateApiKey(), context)
+    return services.api_keys.create(CreateApiKey(name=_KEY_NAME), context)
 
 
 def _service_code(services: Services, known: Mapping[str, str], context: RequestContext) -> str:

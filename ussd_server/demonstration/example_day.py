@@ -19,9 +19,11 @@ from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext, new_request_id, operator_context
 from ussd_server.database.unit_of_work import dialect
 from ussd_server.gateways.messages import GatewayRequest
+from ussd_server.services.incoming.messages import NotifyPayment, PutPaymentCode, SetPrefix
 from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout
 from ussd_server.services.payouts.sending import PayoutSender
 from ussd_server.services.settlement.settlement import Settlement
+from ussd_server.services.sms.messages import CreateSms
 from ussd_server.services.transactions.create import TransactionCreator
 from ussd_server.services.transactions.messages import CreateRefund, CreateTransaction, TransactionType, TransactionView
 from ussd_server.services.webhooks.messages import CreateWebhook
@@ -34,6 +36,7 @@ _AT_ONCE = 50
 _SESSIONS_AT_ONCE = 200
 _READS_SECONDS = 6.0
 _NETWORK = "64110"
+_PREFIX = "DEMO"
 
 
 class MovingTime:
@@ -150,6 +153,7 @@ class ExampleDay:
     def __init__(self, services: Services, time: MovingTime, made: Demonstration) -> None:
         self._services = services
         self._time = time
+        self._client_id = made.client_id
         self._phones = Phones(services, time, made.service_code, made.gateway_path)
         context = operator_context(made.client_id)
         keys, people = services.api_keys.list(context), services.clients.list_users(made.client_id, context)
@@ -229,6 +233,22 @@ class ExampleDay:
         )
         self._collect("+256770000001", 7_000)
         self._pay_staff("salaries-2", approve=False)
+        self._payment_codes()
+        self._messages()
+
+    def _payment_codes(self) -> None:
+        """A code, a payment with it, and one with a code that nobody has, which is held for the operator."""
+        services, operator = self._services, operator_context(self._client_id)
+        services.payment_codes.set_prefix(SetPrefix(self._client_id, _PREFIX), operator)
+        code = services.payment_codes.put(PutPaymentCode(f"{_PREFIX}FEES1", "School fees (example)"), self._by_key).code
+        for receipt, typed, amount in (("SBXIN0000001", code, 85_000), ("SBXIN0000002", f"{_PREFIX}FEES7", 60_000)):
+            notice = NotifyPayment("sandbox", receipt, typed, amount * 100, "+256770000103", None, "Nakato Mary")
+            services.notices.notify(notice, operator)
+
+    def _messages(self) -> None:
+        """Two messages of the client, which the sandbox's sender delivers."""
+        for number, text in enumerate(("Your order is ready.", "The meeting is on Friday at 10."), 1):
+            self._services.sms.create(CreateSms(f"+2567700001{number:02}", text, f"message-{number}"), self._by_key)
 
     def _collect(self, phone: str, amount: int, settled_after: float = 4.0) -> TransactionView:
         made = self._pay(TransactionType.COLLECTION, phone, amount, "order")

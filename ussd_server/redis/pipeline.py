@@ -26,7 +26,7 @@ class RedisAwayError(Exception):
 class Circuit:
     """Opens at the first failure; a background thread probes Redis and closes the circuit when a probe succeeds.
 
-    So no caller waits for a probe of Redis (docs/DECISIONS.md, 18).
+    So no caller waits for a probe of Redis (docs/DECISIONS.md, 21).
     """
 
     def __init__(self, probe: Callable[[], bool], on_change: Callable[[bool], None], rest_seconds: float) -> None:

@@ -60,8 +60,12 @@ class BindLostError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class BindSettings:
-    """Where to bind and as whom. `trust` is set for TLS. `window`: submits at a time that have no answer yet."""
+    """Where to bind and as whom. `trust` is set for TLS. `window`: submits at a time that have no answer yet.
 
+    Warnings in the log name `channel_id`.
+    """
+
+    channel_id: str
     host: str
     port: int
     system_id: str
@@ -114,7 +118,8 @@ class Bind:
                 pause = _FIRST_PAUSE_SECONDS
             if is_refusal:
                 pause = max(pause, _PAUSE_AFTER_REFUSAL_SECONDS)
-            log.warning("a bind was lost or refused", why=why, pause_seconds=pause)
+            channel_id = self._settings.channel_id
+            log.warning("a bind was lost or refused", why=why, pause_seconds=pause, channel_id=channel_id)
             self._change(BindState.WAITING, why)
             await asyncio.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)

@@ -70,9 +70,9 @@ def test_an_accepted_collection_shows_its_whole_record_and_where_it_lies(program
     }  # fmt: skip
 
 
-def test_a_reference_is_not_blank(program: Program) -> None:
-    for blank in (" ", "  ", "\u00a0"):
-        reply = program.collect(reference=blank)
+def test_a_reference_is_not_only_spaces(program: Program) -> None:
+    for spaces in (" ", "  ", "\u00a0"):
+        reply = program.collect(reference=spaces)
         assert refusal(reply) == (400, "INVALID_REQUEST")
         assert reply.json["message"] == "reference: Must not be blank."
     assert program.post("/api/payouts", {"reference": " ", "items": [BODY]}).status_code == 400

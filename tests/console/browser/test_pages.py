@@ -158,7 +158,7 @@ def test_a_person_adds_a_second_factor_and_gives_a_fresh_code(
 ) -> None:
     # Each scheme and width has a person of its own, because the second factor stays.
     visitor = Visitor(console, chromium, role="admin" if width == 360 else "developer")
-    key = console.services.api_keys.create(CreateApiKey(None), console.client.call())
+    key = console.services.api_keys.create(CreateApiKey(("ussd:read",)), console.client.call())
     with visitor.tab(scheme, width) as page:
         page.goto("/console/security")
         page.get_by_role("link", name="Add a second factor").click()

@@ -55,7 +55,7 @@ def test_the_list_is_filtered_by_its_address_and_is_the_same_as_csv_and_json(
     visitor = visit("developer")
     page = visitor.get("/api-keys")
     assert all(key.apikey in page.text for key in keys)
-    assert "checkbox" not in page.text
+    assert 'name="api_key_ids"' not in page.text
     listed = visitor.get("/api-keys?format=json")
     assert [item["id"] for item in listed.json["items"]] == [key.id for key in reversed(keys)]
     assert listed.json["items"][0]["created_at"] == iso_milliseconds(keys[2].created_at)
@@ -65,6 +65,18 @@ def test_the_list_is_filtered_by_its_address_and_is_the_same_as_csv_and_json(
     one = visitor.get(f"/api-keys?q={keys[0].apikey}&format=json")
     assert [item["id"] for item in one.json["items"]] == [keys[0].id]
     assert "No match" in visitor.get("/api-keys?state=disabled").text
+
+
+def test_the_secret_of_a_key_that_sends_money_is_offered_to_those_who_may_send_it(
+    visit: Visit, example_client: ExampleClient, services: Services
+) -> None:
+    sends = example_client.create_key()
+    reads = services.api_keys.create(CreateApiKey(("balance:read",)), example_client.call())
+    developer, admin = visit("developer"), visit("admin")
+    for key, visitor, is_offered in ((sends, developer, False), (reads, developer, True), (sends, admin, True)):
+        page = visitor.get(f"/api-keys/{key.id}").text
+        assert (f"/api-keys/{key.id}/reveal" in page) is is_offered
+    assert developer.post(f"/api-keys/{sends.id}/reveal").status_code == 403
 
 
 def test_viewers_see_no_keys_as_in_the_management_api(visit: Visit, example_client: ExampleClient) -> None:
@@ -135,6 +147,9 @@ def test_many_keys_are_deleted_at_once(visit: Visit, example_client: ExampleClie
     visitor.get("/api-keys")
     assert visitor.post("/api-keys/delete").status_code == 303
     assert "No key was deleted" in visitor.get("/api-keys").text
+    named = visitor.get(f"/api-keys/chosen?api_key_ids={keys[0].id}&api_key_ids={keys[1].id}").text
+    assert [key.apikey in named for key in keys] == [True, True, False]
+    assert visitor.get("/api-keys/chosen").status_code == 303
     visitor.post("/api-keys/delete", api_key_ids=[keys[0].id, keys[1].id])
     page = visitor.get("/api-keys").text
     assert "2 of 2 API keys deleted." in page

@@ -18,7 +18,9 @@ MISSING = "019e0000-0000-7000-8000-000000000000"
 HOSTILE = "<script>alert(1)</script> שלום 🦒"
 
 
-def test_a_developer_creates_tests_rotates_and_deletes_a_webhook(visit: Visit, services: Services) -> None:
+def test_a_developer_creates_tests_rotates_and_deletes_a_webhook(
+    visit: Visit, services: Services, clock: MovableClock
+) -> None:
     visitor = visit("developer")
     assert "No webhook yet" in visitor.get("/webhooks").text
     refused = visitor.post("/webhooks/new", url="ftp://shop.example/", which="some", types="transaction.failed")
@@ -34,6 +36,8 @@ def test_a_developer_creates_tests_rotates_and_deletes_a_webhook(visit: Visit, s
         tested = visitor.post(f"{path}/test")
         assert tested.status_code == 303
         event = tested.location.removeprefix("/console")
+        assert "On its way" in visitor.get(event).text
+        clock.advance(11)
         assert "Not sent to any webhook" in visitor.get(event).text
         deliver(services)
         shown = visitor.get(event).text

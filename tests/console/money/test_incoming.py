@@ -13,7 +13,8 @@ from tests.support.example_client import ExampleClient
 from tests.support.money import balances
 from tests.support.money import operator as operator_of
 from ussd_server.bootstrap import Services
-from ussd_server.services.incoming.messages import ListIncoming, SetPrefix
+from ussd_server.context import operator_context
+from ussd_server.services.incoming.messages import ListIncoming, PutPaymentCode, SetPrefix
 
 CODE = {"code": "sch 1042", "description": "<b>Fees</b>", "amount": "5,000", "expires_at": "2099-01-01T08:00"}
 
@@ -114,3 +115,18 @@ def _of_transaction(page: str) -> str:
     found = re.search(r'href="/console(/transactions/[0-9a-f-]{36})"', page)
     assert found
     return found[1]
+
+
+def test_a_client_sees_held_payments_that_look_like_its_own_codes(
+    visit: Visit, services: Services, prefix: str, example_client: ExampleClient
+) -> None:
+    services.payment_codes.put(PutPaymentCode("SCH1042", "Fees"), operator_context(example_client.id))
+    services.payment_codes.set_prefix(SetPrefix(ExampleClient(services, "other").id, "SHOP"), operator_of())
+    till = Till(services)
+    for number, typed in enumerate(("SCH1O42", "SHC1042", "SHOP7", "rent", "SCH99")):
+        till.pay(typed, receipt=f"WRONG{number}")
+    page = visit("owner").get("/payment-codes").text
+    assert "Held payments that look like yours" in page
+    assert [f"WRONG{number}" in page for number in range(5)] == [True, True, False, False, True]
+    assert page.count("SCH1042") == 4, "linked in the list, and meant by two"
+    assert "+256772123456" not in page

@@ -239,6 +239,21 @@ def test_a_settlement_that_waits_is_explained_and_no_worker_takes_it(services: S
     assert services.settlement.claim(10) == []
 
 
+def test_a_disabled_client_is_due_nothing_and_keeps_no_other_from_its_settlement(
+    services: Services, client: ExampleClient
+) -> None:
+    disabled = ExampleClient(services, "abc")
+    deposit(services, disabled.at_console(), 5000)
+    services.bank_accounts.state(STANBIC, disabled.at_console())
+    services.bank_accounts.confirm(ConfirmBankAccount(disabled.id, BY, number=STANBIC.number), operator())
+    services.clients.set_active(disabled.id, False, operator())
+    assert due(services) == [("acme", 100_000)]
+    (settlement_id,) = propose(services)
+    assert [each.settlement_id for each in services.bank_settlements.list(operator())] == [settlement_id]
+    services.clients.set_active(disabled.id, True, operator())
+    assert due(services) == [("abc", 5000)]
+
+
 def test_a_cancelled_settlement_releases_its_money_and_is_not_recorded(
     services: Services, client: ExampleClient
 ) -> None:
@@ -358,17 +373,19 @@ def test_two_different_people_record(services: Services, client: ExampleClient) 
 def test_a_bank_reference_is_recorded_once_however_it_is_written_and_for_one_client(
     services: Services, client: ExampleClient
 ) -> None:
-    (first,) = record(services, completed(services, "FT26110001", amount="1000"))
-    assert f"bank_reference: Was recorded as transaction {first.transaction_id}." in refusal(
-        services, completed(services, "ft-2611 0001", amount="1000")
+    (first,) = record(services, completed(services, "FT26110001"))
+    deposit(services, client.at_console(), 2000, "later")
+    assert f"bank_reference: Was recorded as transaction {first.settlement_id}." in refusal(
+        services, completed(services, "ft-2611 0001")
     )
     other = ExampleClient(services, "shop")
     deposit(services, other.at_console(), 5000)
     services.bank_accounts.state(STANBIC, other.at_console())
-    services.bank_accounts.confirm(ConfirmBankAccount(other.id, BY), operator())
-    refused = refusal(services, completed(services, "FT26110002", "FT26110001", amount="1000"))
-    assert "Was recorded as transaction" in refused
-    assert len(services.bank_settlements.list(operator())) == 1
+    services.bank_accounts.confirm(ConfirmBankAccount(other.id, BY, number=STANBIC.number), operator())
+    refused = refusal(services, completed(services, "FT26110002", "FT26110001"))
+    assert f"Row 3, bank_reference: Was recorded as transaction {first.settlement_id}." in refused
+    recorded = [each for each in services.bank_settlements.list(operator()) if each.status != "created"]
+    assert [each.settlement_id for each in recorded] == [first.settlement_id]
     assert check_everything() == []
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -27,32 +27,33 @@ ALLOWED = {
 }
 
 
+PAYS_ALONE = {"pays alone"}
+
+
 @pytest.fixture
 def database_url(migrated_sqlite: Path, tmp_path: Path) -> str:
     """Who may do what is decided by the program, so that one database is enough."""
     return f"sqlite:///{shutil.copy(migrated_sqlite, tmp_path / 'test.db')}"
 
 
-def found(services: Services, clock: MovableClock, start: str, counts_readers: bool = True) -> set[str]:
-    """What too many walks from a start found: permissions that it was not given, or that it pays alone."""
+def found(
+    services: Services, clock: MovableClock, start: str, counts_readers: bool = True
+) -> Iterator[Collection[str]]:
+    """What is too much after each step of walks from a start: permissions not given to it, or that it pays alone."""
     for seed in range(SEEDS):
         intruder = Intruder(services, clock, start, seed)
         services.clients.count_readers(intruder.client.id, counts_readers, OPERATOR)
         for number in range(STEPS):
             intruder.step()
             if too_much := intruder.powers - ALLOWED[start]:
-                return set(too_much)
-            if number % 4 == 0 and intruder.pays_alone():
-                return {"pays alone"}
-    return set()
+                yield too_much
+            elif number % 4 == 0 and intruder.pays_alone():
+                yield PAYS_ALONE
 
 
 @pytest.mark.parametrize("start", ["owner", "admin", "developer", "viewer"])
 def test_no_chain_of_actions_gives_more_than_its_start(services: Services, clock: MovableClock, start: str) -> None:
-    assert found(services, clock, start) == set()
-
-
-PAYS_ALONE = {"pays alone"}
+    assert list(found(services, clock, start)) == []
 
 
 @pytest.mark.parametrize(
@@ -79,10 +80,11 @@ def test_walks_find_a_check_that_is_missing(
     gained: set[str],
 ) -> None:
     monkeypatch.setattr(place, name, broken)
-    assert found(services, clock, start) >= gained
+    # A developer gains the sending of money too, on most walks first.
+    assert any(gained.issubset(too_much) for too_much in found(services, clock, start))
 
 
 def test_a_person_who_reads_a_colleagues_secret_pays_alone_where_readers_do_not_count(
     services: Services, clock: MovableClock
 ) -> None:
-    assert found(services, clock, "admin", counts_readers=False) == PAYS_ALONE
+    assert next(found(services, clock, "admin", counts_readers=False)) == PAYS_ALONE

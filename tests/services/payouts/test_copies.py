@@ -43,11 +43,11 @@ def test_a_copy_pays_no_row_again_unless_it_is_asked_to(desk: PayoutDesk) -> Non
     payout = half_paid(desk)
     with pytest.raises(ServiceError, match="1 of the payout's rows was paid already"):
         copied(desk, payout, "P2")
-    failed = copied(desk, payout, "P2", only="failed")
+    failed = copied(desk, payout, "P2", only_state="failed")
     assert [(item.reference, item.amount_cents) for item in desk.items(failed)] == [("b", 200_000)]
     assert copied(desk, payout, "P3", again=True).item_count == 2
     with pytest.raises(ServiceError, match="No row of the payout failed"):
-        copied(desk, failed, "P4", only="failed")
+        copied(desk, failed, "P4", only_state="failed")
 
 
 def test_an_equal_payment_of_another_payout_is_named_for_a_week(desk: PayoutDesk, clock: MovableClock) -> None:

@@ -126,4 +126,8 @@ def test_owners_change_receipts_type_by_type_and_others_read_them(
     status, left = settings(client, web, {"receipts": {"transfer": {}}})
     assert (status, left) == (200, {"collection": TEXTS})
     reply = client.browser(web, "viewer").ask("GET", "settings")
-    assert reply.json["data"] == {"receipts": {"collection": TEXTS}}
+    assert reply.json["data"] == {
+        "receipts": {"collection": TEXTS},
+        "approval_rules": [{"above": 0, "approvals": 1}],
+        "proposed_approval_rules": None,
+    }

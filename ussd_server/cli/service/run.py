@@ -136,6 +136,7 @@ def smpp() -> None:
     log_fatal_errors()
     with open_services(read_settings()) as services, announced(services.settings, "smpp"):
         log_start("smpp")
+        services.timekeeper.start()
         if services.settings.exports_spans:
             export_spans("smpp")
         services.runtime.references.verify()

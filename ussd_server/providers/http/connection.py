@@ -18,7 +18,7 @@ class Breaker:
     """Opens after `troubles_to_open` failures in a row; all durations are seconds.
 
     After `rest_seconds`, one call is let through as a probe: a good reply closes the breaker, a failure opens it for
-    another rest. Why it is ours: docs/DECISIONS.md, 18.
+    another rest. Why it is ours: docs/DECISIONS.md, 21.
     """
 
     def __init__(

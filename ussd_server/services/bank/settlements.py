@@ -72,7 +72,7 @@ class BankSettlementService:
         self._clock, self._vault = runtime.clock, runtime.vault
 
     def due(self, day: date | None, context: RequestContext) -> tuple[DueSettlement, ...]:
-        """The sums due to clients with a confirmed bank account, by the clients' names; no line for a sum of nothing.
+        """The sums due to active clients with a confirmed bank account, by the clients' names; no line for nothing.
 
         A client is due what its main account had available at the end of a day in Kampala (None: now), as far as it
         still has it, less what stays here; nothing below its minimum. INVALID_REQUEST for a day that is not over.
@@ -303,11 +303,11 @@ class BankSettlementService:
 
 
 def _confirmed_accounts() -> Any:
-    """The confirmed bank accounts with their clients, by the clients' names."""
+    """The confirmed bank accounts of active clients, with these clients, by the clients' names."""
     return (
         BankAccount.select(BankAccount, Client)
         .join(Client, on=(Client.id == BankAccount.client_id), attr="client")
-        .where(BankAccount.confirmed_at.is_null(False))
+        .where(BankAccount.confirmed_at.is_null(False), Client.is_active)
         .order_by(Client.name, Client.id)
     )
 

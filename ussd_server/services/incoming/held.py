@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Iterator
+from typing import Any
 
 from ussd_server.context import RequestContext
 from ussd_server.database.tables import lock_row
@@ -21,9 +22,10 @@ from ussd_server.services.incoming.booking import (
     takes_amount,
     write_payment_event,
 )
-from ussd_server.services.incoming.codes import canonical
+from ussd_server.services.incoming.codes import canonical, prefix_of
 from ussd_server.services.incoming.messages import (
     AssignIncoming,
+    HeldLikeOwn,
     HoldDifference,
     IncomingStatus,
     IncomingView,
@@ -46,6 +48,7 @@ from ussd_server.wire import Page, view_of_row
 
 _MOST_SUGGESTED = 3
 _MOST_COUNTED = 10_000
+_MOST_COMPARED = 500
 _LETTERS = string.ascii_uppercase + string.digits
 _LONGEST_CODE = 20
 _LONGEST_RECEIPT = 48
@@ -65,6 +68,25 @@ class HeldPaymentService(Service):
         rows = IncomingPayment.select().where(waits_for_operators())
         found, cursor = page_of(rows, IncomingPayment, request.cursor, request.limit, self._tokens, may_lag=False)
         return Page(tuple(map(_view, found)), cursor)
+
+    def list_alike(self, context: RequestContext) -> tuple[HeldLikeOwn, ...]:
+        """The newest held payments whose code begins with the client's prefix, or is one slip from a code of theirs."""
+        context.require("collection:read")
+        prefix = prefix_of(context.client_id)
+        if prefix is None:
+            return ()
+        beginnings = (prefix, *_with_one_slip(prefix))
+        held = IncomingPayment.select().where(waits_for_operators(), IncomingPayment.code.is_null(False))
+        found = []
+        for row in held.order_by(IncomingPayment.id.desc()).limit(_MOST_COMPARED):
+            typed = canonical(row.code or "")
+            if not typed.startswith(beginnings):
+                continue
+            own = PaymentCode.client_id == context.client_id
+            meant = tuple(each.code for each in _similar(typed, row.amount_cents, own))
+            if meant or typed.startswith(prefix):
+                found.append(view_of_row(HeldLikeOwn, row, meant=meant))
+        return tuple(found)
 
     def count(self, context: RequestContext) -> int:
         """How many payments are held, 10,000 at most."""
@@ -226,12 +248,15 @@ def _suggestions(row: IncomingPayment) -> tuple[str, ...]:
 
     A slip is a wrong, missing, doubled or exchanged letter.
     """
-    typed = canonical(row.code or "")
+    return tuple(code.code for code in _similar(canonical(row.code or ""), row.amount_cents))
+
+
+def _similar(typed: str, amount_cents: int, *conditions: Any) -> list[PaymentCode]:
     if not 1 < len(typed) <= _LONGEST_CODE:
-        return ()
-    found = PaymentCode.select().where(PaymentCode.code.in_({typed, *_with_one_slip(typed)}))
-    ordered = sorted(found, key=lambda code: (code.code != typed, not takes_amount(code, row.amount_cents), code.code))
-    return tuple(code.code for code in ordered[:_MOST_SUGGESTED])
+        return []
+    found = PaymentCode.select().where(PaymentCode.code.in_({typed, *_with_one_slip(typed)}), *conditions)
+    ordered = sorted(found, key=lambda code: (code.code != typed, not takes_amount(code, amount_cents), code.code))
+    return ordered[:_MOST_SUGGESTED]
 
 
 def _with_one_slip(typed: str) -> Iterator[str]:

@@ -160,6 +160,21 @@ class IncomingView:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldLikeOwn:
+    """A held payment as a client sees it whose codes it resembles: not the payer, because it may be another client's.
+
+    `meant` are the client's codes that differ by one slip.
+    """
+
+    provider: str
+    provider_transaction_id: str
+    amount_cents: int
+    code: str
+    received_at: datetime
+    meant: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class AssignIncoming:
     """Request of two operators to book a held payment under a payment code."""
 

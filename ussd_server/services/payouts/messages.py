@@ -76,13 +76,13 @@ class CreatePayout:
 class CopyPayout:
     """Request for a draft with the rows of another payout, under a reference and with a date of its own.
 
-    `only` is `failed` for the failed rows alone; `again` pays rows once more that were paid.
+    `only_state` is `failed` for the failed rows alone; `again` pays rows once more that were paid.
     """
 
     payout_id: str
     reference: str
     send_at: datetime | None = None
-    only: str | None = None
+    only_state: str | None = None
     again: bool = False
 
 

@@ -92,13 +92,13 @@ class PayoutService(Service):
         """Make a draft of the rows of a payout, or of the failed ones, each judged anew.
 
         Raises what `create` raises, NOT_FOUND, and INVALID_REQUEST where rows were paid that the request does not pay
-        `again`, and where no row failed of which it wants the failed ones `only`.
+        `again`, and where it wants the failed rows and there are none.
         """
         context.require("payouts:write")
         payout = _find(request.payout_id, context)
         rows = list(_rows_with_states(payout))
-        if request.only is not None:
-            rows = [row for row in rows if row.state == request.only]
+        if request.only_state is not None:
+            rows = [row for row in rows if row.state == request.only_state]
             if not rows:
                 raise ServiceError(Code.INVALID_REQUEST, "only: No row of the payout failed.")
         paid = sum(row.state == ItemState.SUCCEEDED for row in rows)
@@ -154,7 +154,9 @@ class PayoutService(Service):
         if payout.reserved_at is not None:
             names = waiting_providers(payout.id)
         else:
-            ready = PayoutItem.select(PayoutItem.provider).where(PayoutItem.payout_id == payout.id, PayoutItem.is_ready)
+            ready: Any = PayoutItem.select(PayoutItem.provider).where(
+                PayoutItem.payout_id == payout.id, PayoutItem.is_ready
+            )
             names = [name for (name,) in ready.distinct().tuples()]
         away = sorted(name for name in names if name and not self._providers.takes_payments(name))
         return tuple(WaitingProvider(name, self._providers.is_off(name)) for name in away)

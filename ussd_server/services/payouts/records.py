@@ -139,7 +139,9 @@ def warnings_of(payout: Payout) -> dict[str, str]:
     numbers = rows.select(PayoutItem.phone_number).group_by(PayoutItem.phone_number)
     repeated = numbers.having(fn.COUNT(PayoutItem.line) > 1)
     lines = defaultdict(list)
-    for number, line in rows.where(PayoutItem.phone_number.in_(repeated)).order_by(PayoutItem.line).tuples():
+    for line, number in sorted(
+        (line, number) for number, line in rows.where(PayoutItem.phone_number.in_(repeated)).tuples()
+    ):
         lines[number].append(str(line))
     return {
         number: f"number occurs in rows {', '.join(found[:_MOST_LINES_NAMED])}"

@@ -133,7 +133,9 @@ class Settlement(Service):
         log.warning("a payment was not sent, because its sender was revoked", reason=fault)
         end_lease(row)
         row.updated_at = now
-        fail(row, FailureCode.CANCELLED, Source.SUBMIT, now, ChangeDetail(note=fault))
+        # A payment whose commit the database lost may have been sent under this name: it is enquired once.
+        check_at = now + timedelta(seconds=SLOW_POLL_SECONDS)
+        fail(row, FailureCode.CANCELLED, Source.SUBMIT, now, ChangeDetail(note=fault), check_at)
         return True
 
     def _mark_asked(self, row: Transaction) -> bool:

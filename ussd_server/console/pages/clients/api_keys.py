@@ -172,6 +172,16 @@ def delete_api_key(context: RequestContext, api_key_id: str) -> Any:
     return done("The API key is deleted. Calls with it are refused from now on.", "list_api_keys")
 
 
+@console.page("GET", "/api-keys/chosen", needs="api_keys:delete")
+def show_chosen_api_keys(context: RequestContext) -> Any:
+    """The chosen keys by their names, and the button that deletes them."""
+    chosen = set(request.args.getlist("api_key_ids"))
+    keys = [key for key in services().key_reader.list(context) if key.id in chosen]
+    if not keys:
+        return done("No key was deleted: choose one or more keys first.", "list_api_keys", tone="warn")
+    return render_template("console/api_keys/delete.html", keys=keys)
+
+
 @console.page("POST", "/api-keys/delete", needs="api_keys:delete", fresh_code=True)
 def delete_api_keys(context: RequestContext) -> Any:
     """Delete the chosen keys for ever."""
@@ -225,6 +235,7 @@ def _key_page(api_key_id: str, context: RequestContext, secret: str | None = Non
         "console/api_keys/key.html",
         key=key,
         secret=secret,
+        may_reveal=reader.may_reveal(key, context),
         calls=reader.calls(api_key_id, context),
         api_key_id=key.id,
         grace_periods=_GRACE,

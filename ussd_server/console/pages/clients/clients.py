@@ -10,7 +10,7 @@ from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
 from ussd_server.console.forms import done, shown_again
 from ussd_server.console.links import acting_for, link_to
-from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
+from ussd_server.console.tables import Column, DataTable, ListedPage, TableFilter, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext, marked
 from ussd_server.services.clients.messages import ListPeople
@@ -62,6 +62,11 @@ _BINDS = (
 )
 
 
+def _page_of_clients(cursor: str | None, context: RequestContext) -> ListedPage:
+    page = services().clients.page(cursor, context)
+    return ListedPage(page.items, page.next_cursor, lambda cursor: services().clients.page(cursor, context))
+
+
 @console.page("GET", "/operator/clients", who="operator")
 def list_clients(context: RequestContext) -> Response:
     """Every client."""
@@ -70,7 +75,7 @@ def list_clients(context: RequestContext) -> Response:
         page = (
             Page((clients.find(name.chosen, context),), None)
             if name.chosen
-            else clients.page(request.args.get("cursor"), context)
+            else _page_of_clients(request.args.get("cursor"), context)
         )
     except ServiceError as error:
         if error.code is not Code.NOT_FOUND:
@@ -182,10 +187,9 @@ def reveal_channel(context: RequestContext, channel_id: str) -> str:
 @console.page("POST", "/operator/channels/<channel_id>/<any(open,close):action>", who="operator")
 def set_channel(context: RequestContext, channel_id: str, action: str) -> Any:
     """Open or close a channel."""
-    channel = services().channels.set_active(channel_id, action == "open", context)
-    closed = "its path answers 404" if channel.gateway_path else "its binds end"
+    services().channels.set_active(channel_id, action == "open", context)
     return done(
-        "The channel is open." if action == "open" else f"The channel is closed: {closed}.",
+        "The channel is open." if action == "open" else "The channel is closed: no step is answered.",
         "show_channel",
         channel_id=channel_id,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 from urllib.parse import urlencode
@@ -12,7 +13,7 @@ from flask import Response, flash, redirect, render_template, request, url_for
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
 from ussd_server.console.forms import done, local_moment
-from ussd_server.console.tables import BEFORE, Column, DataTable, TableFilter, chosen, show_table
+from ussd_server.console.tables import BEFORE, Column, DataTable, TableFilter, chosen, pages, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
 from ussd_server.services.clients.messages import ClientView
@@ -27,12 +28,14 @@ from ussd_server.services.webhooks.messages import (
 )
 from ussd_server.status import Code, ServiceError
 
+_UNTIL_SENT = timedelta(seconds=10)
+"""How long an event may wait for the worker before the page says that it goes to no webhook."""
 _COLUMNS = (
     Column("type", "Type", "code", link=lambda event: url_for("console.show_event", event_id=event.id)),
     Column("created_at", "Written", "moment"),
     Column("reference", "Reference", "reference", value=lambda event: event.data.get("reference")),
     Column("amount", "Amount", "money", value=lambda event: _amount_cents(event)),
-    Column("phone_number", "Phone number", "code", value=lambda event: event.data.get("phone_number")),
+    Column("phone_number", "Phone number", "phone", value=lambda event: event.data.get("phone_number")),
     Column("object_id", "About", "id", where="files"),
     Column("sequence", "Number", "number", where="files"),
     Column("id", "Id", "id"),
@@ -50,7 +53,7 @@ def list_events(context: RequestContext) -> Response:
     table = DataTable(
         "Events, newest first",
         _COLUMNS,
-        services().events.list(ListEvents(**chosen(_FILTERS)), context),
+        pages(services().events.list, ListEvents(**chosen(_FILTERS)), context),
         _FILTERS.values(),
         empty_title="No event yet",
         empty_text="Each change of a payment writes an event here.",
@@ -122,4 +125,5 @@ def _shown(event_id: str, context: RequestContext) -> dict[str, Any]:
         "body": sent.body,
         "curl": _curl,
         "deliveries": deliveries,
+        "is_new": event.created_at > services().clock.now() - _UNTIL_SENT,
     }

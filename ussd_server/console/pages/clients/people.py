@@ -10,7 +10,7 @@ from ussd_server.api.requests import services
 from ussd_server.console.blueprint import TOO_OLD, console
 from ussd_server.console.forms import done, shown_again
 from ussd_server.console.links import public_address
-from ussd_server.console.tables import Column, DataTable, show_table
+from ussd_server.console.tables import Column, DataTable, pages, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
 from ussd_server.services.clients.messages import ChangeRole, InvitePerson, ListPeople, PasswordLink
@@ -37,7 +37,7 @@ _CONFIRMED = Column("confirmed", "Confirmed", value=lambda person: "no" if perso
 @console.page("GET", "/people", needs="team:read")
 def list_people(context: RequestContext) -> Response:
     """The client's people."""
-    page = services().team.list(ListPeople(cursor=request.args.get("cursor")), context)
+    page = pages(services().team.list, ListPeople(cursor=request.args.get("cursor")), context)
     factors = services().second_factors
     holders = factors.holders(context)
     shown = Column("second_factor", "Second factor", value=lambda person: "yes" if person.user_id in holders else "no")

@@ -8,7 +8,7 @@ from flask import Response, render_template, url_for
 
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
-from ussd_server.console.tables import PERIOD, Column, DataTable, TableFilter, chosen, show_table
+from ussd_server.console.tables import PERIOD, Column, DataTable, TableFilter, chosen, pages, show_table
 from ussd_server.context import RequestContext
 from ussd_server.services.request_log.messages import ListRequests, RequestDetail
 from ussd_server.services.transactions.messages import GetTransaction
@@ -29,19 +29,19 @@ def list_requests(context: RequestContext) -> Response:
     columns = (
         Column("at", "When", "moment", link=lambda seen: url_for("console.show_request", request_id=seen.request_id)),
         Column("key", "Caller", value=lambda seen: names.get(seen.key_id, seen.key_id) or seen.person or "a person"),
-        Column("call", "Request", "code", value=lambda seen: f"{seen.method} {seen.path}"),
+        Column("call", "Request", "path", value=lambda seen: f"{seen.method} {seen.path}"),
         Column("status", "Status", "number"),
-        Column("code", "Code", "code"),
+        Column("code", "Code", "word"),
         Column("message", "Message", "sentence"),
         Column("address", "From", "code"),
-        Column("took_ms", "Milliseconds", "number"),
+        Column("took_ms", "ms", "number"),
         Column("request_id", "Request id", "id", where="files"),
     )
     filters = {"key_id": TableFilter("key_id", "Key", names)} | _FILTERS
     table = DataTable(
         "Requests, newest first",
         columns,
-        services().request_log.list(ListRequests(**chosen(filters)), context),
+        pages(services().request_log.list, ListRequests(**chosen(filters)), context),
         filters.values(),
         empty_title="No request yet",
         empty_text="Refused calls and calls that change something appear here within a second.",

@@ -12,7 +12,7 @@ from ussd_server.console.blueprint import console
 from ussd_server.console.forms import done, shown_again
 from ussd_server.console.links import link_to
 from ussd_server.console.pages.service.proposals import proposal_about, propose
-from ussd_server.console.tables import PROVIDER, Column, DataTable, show_table
+from ussd_server.console.tables import PROVIDER, Column, DataTable, pages, show_table
 from ussd_server.context import RequestContext
 from ussd_server.services.incoming.messages import HoldDifference, ListIncoming
 from ussd_server.status import Code, ServiceError
@@ -34,7 +34,7 @@ _COLUMNS = (
 @console.page("GET", "/operator/incoming", who="operator")
 def list_incoming(context: RequestContext) -> Response:
     """Held payments, newest first."""
-    page = services().held_payments.list(ListIncoming(cursor=request.args.get("cursor")), context)
+    page = pages(services().held_payments.list, ListIncoming(cursor=request.args.get("cursor")), context)
     table = DataTable(
         "Held payments, newest first",
         _COLUMNS,

@@ -11,7 +11,7 @@ from ussd_server.api.requests import services
 from ussd_server.console import forms
 from ussd_server.console.blueprint import console
 from ussd_server.console.forms import done, shown_again
-from ussd_server.console.tables import Column, DataTable, show_table
+from ussd_server.console.tables import Column, DataTable, pages, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
 from ussd_server.services.incoming.messages import ListPaymentCodes, PaymentCodeView, PutPaymentCode
@@ -54,7 +54,7 @@ _COLUMNS = (
 @console.page("GET", "/payment-codes", needs="collection:read")
 def list_payment_codes(context: RequestContext) -> Response:
     """The client's payment codes, newest first."""
-    page = services().payment_codes.list(ListPaymentCodes(cursor=request.args.get("cursor")), context)
+    page = pages(services().payment_codes.list, ListPaymentCodes(cursor=request.args.get("cursor")), context)
     prefix = services().payment_codes.prefix(context)
     table = DataTable(
         "Payment codes, newest first",
@@ -65,7 +65,9 @@ def list_payment_codes(context: RequestContext) -> Response:
         if prefix
         else "The operator first gives your codes the letters with which they begin.",
     )
-    return show_table("console/payment_codes/list.html", table, prefix=prefix)
+    return show_table(
+        "console/payment_codes/list.html", table, prefix=prefix, held=services().held_payments.list_alike(context)
+    )
 
 
 @console.page("GET", "/payment-codes/new", needs="collection:write")

@@ -15,7 +15,17 @@ from ussd_server.console import forms
 from ussd_server.console.blueprint import console
 from ussd_server.console.forms import done, shown_again
 from ussd_server.console.links import link_to
-from ussd_server.console.tables import PERIOD, Column, DataTable, TableFilter, chosen, send_csv, show_table, words_of
+from ussd_server.console.tables import (
+    PERIOD,
+    Column,
+    DataTable,
+    TableFilter,
+    chosen,
+    pages,
+    send_csv,
+    show_table,
+    words_of,
+)
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
 from ussd_server.services.clients.messages import ClientView, UpdateClientSettings
@@ -95,7 +105,7 @@ def list_payouts(context: RequestContext, client: ClientView | None = None) -> R
     table = DataTable(
         "Payouts, newest first",
         _COLUMNS,
-        services().payouts.list(ListPayouts(**chosen(_FILTERS)), context),
+        pages(services().payouts.list, ListPayouts(**chosen(_FILTERS)), context),
         _FILTERS.values(),
         empty_title="No payouts yet",
         empty_text="" if client else "Upload a file to pay many people at once.",
@@ -271,7 +281,8 @@ def _page(
     cursor = request.args.get("cursor")
     wanted = ListPayoutItems(payout_id, cursor=cursor, state=_STATE.value, name_match=_NAMES.value)
     title = gettext("Rows of %(reference)s", reference=payout.reference)
-    table = DataTable(title, _ITEM_COLUMNS, reader.items(wanted, context), (_STATE, _NAMES), has_filter_form=False)
+    items = pages(reader.items, wanted, context)
+    table = DataTable(title, _ITEM_COLUMNS, items, (_STATE, _NAMES), has_filter_form=False)
     main = services().balances.get(None, context)
     return show_table(
         "console/payouts/payout.html",

@@ -26,7 +26,7 @@ from ussd_server.console.pages.money.statement_reading import (
     reading_in_form,
 )
 from ussd_server.console.pages.service.proposals import proposal_about, propose
-from ussd_server.console.tables import PROVIDER, Column, DataTable, TableFilter, send_csv, show_table
+from ussd_server.console.tables import PROVIDER, Column, DataTable, TableFilter, pages, send_csv, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext, marked
 from ussd_server.providers.statement_format import LineStatus
@@ -102,7 +102,7 @@ _VERDICT = TableFilter("verdict", "Difference", {each.value: VERDICTS[each] for 
 @console.page("GET", "/operator/reconciliation", who="operator")
 def list_reconciliations(context: RequestContext) -> Response:
     """Statements that were compared, newest first."""
-    page = services().provider_statements.list(ListProviderStatements(request.args.get("cursor")), context)
+    page = pages(services().provider_statements.list, ListProviderStatements(request.args.get("cursor")), context)
     table = DataTable(
         "Statements, newest first",
         _STATEMENT_COLUMNS,
@@ -172,7 +172,7 @@ def show_reconciliation(context: RequestContext, statement_id: str) -> Response:
     """The result of one comparison, with its differences."""
     seen = services().provider_statements.show(statement_id, context)
     wanted = ListDifferences(statement_id, request.args.get("cursor"), verdict=_VERDICT.value)
-    page = services().differences.list(wanted, context)
+    page = pages(services().differences.list, wanted, context)
     table = DataTable(
         gettext("Differences of %(file)s", file=seen.file_name),
         _DIFFERENCE_COLUMNS,
@@ -205,7 +205,7 @@ def propose_cover(context: RequestContext, statement_id: str) -> Any:
 @console.page("GET", "/operator/differences", who="operator")
 def list_differences(context: RequestContext) -> Response:
     """Differences whose review is open, newest first."""
-    page = services().differences.list(ListDifferences(cursor=request.args.get("cursor")), context)
+    page = pages(services().differences.list, ListDifferences(cursor=request.args.get("cursor")), context)
     table = DataTable(
         "Open differences, newest first",
         (PROVIDER, *_DIFFERENCE_COLUMNS),

@@ -12,10 +12,10 @@ from ussd_server.console import forms
 from ussd_server.console.blueprint import console
 from ussd_server.console.charts import Point
 from ussd_server.console.links import link_to
-from ussd_server.console.tables import PROVIDER, Column, DataTable, send_csv, show_table
+from ussd_server.console.tables import PROVIDER, Column, DataTable, ListedPage, send_csv, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext, marked
-from ussd_server.services.accounts.messages import GetBalances, GetStatement, StatementView
+from ussd_server.services.accounts.messages import GetBalances, GetStatement, StatementLine, StatementView
 from ussd_server.services.clients.messages import ClientView
 from ussd_server.services.reports.messages import GetDailyReport
 from ussd_server.services.transactions.messages import MAIN_ACCOUNT
@@ -56,10 +56,15 @@ def show_statement(context: RequestContext, client: ClientView | None = None) ->
     reader = services().statements
     is_whole = request.args.get("lines") == "all"
     page = _whole(wanted, context) if is_whole else reader.get(wanted, context)
+
+    def following(cursor: str) -> Page[StatementLine]:
+        behind = reader.get(replace(wanted, cursor=cursor), context)
+        return Page(behind.items, behind.next_cursor)
+
     table = DataTable(
         gettext("Statement of %(account)s, oldest first", account=wanted.account),
         _LINE_COLUMNS,
-        page.items if is_whole else Page(page.items, page.next_cursor),
+        page.items if is_whole else ListedPage(page.items, page.next_cursor, following),
         empty_title="No movement",
         empty_text="Nothing moved in this account within the period.",
     )

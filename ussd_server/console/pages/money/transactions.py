@@ -20,6 +20,7 @@ from ussd_server.console.tables import (
     DataTable,
     TableFilter,
     chosen,
+    pages,
     show_table,
     words_of,
 )
@@ -46,7 +47,7 @@ _FAULTS_OF_REFUND = tuple(code for code in Code if code.http_status in (400, 502
 _COLUMNS = (
     Column("created_at", "When", "moment", link=lambda seen: link_to("transaction", seen.transaction_id)),
     Column("type", "Type", "word"),
-    Column("phone_number", "Phone number", "code"),
+    Column("phone_number", "Phone number", "phone"),
     Column("amount", "Amount", "money"),
     Column("status", "Status", "status"),
     Column("reference", "Reference", "reference"),
@@ -84,7 +85,7 @@ def list_transactions(context: RequestContext, client: ClientView | None = None)
     table = DataTable(
         "Transactions, newest first",
         _COLUMNS,
-        services().transactions.list(ListTransactions(**chosen(_FILTERS)), context),
+        pages(services().transactions.list, ListTransactions(**chosen(_FILTERS)), context),
         _FILTERS.values(),
         empty_title="No transaction yet",
         empty_text="" if client else "Payments that your programs and menus make appear here.",

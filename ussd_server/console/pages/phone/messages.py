@@ -14,7 +14,7 @@ from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
 from ussd_server.console.forms import done, shown_again
 from ussd_server.console.links import link_to
-from ussd_server.console.tables import PHONE_NUMBER, Column, DataTable, TableFilter, chosen, show_table
+from ussd_server.console.tables import PHONE_NUMBER, Column, DataTable, TableFilter, chosen, pages, show_table
 from ussd_server.context import RequestContext
 from ussd_server.services.sms.messages import ListSms, SmsStatus, UpdateReceipts
 from ussd_server.status import Code, ServiceError
@@ -27,7 +27,7 @@ _RECEIPTS = {
 }
 _COLUMNS = (
     Column("created_at", "When", "moment", link=lambda message: link_to("message", message.message_id)),
-    Column("phone_number", "Phone number", "code"),
+    Column("phone_number", "Phone number", "phone"),
     Column("text", "Text"),
     Column("parts", "Parts", "number"),
     Column("status", "Status", "status"),
@@ -52,7 +52,7 @@ def list_messages(context: RequestContext) -> Response:
     table = DataTable(
         "Messages, newest first",
         _COLUMNS,
-        services().sms.list(ListSms(**chosen(_FILTERS)), context),
+        pages(services().sms.list, ListSms(**chosen(_FILTERS)), context),
         _FILTERS.values(),
         empty_title="No message yet",
         empty_text="Messages of your programs and menus, and receipts of payments, appear here.",

@@ -7,7 +7,7 @@ from flask import Response, render_template, request
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
 from ussd_server.console.links import link_to
-from ussd_server.console.tables import PERIOD, PHONE_NUMBER, Column, DataTable, TableFilter, chosen, show_table
+from ussd_server.console.tables import PERIOD, PHONE_NUMBER, Column, DataTable, TableFilter, chosen, pages, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
 from ussd_server.services.clients.messages import ClientView
@@ -18,7 +18,7 @@ from ussd_server.status import ServiceError
 
 _COLUMNS = (
     Column("created_at", "When", "moment", link=lambda seen: link_to("session", seen.session_id)),
-    Column("phone_number", "Phone number", "code"),
+    Column("phone_number", "Phone number", "phone"),
     Column("service_code", "Code", "code"),
     Column("menu_id", "Menu"),
     Column("status", "Status", "status"),
@@ -57,7 +57,7 @@ def list_sessions(context: RequestContext, client: ClientView | None = None) -> 
     table = DataTable(
         "Sessions, newest first",
         _COLUMNS,
-        services().api_sessions.list(ListSessions(**chosen(_FILTERS)), context),
+        pages(services().api_sessions.list, ListSessions(**chosen(_FILTERS)), context),
         _FILTERS.values(),
         empty_title="No session yet",
         empty_text="" if client else "Each dial of one of your codes appears here. Try it with the phone.",

@@ -9,7 +9,7 @@ from flask import Response
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
 from ussd_server.console.links import link_to
-from ussd_server.console.tables import PERIOD, Column, DataTable, TableFilter, chosen, show_table
+from ussd_server.console.tables import PERIOD, Column, DataTable, TableFilter, chosen, pages, show_table
 from ussd_server.context import RequestContext
 from ussd_server.languages import gettext
 from ussd_server.services.audit.messages import AuditEventView, ListAuditEvents, ListOperatorActions
@@ -56,7 +56,7 @@ def list_audit_events(context: RequestContext) -> Response:
     people = services().team.list(ListPeople(), context).items if context.may("team:read") else ()
     person = TableFilter("person", "Person", {each.user_id: each.email for each in people})
     filters = {"user_id": person, "action": _action_filter(context), **PERIOD}
-    page = services().audit.list(ListAuditEvents(**chosen(filters)), context)
+    page = pages(services().audit.list, ListAuditEvents(**chosen(filters)), context)
     table = DataTable("Audit trail, newest first", _COLUMNS, page, filters.values())
     return show_table("console/audit.html", table)
 
@@ -70,7 +70,7 @@ def list_operator_actions(context: RequestContext) -> Response:
     table = DataTable(
         "What operators did, newest first",
         _COLUMNS_OF_OPERATORS,
-        services().audit.list_of_operators(ListOperatorActions(**chosen(filters)), context),
+        pages(services().audit.list_of_operators, ListOperatorActions(**chosen(filters)), context),
         filters.values(),
         empty_title="Nothing was done yet",
         empty_text="What operators do here and at the command line appears here.",

@@ -9,7 +9,7 @@ from flask import Response, render_template, request
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
 from ussd_server.console.forms import done
-from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
+from ussd_server.console.tables import Column, DataTable, TableFilter, pages, show_table
 from ussd_server.context import CallerKind, RequestContext
 from ussd_server.services.mail.messages import ListMails, MailStatus
 
@@ -51,7 +51,7 @@ def list_mails(context: RequestContext) -> Response:
     table = DataTable(
         "Mails, newest first",
         _COLUMNS,
-        services().mails.list(ListMails(_STATUS.value, request.args.get("cursor")), context),
+        pages(services().mails.list, ListMails(_STATUS.value, request.args.get("cursor")), context),
         (_STATUS,),
         empty_title="No mails yet",
         empty_text="Mails are written with what they report and kept for 30 days.",

@@ -80,6 +80,10 @@ class ApiKeyReader(Service):
             CallWindow(window.name, window.limit, window.limit - window.remaining) for window in decision.windows
         )
 
+    def may_reveal(self, key: ApiKeySummary, context: RequestContext) -> bool:
+        """Whether the caller may read the secret of a key."""
+        return is_shown(key, context)
+
     def reveal(self, api_key_id: str, context: RequestContext) -> str:
         """The secret of a key, noted in the audit trail; its reader counts as a person behind the key.
 
@@ -185,7 +189,7 @@ def key_of_any_client(id_or_apikey: str, *, locked: bool = False) -> ApiKey:
     return require_row(row, "API Key")
 
 
-def is_shown(row: ApiKey, context: RequestContext) -> bool:
+def is_shown(row: ApiKey | ApiKeySummary, context: RequestContext) -> bool:
     """Whether the caller may read the secret of a key. The roles that may approve are those that may send money."""
     return not powers(row.scopes) or context.may(APPROVE)
 
