@@ -137,6 +137,7 @@ def play_money(player: Player) -> None:
     player.data("GET", "/api/providers")
     player.data("GET", "/api/subscribers?phone_number=%2B256770000042")
     player.data("GET", f"/api/subscribers/{request['phone_number']}/history?limit=2")
+    player.data("DELETE", f"/api/subscribers/{request['phone_number']}/pin")
     refund = {"amount": 1500, "reference": "order-1001-back", "reason": "Delivered too late"}
     back = player.data("POST", f"/api/transactions/{paid['transaction_id']}/refunds", refund)
     player.until(lambda: player.look(f"/api/transactions/{back['transaction_id']}")["data"]["completed_at"])

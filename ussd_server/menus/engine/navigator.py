@@ -207,8 +207,8 @@ class Navigator:
                 case ListNode(empty=str(empty)) if not items_of(node, state.scope()):
                     target = empty
                 case PinNode():
-                    action = PinAction(node.name, "look", node.mode, node.tries)
-                    return Turn(_state_during(state, node, hops), action=action)
+                    look = PinAction(node.name, "look", node.mode, node.tries)
+                    return Turn(_state_during(state, node, hops), action=look)
                 case _ if isinstance(node, ActionNode):
                     action = action_of(node, state.scope(), state.language, state.confirmation)
                     if action is not None:

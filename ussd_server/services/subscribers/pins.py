@@ -97,7 +97,7 @@ class SubscriberPins(Service):
         if isinstance(counted, PinJudged):
             return counted
         row, left = counted
-        pin_hash = self._vault.decrypt(row.pin_sealed, row.client_id, row.id)
+        pin_hash = self._vault.decrypt(row.pin_sealed or b"", row.client_id, row.id)
         if passwords.is_pin(action.pin, pin_hash):
             _forgive(row, step)
             return PinJudged(PinVerdict.RIGHT)
