@@ -67,7 +67,7 @@ def test_the_list_is_filtered_by_its_address_and_is_the_same_as_csv_and_json(
     assert "No match" in visitor.get("/api-keys?state=disabled").text
 
 
-def test_the_secret_of_a_key_that_sends_money_is_offered_to_those_who_may_send_it(
+def test_the_secret_of_a_key_that_sends_money_is_offered_to_owners_and_admins(
     visit: Visit, example_client: ExampleClient, services: Services
 ) -> None:
     sends = example_client.create_key()
