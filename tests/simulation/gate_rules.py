@@ -31,8 +31,8 @@ def counted_once(history: History) -> Iterator[str]:
     for line in history.of["bank"]:
         rows = counted[True, line["reference"]]
         has = [(row["client_id"], row["amount_cents"]) for row in rows]
-        # The settlement was proposed before the bank paid it, and its commit may be lost.
-        is_lost = not rows and any(loss["at"] >= line["at"] for loss in history.of["lost"])
+        # The commit that proposed it may be lost, before the bank pays or after.
+        is_lost = not rows and any(loss["at"] >= line["proposed_at"] for loss in history.of["lost"])
         if has != [(line["client"], line["cents"])] and not is_lost:
             yield f"the bank paid {line['reference']} of {line['cents']}, and {len(rows)} settlements have it"
 

@@ -153,7 +153,7 @@ def sent(at: float, *, limit: int | None = None) -> Callable[[Lines], object]:
 
 REVOKED = {"what": "revoked", "at": 10, "sender": "key", "how": "deleted key"}
 DISABLED = {"what": "revoked", "at": 10, "sender": "c", "how": "disabled client"}
-BANK = {"what": "bank", "at": 5, "reference": "FT1", "client": "c", "cents": 200}
+BANK = {"what": "bank", "at": 5, "proposed_at": 4, "reference": "FT1", "client": "c", "cents": 200}
 CLOSED = {"what": "closed", "at": 9, "day": "2026-03-02", "begins": 0, "ends": 9, "ours": 1500, "theirs": 1500}
 CLOSED_DAY = {"what": "closed_day", "at": 9, "day": "2026-03-02", "ours_cents": 1500, "theirs_cents": 1500}
 REFUSED = both(*(changed("answered", number, refused="INSUFFICIENT_BALANCE") for number in range(2)))

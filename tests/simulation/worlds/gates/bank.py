@@ -10,6 +10,7 @@ from typing import Any
 from tests.simulation.worlds.callers import Answer, Callers
 from tests.simulation.worlds.plan import Incident
 from tests.simulation.worlds.scheduler import Scheduler
+from tests.simulation.worlds.virtual_time import TIME
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext, operator_context
 from ussd_server.services.bank.messages import (
@@ -51,10 +52,10 @@ class Bank:
         waiting = (answer or {}).get("waiting", ())
         self._scheduler.pause(incident.given["paid_after"])
         for each in waiting:
-            self._decide(each, is_paid=incident.given["is_paid"])
+            self._decide(each, incident.at, is_paid=incident.given["is_paid"])
         self._callers.insist(incident, [], lambda services: self._record(services, waiting))
 
-    def _decide(self, due: DueSettlement, *, is_paid: bool) -> None:
+    def _decide(self, due: DueSettlement, proposed_at: float, *, is_paid: bool) -> None:
         """Pay a settlement, or never; once decided, it stays so."""
         assert due.settlement_id is not None
         if due.settlement_id in self._paid or due.settlement_id in self._unpaid:
@@ -63,7 +64,8 @@ class Bank:
             self._unpaid.add(due.settlement_id)
             return
         self._paid[due.settlement_id] = due
-        self._note("bank", reference=_reference_of(due), client=due.client_id, cents=due.amount_cents)
+        named = {"reference": _reference_of(due), "client": due.client_id, "cents": due.amount_cents}
+        self._note("bank", proposed_at=proposed_at, **named)
 
     def _record(self, services: Services, waiting: tuple[DueSettlement, ...]) -> Answer:
         """Record what the bank paid, and cancel what it did not."""
@@ -79,7 +81,7 @@ class Bank:
     def end(self, services: Services) -> None:
         """On a quiet day the operators record everything that the bank has paid, and cancel the rest."""
         for each in (*self._paid.values(), *services.bank_settlements.waiting(operator_context())):
-            self._decide(each, is_paid=False)
+            self._decide(each, TIME.now, is_paid=False)
             try:
                 self._record(services, (each,))
             except ServiceError as refusal:

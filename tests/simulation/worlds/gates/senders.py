@@ -82,8 +82,7 @@ class Senders:
         return Sender(made.id, context)
 
     def _person(self, incident: Incident) -> Sender | None:
-        email = f"{incident.given['name']}@guarded.example"
-        request = CreateUser(self._client_id, email, _ROLE, _PASSWORD)
+        request = CreateUser(self._client_id, _email_of(incident), _ROLE, _PASSWORD)
         once = replace(incident, given=incident.given | {"again": []})
         answer = self._ask(once, lambda services: {"person": services.clients.create_user(request, operator_context())})
         if not answer:
@@ -104,7 +103,7 @@ class Senders:
             elif how == "disabled key":
                 services.api_keys.change(UpdateApiKey(sender.id, is_active=0), operator)
             elif how == "disabled person":
-                services.team.set_active(sender.id, False, operator)
+                services.clients.set_user_active(_email_of(incident), False, operator_context())
             else:
                 services.clients.set_active(self._client_id, False, operator_context())
             self._note("revoked", sender=self._client_id if how == "disabled client" else sender.id, how=how)
@@ -196,6 +195,10 @@ class Senders:
             asked = [self._asked(sender, row)] if is_last else []
             if not self._ask(incident if is_last else once, enter, asked):
                 return
+
+
+def _email_of(incident: Incident) -> str:
+    return f"{incident.given['name']}@guarded.example"
 
 
 def create_guarded(services: Services, callers: Callers) -> None:
