@@ -64,7 +64,7 @@ class Smsc:
                 return screen
 
     def hang_up(self, session: int, phone: str) -> None:
-        """Tell that the phone ended the session."""
+        """Report that the phone ended the session."""
         self._deliver(session, phone, _CONTINUE, "", ends=True)
 
     def _deliver(self, session: int, phone: str, operation: int, text: str, *, ends: bool) -> None:

@@ -25,9 +25,9 @@ REPOSITORY = Path(__file__).parents[1]
 DEPLOY = REPOSITORY / "deploy"
 MEASURED_IN = (
     "services/operations/gauges.py",
-    "services/operations/gauges.py",
     "services/operations/heartbeat.py",
     "services/providers/floats.py",
+    "services/ussd/smpp_links.py",
     "metrics.py",
 )
 GRAFANA_COLUMNS = 24

@@ -35,7 +35,7 @@ log = Logger(__name__)
 
 _FOLLOW_SECONDS = 2.0
 _STOP_SECONDS = 0.2
-# Steps of one link that are being answered. The operator is told to slow down beyond that.
+# Steps of one link that are being answered. Beyond that the operator is asked to slow down.
 _MOST_STEPS = 1000
 # So long a screen waits for a bind after its own was lost.
 _BIND_SECONDS = 10.0

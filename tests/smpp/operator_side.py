@@ -23,7 +23,7 @@ def install(folder: Path) -> Path:
 
 
 class OperatorSide:
-    """A server that programs bind to. `events` is what it told so far."""
+    """A server that programs bind to. `events` is what it reported so far."""
 
     def __init__(self, folder: Path, tls: dict[str, Any] | None = None) -> None:
         options = json.dumps({"password": PASSWORD, "tls": tls})
@@ -39,7 +39,7 @@ class OperatorSide:
         self._reader.start()
         self.port = self.wait("listening")["port"]
 
-    def tell(self, what: str, **given: Any) -> None:
+    def command(self, what: str, **given: Any) -> None:
         """Give it a command, and wait until it was done."""
         done = self.count("done")
         assert self._process.stdin is not None
@@ -51,7 +51,7 @@ class OperatorSide:
         """Deliver a step, and return the status of our answer."""
         before = self.count("delivered")
         fields = {"source_addr": "256770000000", "destination_addr": "384123", "ussd_service_op": op} | given
-        self.tell("deliver", bind=bind, session=session, short_message=text, **fields)
+        self.command("deliver", bind=bind, session=session, short_message=text, **fields)
         status: int = self.wait("delivered", before)["status"]
         return status
 
@@ -67,7 +67,7 @@ class OperatorSide:
         return self._of(event, fits)[before]
 
     def count(self, event: str) -> int:
-        """How many events of a kind it told."""
+        """How many events of a kind it reported."""
         return len(self._of(event, lambda _: True))
 
     def stop(self) -> None:

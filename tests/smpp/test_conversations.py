@@ -82,10 +82,10 @@ def test_a_repeated_step_gets_the_same_screen_and_one_payment(operator: Operator
     operator.screen(BEGIN, CODE)
     operator.screen(CONTINUE, "1")
     operator.screen(CONTINUE, "5000")
-    operator.tell("mood", submits="hold")
+    operator.command("mood", submits="hold")
     last = operator.screen(CONTINUE, "1")
     again = operator.screen(CONTINUE, "1")
-    operator.tell("release")
+    operator.command("release")
     assert (last["text"], last["op"]) == (again["text"], again["op"]) == ("Approve the prompt on your phone.", RESPONSE)
     assert Transaction.select().count() == 1
 
@@ -101,7 +101,7 @@ def test_mica_carries_the_session_in_its_reference(operator: OperatorSide, conne
     connect(dialect="mica")
     for op, text, shown in ((BEGIN, CODE, "Welcome"), (CONTINUE, "1", "Enter amount")):
         before = operator.count("submit")
-        operator.tell(
+        operator.command(
             "deliver",
             short_message=text,
             ussd_service_op=op,

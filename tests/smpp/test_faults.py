@@ -35,7 +35,7 @@ def test_a_conversation_goes_on_after_its_link_was_cut_at_each_step(operator: Op
     screens = []
     for number, entry in enumerate(ENTRIES):
         screens.append(operator.screen(CONTINUE if number else BEGIN, entry)["text"])
-        operator.tell("kill")
+        operator.command("kill")
         operator.wait("bind", number + 1)
     assert screens[-1] == "Approve the prompt on your phone."
     assert Transaction.select().count() == 1
@@ -45,10 +45,10 @@ def test_a_step_that_the_operator_sends_again_after_a_cut_pays_once(operator: Op
     connect()
     for number, entry in enumerate(ENTRIES[:3]):
         operator.screen(CONTINUE if number else BEGIN, entry)
-    operator.tell("mood", submits="hold")
+    operator.command("mood", submits="hold")
     lost = operator.screen(CONTINUE, "1")
-    operator.tell("kill")
-    operator.tell("mood", submits="accept")
+    operator.command("kill")
+    operator.command("mood", submits="accept")
     operator.wait("bind", 1)
     again = operator.screen(CONTINUE, "1")
     assert lost["text"] == again["text"] == "Approve the prompt on your phone."
@@ -74,20 +74,20 @@ def test_two_processes_hold_binds_of_one_channel(services: Services, operator: O
 
 def test_a_throttled_screen_is_submitted_again(operator: OperatorSide, connect: Connect) -> None:
     connect()
-    operator.tell("mood", refusals=2, status=0x58)
+    operator.command("mood", refusals=2, status=0x58)
     operator.deliver(BEGIN, CODE)
     third = operator.wait("submit", 2)
     first, second, _ = (event["at"] for event in operator.events if event["event"] == "submit")
     assert second - first >= 290
     assert third["at"] - second >= 590
-    operator.tell("mood", refusals=1, status=0x14)
+    operator.command("mood", refusals=1, status=0x14)
     assert operator.screen(CONTINUE, "1")["text"].startswith("Enter amount")
     operator.wait("submit", 4)
 
 
 def test_a_refused_screen_is_not_submitted_again(operator: OperatorSide, connect: Connect) -> None:
     channel = connect()
-    operator.tell("mood", refusals=1, status=0x45)
+    operator.command("mood", refusals=1, status=0x45)
     operator.screen(BEGIN, CODE)
     assert operator.screen(CONTINUE, "1")["text"].startswith("Enter amount")
     assert operator.count("submit") == 2
@@ -115,7 +115,7 @@ def test_a_half_open_connection_is_noticed(
         operator.wait("bind")
         operator.wait("enquire", 1)
         monkeypatch.setattr(bind_module, "ANSWER_SECONDS", 0.3)
-        operator.tell("mood", mute=True)
+        operator.command("mood", mute=True)
         operator.wait("closed")
         operator.wait("bind", 1)
 
@@ -127,7 +127,7 @@ def test_garbage_ends_a_connection_and_not_the_process(
     monkeypatch.setattr(bind_module, "QUIET_SECONDS", 0.5)
     monkeypatch.setattr(bind_module, "ANSWER_SECONDS", 0.5)
     connect()
-    operator.tell("raw", octets=octets)
+    operator.command("raw", octets=octets)
     operator.wait("bind", 1)
     assert operator.screen(BEGIN, CODE)["text"].startswith("Welcome")
 
@@ -136,17 +136,17 @@ def test_a_deliver_sm_that_cannot_be_read_and_an_unknown_command_are_answered(
     operator: OperatorSide, connect: Connect
 ) -> None:
     connect()
-    operator.tell("raw", octets="00000012000000050000000000000fff4142")
-    operator.tell("raw", octets="0000001000000021000000000000ffff")
+    operator.command("raw", octets="00000012000000050000000000000fff4142")
+    operator.command("raw", octets="0000001000000021000000000000ffff")
     assert operator.wait("nack")["status"] == 3
-    operator.tell("enquire")
+    operator.command("enquire")
     operator.wait("enquired")
     assert operator.count("bind") == 1
 
 
 def test_the_operator_may_unbind(operator: OperatorSide, connect: Connect) -> None:
     connect()
-    operator.tell("unbind")
+    operator.command("unbind")
     operator.wait("unbound")
     operator.wait("bind", 1)
     assert operator.screen(BEGIN, CODE)["text"].startswith("Welcome")

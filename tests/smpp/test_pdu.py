@@ -11,7 +11,7 @@ from ussd_server.smpp.pdu import (
     HEADER,
     MAX_PDU_BYTES,
     Address,
-    Command,
+    CommandId,
     MalformedPduError,
     Message,
     Pdu,
@@ -36,7 +36,7 @@ _MESSAGES = st.builds(
 
 @given(message=_MESSAGES, sequence=st.integers(1, 0x7FFFFFFF))
 def test_another_codec_reads_what_we_submit(message: Message, sequence: int) -> None:
-    read = smpp34.decode(Pdu(Command.SUBMIT_SM, Status.OK, sequence, message.encode()).encode())
+    read = smpp34.decode(Pdu(CommandId.SUBMIT_SM, Status.OK, sequence, message.encode()).encode())
     assert isinstance(read, smpp34.SubmitSm)
     assert (read.sequence_number, read.service_type) == (sequence, "USSD")
     assert Address(read.source_addr, read.source_addr_ton, read.source_addr_npi) == message.source
@@ -61,15 +61,15 @@ def test_we_read_what_another_codec_delivers(message: Message, sequence: int) ->
         sequence_number=sequence,
     ).encode()
     length, pdu = decode_header(octets[: HEADER.size])
-    assert (pdu.command, pdu.sequence, length) == (Command.DELIVER_SM, sequence, len(octets) - HEADER.size)
+    assert (pdu.command, pdu.sequence, length) == (CommandId.DELIVER_SM, sequence, len(octets) - HEADER.size)
     assert Message.decode(octets[HEADER.size :]) == message
 
 
 def test_another_codec_reads_binds_and_responses() -> None:
-    bind = smpp34.decode(Pdu(Command.BIND_TRANSCEIVER, 0, 1, bind_transceiver("acme", "secret")).encode())
+    bind = smpp34.decode(Pdu(CommandId.BIND_TRANSCEIVER, 0, 1, bind_transceiver("acme", "secret")).encode())
     assert isinstance(bind, smpp34.RawPdu)
     assert (bind.command_id, bind.body) == (9, b"acme\0secret\0\0\x34\0\0\0")
-    for command in (Command.DELIVER_SM, Command.ENQUIRE_LINK, Command.UNBIND):
+    for command in (CommandId.DELIVER_SM, CommandId.ENQUIRE_LINK, CommandId.UNBIND):
         response = smpp34.decode(Pdu(command, 0, 7).response(Status.REJECTED).encode())
         assert isinstance(response, smpp34.RawPdu)
         assert (response.command_id, response.sequence_number) == (command | 0x80000000, 7)
@@ -103,4 +103,4 @@ def test_a_message_that_ends_too_early_is_no_longer_message(message: Message, cu
 @pytest.mark.parametrize("length", [0, 15, MAX_PDU_BYTES + 1, 0xFFFFFFFF])
 def test_a_length_out_of_range_is_malformed(length: int) -> None:
     with pytest.raises(MalformedPduError):
-        decode_header(HEADER.pack(length, Command.DELIVER_SM, 0, 1))
+        decode_header(HEADER.pack(length, CommandId.DELIVER_SM, 0, 1))

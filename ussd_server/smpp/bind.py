@@ -14,7 +14,7 @@ from enum import StrEnum
 from ussd_server.logs import Logger
 from ussd_server.smpp.pdu import (
     HEADER,
-    Command,
+    CommandId,
     MalformedPduError,
     Message,
     Pdu,
@@ -135,7 +135,7 @@ class Bind:
             if self._connection is None or not self.is_bound:
                 raise NotBoundError
             self.counts["submitted"] += 1
-            answer = await self._connection.request(Command.SUBMIT_SM, message.encode())
+            answer = await self._connection.request(CommandId.SUBMIT_SM, message.encode())
             if answer.status not in _BUSY:
                 return answer.status
             self.counts["throttled"] += 1
@@ -152,20 +152,20 @@ class Bind:
         connection = self._connection = _Connection(*streams, self._handle, settings.window)
         receiving = asyncio.create_task(connection.receive())
         request = bind_transceiver(settings.system_id, settings.password)
-        binding = asyncio.create_task(connection.request(Command.BIND_TRANSCEIVER, request))
+        binding = asyncio.create_task(connection.request(CommandId.BIND_TRANSCEIVER, request))
         try:
             await asyncio.wait((receiving, binding), return_when=asyncio.FIRST_COMPLETED)
             if not binding.done():
                 await receiving
             answer = await _answered(binding)
-            if answer.command != Command.BIND_TRANSCEIVER_RESP or answer.status != Status.OK:
+            if answer.command != CommandId.BIND_TRANSCEIVER_RESP or answer.status != Status.OK:
                 raise BindLostError(f"the operator refused the bind with status {answer.status:#x}", is_refusal=True)
             self.counts["binds"] += 1
             self._change(BindState.BOUND, "")
             await receiving
         except asyncio.CancelledError:
             with suppress(UnansweredError, NotBoundError, OSError):
-                await connection.request(Command.UNBIND, b"", 1.0)
+                await connection.request(CommandId.UNBIND, b"", 1.0)
             raise
         finally:
             self._connection = None
@@ -177,16 +177,16 @@ class Bind:
     async def _handle(self, connection: _Connection, request: Pdu) -> None:
         """Answer one request of the operator."""
         match request.command:
-            case Command.DELIVER_SM:
+            case CommandId.DELIVER_SM:
                 self.counts["received"] += 1
                 await connection.send(request.response(self._deliver(request)))
-            case Command.ENQUIRE_LINK:
+            case CommandId.ENQUIRE_LINK:
                 await connection.send(request.response())
-            case Command.UNBIND:
+            case CommandId.UNBIND:
                 await connection.send(request.response())
                 raise BindLostError("the operator unbound")
             case _:
-                await connection.send(Pdu(Command.GENERIC_NACK, Status.INVALID_COMMAND, request.sequence))
+                await connection.send(Pdu(CommandId.GENERIC_NACK, Status.INVALID_COMMAND, request.sequence))
 
     def _deliver(self, request: Pdu) -> int:
         if self.is_closing:
@@ -232,7 +232,7 @@ class _Connection:
         except TimeoutError:
             raise BindLostError("the operator does not read") from None
 
-    async def request(self, command: Command, body: bytes, seconds: float = ANSWER_SECONDS) -> Pdu:
+    async def request(self, command: CommandId, body: bytes, seconds: float = ANSWER_SECONDS) -> Pdu:
         """Send a request and return its answer. At most the window's number wait at a time.
 
         Raises NotBoundError when it was not sent, UnansweredError when no answer came.
@@ -272,7 +272,7 @@ class _Connection:
                 length, pdu = decode_header(header)
             except MalformedPduError:
                 # Nothing behind it can be read: no one knows where the next PDU begins.
-                await self.send(Pdu(Command.GENERIC_NACK, Status.INVALID_LENGTH, 0))
+                await self.send(Pdu(CommandId.GENERIC_NACK, Status.INVALID_LENGTH, 0))
                 raise
             try:
                 async with asyncio.timeout(ANSWER_SECONDS):
@@ -288,7 +288,7 @@ class _Connection:
     async def _header_after_enquiry(self) -> bytes:
         # The answer needs no place in the window: whatever the operator sends is a sign of life.
         self._sequence = self._sequence % _LAST_SEQUENCE + 1
-        await self.send(Pdu(Command.ENQUIRE_LINK, Status.OK, self._sequence))
+        await self.send(Pdu(CommandId.ENQUIRE_LINK, Status.OK, self._sequence))
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 return await self._reader.readexactly(HEADER.size)

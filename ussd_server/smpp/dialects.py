@@ -39,7 +39,7 @@ RELEASES = (RESPONSE, 129)
 
 
 @dataclass(frozen=True, slots=True)
-class Dialect:
+class SmppDialect:
     """What one kind of operator sends and expects.
 
     `end` is the operation (`ussd_service_op`) of a last screen: 17 or 2, which also set the end bit, 3, 23 or 32.
@@ -71,12 +71,12 @@ class Dialect:
         return self.has_end_bit and self.end in (RESPONSE, REQUEST)
 
 
-DIALECTS: Mapping[str, Dialect] = {
-    "default": Dialect(),
-    "8+7": Dialect(session=SessionForm.EIGHT),
-    "mica": Dialect(session=SessionForm.REFERENCE),
-    "tata": Dialect(end=REQUEST),
-    "php-smpp": Dialect(end=32),
+DIALECTS: Mapping[str, SmppDialect] = {
+    "default": SmppDialect(),
+    "8+7": SmppDialect(session=SessionForm.EIGHT),
+    "mica": SmppDialect(session=SessionForm.REFERENCE),
+    "tata": SmppDialect(end=REQUEST),
+    "php-smpp": SmppDialect(end=32),
 }
 """The dialects that sources describe, by name. `read_dialect` changes single parts of one."""
 
@@ -87,10 +87,10 @@ _VALUES: Mapping[str, Mapping[str, Any]] = {
     "alphabet": {alphabet.value: alphabet for alphabet in Alphabet},
     "code": {place.value: place for place in CodePlace},
 }
-assert set(_VALUES) == {part.name for part in fields(Dialect)}
+assert set(_VALUES) == {part.name for part in fields(SmppDialect)}
 
 
-def read_dialect(text: str) -> Dialect:
+def read_dialect(text: str) -> SmppDialect:
     """Read a dialect: a name, parts such as `end=32`, or a name followed by parts, with commas between.
 
     Raises ValueError with a sentence that lists what is possible.

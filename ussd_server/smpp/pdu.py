@@ -17,7 +17,7 @@ _VERSION = 0x34
 _MAX_SHORT_MESSAGE = 254
 
 
-class Command(IntEnum):
+class CommandId(IntEnum):
     """Commands that we send or read. A response has the highest bit."""
 
     GENERIC_NACK = 0x80000000
@@ -74,7 +74,7 @@ class Pdu:
 
     def response(self, status: int = Status.OK) -> Pdu:
         """Return the response to this request. A message's response has an empty message id."""
-        body = b"\0" if self.command in (Command.DELIVER_SM, Command.SUBMIT_SM) else b""
+        body = b"\0" if self.command in (CommandId.DELIVER_SM, CommandId.SUBMIT_SM) else b""
         return Pdu(self.command | _RESPONSE, status, self.sequence, body)
 
     @property

@@ -15,8 +15,8 @@ from ussd_server.smpp.dialects import (
     REQUEST,
     Alphabet,
     CodePlace,
-    Dialect,
     SessionForm,
+    SmppDialect,
 )
 from ussd_server.smpp.pdu import Message, Status, Tag
 
@@ -44,7 +44,7 @@ class SmppStep:
     text: str = field(repr=False)
 
 
-def read_step(message: Message, dialect: Dialect) -> SmppStep:
+def read_step(message: Message, dialect: SmppDialect) -> SmppStep:
     """Return the step of a deliver_sm. Raises NoStepError for a message that is none."""
     if message.esm_class & _DELIVERY_REPORT:
         raise NoStepError(Status.OK, "it is a delivery report")
@@ -59,7 +59,7 @@ def read_step(message: Message, dialect: Dialect) -> SmppStep:
     return SmppStep(f"smpp-{_number(session, dialect)}", message.source.number, kind, code, text)
 
 
-def write_screen(screen: GatewayScreen, message: Message, dialect: Dialect) -> Message:
+def write_screen(screen: GatewayScreen, message: Message, dialect: SmppDialect) -> Message:
     """Return the submit_sm with a screen for the sender of `message`."""
     ends = screen.action is Action.END
     tlvs: dict[int, bytes] = {Tag.USSD_SERVICE_OP: bytes((dialect.end if ends else REQUEST,))}
@@ -73,7 +73,7 @@ def write_screen(screen: GatewayScreen, message: Message, dialect: Dialect) -> M
     return Message(message.destination, message.source, octets, coding, tlvs=tlvs)
 
 
-def _kind(message: Message, session: bytes, dialect: Dialect) -> StepKind:
+def _kind(message: Message, session: bytes, dialect: SmppDialect) -> StepKind:
     operation = message.tlvs.get(Tag.USSD_SERVICE_OP, b"")
     if len(operation) != 1:
         raise NoStepError(Status.MISSING_PARAMETER, "it has no ussd_service_op")
@@ -87,7 +87,7 @@ def _kind(message: Message, session: bytes, dialect: Dialect) -> StepKind:
     raise NoStepError(Status.REJECTED, f"its ussd_service_op is {operation[0]}")
 
 
-def _number(session: bytes, dialect: Dialect) -> int:
+def _number(session: bytes, dialect: SmppDialect) -> int:
     """The session's number without sequence and end bit."""
     match dialect.session:
         case SessionForm.FIFTEEN:
@@ -98,7 +98,7 @@ def _number(session: bytes, dialect: Dialect) -> int:
             return int.from_bytes(session)
 
 
-def _decode(message: Message, dialect: Dialect) -> str:
+def _decode(message: Message, dialect: SmppDialect) -> str:
     """Return the text. With another data_coding it is unreadable, and the menu asks again."""
     coding, octets = message.data_coding, message.text
     if coding in _UCS2:
