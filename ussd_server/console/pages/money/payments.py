@@ -37,7 +37,7 @@ def create_collection(context: RequestContext) -> Any:
     with shown_again(lambda error: _collect_form(_typed(), error), *_FAULTS):
         given = _typed()
         fields = {"phone_number": _phone_number(given), "amount": values.ungrouped(_cents(given))}
-        named = {name: given[name] for name in ("reference", "description") if given[name]}
+        named: dict[str, Any] = {name: given[name] for name in ("reference", "description") if given[name]}
         if name := _name(given):
             named["metadata"] = {"name": name}
         body = load(CreateTransactionBody(), {"type": TransactionType.COLLECTION.value, **fields, **named})
