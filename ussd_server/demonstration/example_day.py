@@ -237,7 +237,7 @@ class ExampleDay:
         self._messages()
 
     def _payment_codes(self) -> None:
-        """A code, a payment with it, and one with a code that nobody has, which is held for the operator."""
+        """A code, a payment with it, and one with a code that does not exist, which is held for the operator."""
         services, operator = self._services, operator_context(self._client_id)
         services.payment_codes.set_prefix(SetPrefix(self._client_id, _PREFIX), operator)
         code = services.payment_codes.put(PutPaymentCode(f"{_PREFIX}FEES1", "School fees (example)"), self._by_key).code
