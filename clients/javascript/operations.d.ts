@@ -257,7 +257,7 @@ export interface Event {
   /** When it was created. */
   created_at: string;
   /** The content of the event; its webhooks receive the same. */
-  data: Transaction | Payout | Session | DeletedApiKey | ExpiringApiKey | RefusedAddress | WebhookDisabled | WebhookTest;
+  data: Transaction | Payout | Session | PinLocked | DeletedApiKey | ExpiringApiKey | RefusedAddress | WebhookDisabled | WebhookTest;
   /** The deliveries of the event, one for each URL. */
   deliveries?: Array<Delivery>;
 }
@@ -534,6 +534,18 @@ export interface PayoutItem {
 }
 export type PayoutItemState = "ready" | "invalid" | "queued" | "sent" | "succeeded" | "failed" | "cancelled";
 export type PayoutStatus = "draft" | "approved" | "running" | "completed" | "cancelled";
+export interface PinLocked {
+  /** The subscriber. */
+  phone_number: string;
+  /** When the lock ends; a reset of the PIN ends it before. */
+  locked_until: string;
+}
+export interface PinReset {
+  /** The subscriber. */
+  phone_number: string;
+  /** False when there was no PIN. */
+  had_pin: boolean;
+}
 export type Provider = "airtel" | "mtn" | "sandbox";
 export interface ProviderState {
   /** The name of the provider. */
@@ -1120,6 +1132,12 @@ export class Operations {
   getSubscriberHistory(phoneNumber: string, query?: { limit?: number; cursor?: string }): Promise<{ [name: string]: any }>;
   /** Iterate over all pages of `getSubscriberHistory`. */
   iterateSubscriberHistory(phoneNumber: string, query?: { limit?: number }): AsyncGenerator<HistoryEntry, void>;
+  /**
+   * Remove the PIN that a subscriber has in your menus, with its lock. The subscriber may choose another.
+   *
+   * Permission: `ussd:write`.
+   */
+  resetPin(phoneNumber: string): Promise<PinReset>;
   /**
    * All webhooks of the client, oldest first.
    *

@@ -141,6 +141,10 @@ export class Operations extends Transport {
     return this._pages((cursor) => this.getSubscriberHistory(phoneNumber, { ...query, cursor }));
   }
 
+  resetPin(phoneNumber) {
+    return this._call("DELETE", "/api/subscribers/{}/pin", [phoneNumber]);
+  }
+
   listWebhooks() {
     return this._call("GET", "/api/webhooks", []);
   }

@@ -15,9 +15,11 @@ from tests.services.webhooks.receivers import Receiver, subscribe
 from tests.support.money import call_with_key, request, work
 from tests.support.shop import PHONE, Shop
 from ussd_server.bootstrap import Services
+from ussd_server.menus.engine.actions import PinAction
 from ussd_server.models.sending import Event, Webhook
 from ussd_server.services.clients.keys.messages import CreateApiKey
 from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout
+from ussd_server.services.subscribers.pins import PinTry
 from ussd_server.services.transactions.messages import CreateRefund
 from ussd_server.services.ussd.messages import BeginSession
 from ussd_server.services.webhooks.events import payloads_of
@@ -95,6 +97,10 @@ def _one_of_each(services: Services, clock: MovableClock) -> Iterator[Event]:
     services.runtime.request_recorder.write()
     services.key_notices.write_refused()
     services.api_keys.delete(key.id, call)
+    for step, (act, mode, pin) in enumerate((("new", "choose", "7391"), *[("old", "ask", "1592")] * 3)):
+        services.subscriber_pins.judge(
+            PinAction("pin", act, mode, 3, pin), PinTry(shop.client_id, PHONE, f"step-{step}")
+        )
     with Receiver(lambda _: 410) as receiver:
         webhook = subscribe(services, call, receiver.url)
         services.webhooks.test(webhook.id, call)

@@ -1,6 +1,6 @@
 """What must hold at the gates of money. Like the checker, it knows nothing of the program.
 
-Further lines: `told`: a till told of a `receipt` for which a client had asked. `sender`: what sends money, and its
+Further lines: `reported`: a till reported a `receipt` for which a client had asked. `sender`: what sends money, and its
 daily `limit` in cents, None for any; `invoked` lines name their `sender`. `revoked`, `restored`: a sender or a client
 lost its right, or has it again. `bank`: a payment of the bank to a client. `closed`: a day that operators closed, from
 `begins` to `ends`; `closed_day`: its row at the end.

@@ -25,15 +25,15 @@ class History:
         self.answers = [(self.calls[line["call"]], line) for line in self.of["answered"]]
         self.transactions = {line["id"]: line for line in self.of["transaction"]}
         self.codes = {line["code"]: line["cents"] for line in self.of["code"]}
-        self.told = {line["receipt"] for line in self.of["told"]}
+        self.reported = {line["receipt"] for line in self.of["reported"]}
         self.moved = [line for line in self.of["book"] if line["moved_at"] is not None]
         self._moved_by_receipt = {line.get("number"): line["moved_at"] for line in self.moved}
         self.moved_at = {mark(line): line["moved_at"] for line in self.moved}
 
     def success_at(self, row: Line) -> float | None:
-        """When the provider moved the money of a row; None for never. A till may have told of it without a number."""
-        is_told = row.get("origin") == "payer" and receipt_of(row) in self.told
-        return self._moved_by_receipt.get(receipt_of(row)) if is_told else self.moved_at.get(mark(row))
+        """When the provider moved the money of a row; None for never. A till may have reported it without a number."""
+        is_reported = row.get("origin") == "payer" and receipt_of(row) in self.reported
+        return self._moved_by_receipt.get(receipt_of(row)) if is_reported else self.moved_at.get(mark(row))
 
     def may_be_lost(self, answer: Line) -> bool:
         """Whether a commit that was made during this call may have been lost."""

@@ -87,6 +87,6 @@ def _paid(history: History) -> dict[str, Line]:
 
 
 def _booked(history: History) -> list[Line]:
-    """What was booked of payers; a receipt of which a till told is judged by `counted_once`."""
+    """What was booked of payers; a receipt that a till reported is judged by `counted_once`."""
     rows = [row for row in history.transactions.values() if row.get("origin") == "payer"]
-    return [row for row in rows if receipt_of(row) not in history.told]
+    return [row for row in rows if receipt_of(row) not in history.reported]

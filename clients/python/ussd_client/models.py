@@ -271,7 +271,15 @@ class Event(TypedDict):
     sequence: int
     created_at: str
     data: (
-        Transaction | Payout | Session | DeletedApiKey | ExpiringApiKey | RefusedAddress | WebhookDisabled | WebhookTest
+        Transaction
+        | Payout
+        | Session
+        | PinLocked
+        | DeletedApiKey
+        | ExpiringApiKey
+        | RefusedAddress
+        | WebhookDisabled
+        | WebhookTest
     )
     deliveries: NotRequired[list[Delivery]]
 
@@ -465,6 +473,16 @@ class PayoutItem(TypedDict):
     amount_text: str | None
     warning: str | None
     metadata: dict[str, str] | None
+
+
+class PinLocked(TypedDict):
+    phone_number: str
+    locked_until: str
+
+
+class PinReset(TypedDict):
+    phone_number: str
+    had_pin: bool
 
 
 class ProviderState(TypedDict):

@@ -34,6 +34,7 @@ from ussd_client.models import (
     PayoutItem,
     PayoutItemState,
     PayoutStatus,
+    PinReset,
     PutPaymentCodeBody,
     RedeliverEventsBody,
     Redelivery,
@@ -475,6 +476,13 @@ class Operations(Transport):
     def iterate_subscriber_history(self, phone_number: str, *, limit: int | None = None) -> Iterator[HistoryEntry]:
         """Iterate over all pages of `get_subscriber_history`."""
         return self._pages(lambda cursor: self.get_subscriber_history(phone_number, cursor=cursor, limit=limit))
+
+    def reset_pin(self, phone_number: str) -> PinReset:
+        """Remove the PIN that a subscriber has in your menus, with its lock. The subscriber may choose another.
+
+        Permission: `ussd:write`.
+        """
+        return cast("PinReset", self._call("DELETE", "/api/subscribers/{}/pin", phone_number))
 
     def list_webhooks(self) -> dict[str, Any]:
         """All webhooks of the client, oldest first.

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
-from tests.simulation.worlds.gates.plan import sender_of, settlement_of, told_of
+from tests.simulation.worlds.gates.plan import reported_of, sender_of, settlement_of
 from tests.simulation.worlds.payer_plan import payment_of
 
 DAY_SECONDS = 86_400.0
@@ -18,7 +18,7 @@ _BURST_SECONDS = 240.0
 # What a call leads to goes on for hours; most of it happens before the quiet days.
 _LONGEST_TALE_SECONDS = 12_000
 _PAYERS_A_DAY = 6
-_TOLD_A_DAY, _SENDERS_A_DAY, _SETTLEMENTS_A_DAY = 4, 6, 1
+_REPORTED_A_DAY, _SENDERS_A_DAY, _SETTLEMENTS_A_DAY = 4, 6, 1
 _KINDS = {"collection": 4, "disbursement": 4, "refund": 3, "payout": 2, "phone": 2}
 _MOST_ROWS = 4
 _FAULTS = ("kill", "stall", "freeze", "broken connection")
@@ -62,12 +62,14 @@ def plan_of(seed: int, days: float) -> list[Incident]:
 
 
 def _at_the_gates(rng: Random, bursts: list[float], days: float) -> list[Incident]:
-    """Money that is told twice, senders that are revoked, and settlements with the bank."""
+    """Money that is reported twice, senders that are revoked, and settlements with the bank."""
 
     def moment() -> float:
         return rng.choice(bursts) + rng.uniform(0, _BURST_SECONDS)
 
-    found = [Incident(moment(), "told", told_of(rng, number)) for number in range(_count(_TOLD_A_DAY, days))]
+    found = [
+        Incident(moment(), "reported", reported_of(rng, number)) for number in range(_count(_REPORTED_A_DAY, days))
+    ]
     found += [Incident(moment(), "sender", sender_of(rng, number)) for number in range(_count(_SENDERS_A_DAY, days))]
     settlements = range(_count(_SETTLEMENTS_A_DAY, days))
     return [*found, *(Incident(moment(), "settlement to the bank", settlement_of(rng)) for _ in settlements)]

@@ -1,1 +1,1 @@
-"""Incidents in which features meet: money told twice, revoked senders, settlements with the bank, closed days."""
+"""Incidents in which features meet: money reported twice, revoked senders, settlements with the bank, closed days."""

@@ -15,8 +15,8 @@ _SHILLINGS = (500, 4000)
 _OTHER_CODES = 0.2
 
 
-def told_of(rng: Random, number: int) -> dict[str, Any]:
-    """A collection of which the till tells, too: before, after or at the same time as our enquiry."""
+def reported_of(rng: Random, number: int) -> dict[str, Any]:
+    """A collection that the till reports, too: before, after or at the same time as our enquiry."""
     place = rng.randrange(2)
     is_strange = rng.random() < _OTHER_CODES
     codes = [code for code, (owner, exact) in CODES.items() if exact is None and (owner != place) == is_strange]
@@ -26,8 +26,8 @@ def told_of(rng: Random, number: int) -> dict[str, Any]:
         "phone": f"+256761{number:06}",
         "cents": 100 * rng.randrange(500, 40_000),
         "code": rng.choice(codes),
-        "told_after": rng.choice((0.0, 0.0, 1.0, 60.0, 900.0)) * rng.random(),
-        "told_again": [rng.choice((0.0, 3.0, 900.0)) * rng.random() for _ in range(rng.choice((0, 0, 1, 2)))],
+        "reported_after": rng.choice((0.0, 0.0, 1.0, 60.0, 900.0)) * rng.random(),
+        "reported_again": [rng.choice((0.0, 3.0, 900.0)) * rng.random() for _ in range(rng.choice((0, 0, 1, 2)))],
         "is_numbered": rng.random() < 0.5,
         "written": rng.choice(("{}", " {} ", "{}\u200b", "-{}")),
         "again": [rng.choice((0.0, 3.0, 900.0)) * rng.random() for _ in range(rng.choice((0, 0, 1)))],
@@ -36,7 +36,7 @@ def told_of(rng: Random, number: int) -> dict[str, Any]:
 
 
 def sender_of(rng: Random, number: int) -> dict[str, Any]:
-    """A key or a person that sends money in one way, perhaps within a daily limit, and is perhaps revoked meanwhile."""
+    """A key or a person that sends money in one way, perhaps within a daily limit, and is perhaps revoked before it leaves."""
     way = rng.choice(WAYS)
     shillings = [rng.randrange(*_SHILLINGS) for _ in range(rng.randrange(2, 5))]
     is_limited = rng.random() < 0.5

@@ -1,4 +1,4 @@
-"""Tills that tell of money that a client has asked for here: the same payment by two ways."""
+"""Tills that report money for which a client has asked here: the same payment by two ways."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ _TILL = RequestContext(Caller(CallerKind.NOBODY))
 
 
 class SameMoney:
-    """Collections whose payer typed a payment code: the till tells of them when the provider has moved the money."""
+    """Collections whose payer typed a payment code: the till reports them when the provider has moved the money."""
 
     def __init__(
         self, scheduler: Scheduler, provider: SimulatedProvider, callers: Callers, note: Callable[..., None]
     ) -> None:
         self._scheduler, self._callers, self._note = scheduler, callers, note
-        self._told: dict[str, Incident] = {}
+        self._reported: dict[str, Incident] = {}
         self.receipts: set[str] = set()
-        callers.kinds["told"] = self._pay
+        callers.kinds["reported"] = self._pay
         provider.when_taken = self._taken
 
     def _pay(self, incident: Incident) -> None:
         given = incident.given
-        self._told[given["phone"]] = incident
+        self._reported[given["phone"]] = incident
 
         def create(services: Services) -> Answer:
             request = CreateTransaction(
@@ -51,19 +51,19 @@ class SameMoney:
         self._callers.insist(incident, [{**given, "kind": "collection"}], create)
 
     def _taken(self, entry: Entry) -> None:
-        """The till tells of a payment that succeeds at once, so many seconds after it moved."""
-        incident = self._told.get(entry.phone)
+        """The till reports a payment that succeeds at once, so many seconds after it moved."""
+        incident = self._reported.get(entry.phone)
         if incident is None or [status for _, status in entry.steps] != ["succeeded"]:
             return
         ((moved_at, _),) = entry.steps
-        wait = moved_at - TIME.now + incident.given["told_after"]
+        wait = moved_at - TIME.now + incident.given["reported_after"]
         self._scheduler.spawn(self._callers.outside, "till", lambda: self._tell(entry, moved_at, incident), wait)
 
     def _tell(self, entry: Entry, moved_at: float, incident: Incident) -> None:
         given: dict[str, Any] = incident.given
         receipt = str(entry.number)
         self.receipts.add(receipt)
-        self._note("told", receipt=receipt, code=given["code"])
+        self._note("reported", receipt=receipt, code=given["code"])
         notice = NotifyPayment(
             "mtn",
             given["written"].format(receipt),
@@ -76,4 +76,4 @@ class SameMoney:
         def notify(services: Services) -> Answer:
             return {"status": services.notices.notify(notice, _TILL).status}
 
-        self._callers.insist(Incident(incident.at, "till", given | {"again": given["told_again"]}), [], notify)
+        self._callers.insist(Incident(incident.at, "till", given | {"again": given["reported_again"]}), [], notify)

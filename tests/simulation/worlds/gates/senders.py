@@ -1,4 +1,4 @@
-"""Keys, people and menus that send money of one client, some within a daily limit, and are revoked meanwhile."""
+"""Keys, people and menus that send money of one client, some within a daily limit, and are revoked before it leaves."""
 
 from __future__ import annotations
 
