@@ -36,7 +36,7 @@ def reported_of(rng: Random, number: int) -> dict[str, Any]:
 
 
 def sender_of(rng: Random, number: int) -> dict[str, Any]:
-    """A key or a person that sends money in one way, perhaps within a daily limit, and is perhaps revoked before it leaves."""
+    """A key or a person that sends money in one way, perhaps within a daily limit; perhaps revoked before it leaves."""
     way = rng.choice(WAYS)
     shillings = [rng.randrange(*_SHILLINGS) for _ in range(rng.randrange(2, 5))]
     is_limited = rng.random() < 0.5

@@ -57,9 +57,9 @@ class SameMoney:
             return
         ((moved_at, _),) = entry.steps
         wait = moved_at - TIME.now + incident.given["reported_after"]
-        self._scheduler.spawn(self._callers.outside, "till", lambda: self._tell(entry, moved_at, incident), wait)
+        self._scheduler.spawn(self._callers.outside, "till", lambda: self._report(entry, moved_at, incident), wait)
 
-    def _tell(self, entry: Entry, moved_at: float, incident: Incident) -> None:
+    def _report(self, entry: Entry, moved_at: float, incident: Incident) -> None:
         given: dict[str, Any] = incident.given
         receipt = str(entry.number)
         self.receipts.add(receipt)
