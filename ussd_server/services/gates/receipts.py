@@ -141,6 +141,8 @@ def claiming(way: WayIn, within: Within) -> Within:
                 other = find_row(Transaction, claim.transaction_id)
                 if not _decide(row, other, way, is_new=True).counts:
                     raise ServiceError(Code.INVALID_REQUEST, f"{RECEIPT_TAKEN} {other.id}")
+            elif claim and _is_returned(claim):
+                raise ServiceError(Code.INVALID_REQUEST, "Operators marked the payment of this receipt for return")
             with within(row):
                 yield
             if claim and claim.transaction_id is None:
@@ -165,18 +167,32 @@ def claim_success(row: Transaction, way: WayIn, now: datetime) -> ClaimResult:
             _INSERT.run(issuer=issuer, receipt=f"{receipt} {row.id}", transaction_id=row.id)
         return _COUNTS
     if not receipt:
-        return _decide(row, _payers_payment_like(row), way)
+        # What was contested once stays so, whatever becomes of the other payment, until operators have said.
+        other = find_row(Transaction, row.contested_id) if row.contested_id else _payers_payment_like(row)
+        return _decide(row, other, way)
     if _INSERT.run(issuer=issuer, receipt=receipt, transaction_id=row.id):
         return _COUNTS
     claim = _LOCKED.first(ReceiptClaim, issuer=issuer, receipt=receipt)
     if claim.transaction_id is not None:
         return _decide(row, find_row(Transaction, claim.transaction_id), way)
-    reported = IncomingPayment.get_or_none(IncomingPayment.id == claim.incoming_id) if claim.incoming_id else None
-    if reported is not None and reported.status == "returned":
+    if _is_returned(claim):
         return _contested(row, None, _RETURNED, way)
     update_claim(claim, transaction_id=row.id)
     _leave_the_list(claim, row, now)
     return _COUNTS
+
+
+def _is_returned(claim: ReceiptClaim) -> bool:
+    """Whether operators marked the incoming payment of a locked claim for return."""
+    returned = (IncomingPayment.id == claim.incoming_id) & (IncomingPayment.status == "returned")
+    return claim.incoming_id is not None and bool(IncomingPayment.select().where(returned).exists())
+
+
+def conflict_of(collection: Transaction, claim: ReceiptClaim) -> str | None:
+    """Why a receipt that a succeeded collection learns late must be reviewed; None where it may take it."""
+    if claim.transaction_id not in (None, collection.id):
+        return _SAME_RECEIPT.format(claim.transaction_id)
+    return _RETURNED if _is_returned(claim) else None
 
 
 def take_receipt(collection: Transaction, claim: ReceiptClaim, written: str, way: WayIn, now: datetime) -> bool:

@@ -86,10 +86,10 @@ def collection_of(row: IncomingPayment, claim: ReceiptClaim) -> Transaction | No
     return found
 
 
-def collection_like(row: IncomingPayment, now: datetime) -> Transaction | None:
+def collection_like(row: IncomingPayment) -> Transaction | None:
     """A collection of ours whose money an incoming payment may be: of the same number, amount and provider.
 
-    It is unfinished, or succeeded without a receipt within a day.
+    It is unfinished, or succeeded without a receipt since the day before the payment was first reported.
     """
     if row.phone_number is None:
         return None
@@ -106,7 +106,7 @@ def collection_like(row: IncomingPayment, now: datetime) -> Transaction | None:
             | (
                 (Transaction.status == TransactionStatus.SUCCEEDED)
                 & Transaction.provider_transaction_id.is_null()
-                & (Transaction.completed_at > now - _LOOKED_BACK)
+                & (Transaction.completed_at > row.received_at - _LOOKED_BACK)
             ),
         )
         .order_by(Transaction.id)

@@ -160,7 +160,7 @@ class NoticeService(Service):
             row.waits_for = ours.id if ours.status in UNFINISHED else None
         elif paid_at > now + _MOST_AHEAD:
             row.held_because = "It is dated more than five minutes ahead"
-        elif (ours := collection_like(row, now)) is not None:
+        elif (ours := collection_like(row)) is not None:
             row.held_because = f"It may be what transaction {ours.id} asked for"
             row.waits_for = ours.id
         elif code is not None and misfit is None:

@@ -24,7 +24,7 @@ from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.messages import Direction, Outcome, PaymentOrder, PollingSchedule, Provider, ProviderAnswer
 from ussd_server.runtime import Runtime, Service
-from ussd_server.services.gates.receipts import WayIn, lock_claim, take_receipt
+from ussd_server.services.gates.receipts import WayIn, conflict_of, lock_claim, take_receipt
 from ussd_server.services.gates.sending import SendingGate
 from ussd_server.services.leases import end_lease, is_due, release, still_leased
 from ussd_server.services.settlement.messages import Callback, CallbackPath
@@ -44,6 +44,7 @@ from ussd_server.services.transactions.messages import (
     Origin,
     Source,
     TransactionStatus,
+    TransactionType,
 )
 from ussd_server.status import Code, ServiceError
 from ussd_server.threads import CachedValue
@@ -233,14 +234,23 @@ class Settlement(Service):
                 # Succeeded, or reversed since: there is nothing more to enquire.
                 row.due_at = None
                 if answer.outcome is Outcome.SUCCEEDED and answer.provider_transaction_id:
-                    claim = lock_claim(str(row.provider), answer.provider_transaction_id)
-                    take_receipt(row, claim, answer.provider_transaction_id, WayIn.ENQUIRY, now)
+                    self._learn_receipt(row, answer.provider_transaction_id, now)
                 if answer.outcome is Outcome.FAILED:
                     open_review(row, REVIEW_CONTRADICTION, now)
             if is_overtaken and row.completed_at == completed_before:
                 for name, value in schedule_before.items():
                     setattr(row, name, value)
             row.save()
+
+    def _learn_receipt(self, row: Transaction, receipt: str, now: datetime) -> None:
+        """Keep the receipt of a collection that succeeded without one, or open a review if other money has it."""
+        if row.type != TransactionType.COLLECTION or row.provider_transaction_id is not None:
+            return
+        claim = lock_claim(str(row.provider), receipt)
+        if (conflict := conflict_of(row, claim)) is not None:
+            open_review(row, conflict, now)
+        else:
+            take_receipt(row, claim, receipt, WayIn.ENQUIRY, now)
 
     def bring_forward(self, provider_reference: str) -> bool:
         """Make a payment's next enquiry due at once, because its provider sent a callback; return whether it changed.

@@ -179,8 +179,9 @@ class RefundService:
         def within(row: Transaction) -> Iterator[None]:
             with unit_of_work():
                 # Two refunds at once must not give back more than there was.
-                lock_row(Transaction, original.id)
-                _within_what_is_left(row.amount_cents, original)
+                locked = lock_row(Transaction, original.id)
+                _require_succeeded(locked)
+                _within_what_is_left(row.amount_cents, locked)
                 decided_by = ", ".join(details.operators) or None
                 with audited(row, "transaction.refunded", context, details.reason, decided_by):
                     yield
@@ -189,8 +190,7 @@ class RefundService:
 
     def _check(self, amount_cents: int | None, original: Transaction) -> tuple[int, str]:
         """The amount in cents and the name of the provider."""
-        if original.type != TransactionType.COLLECTION or original.status != TransactionStatus.SUCCEEDED:
-            raise ServiceError(Code.INVALID_REQUEST, "Only a succeeded collection can be given back")
+        _require_succeeded(original)
         if original.phone_number is None:
             raise ServiceError(Code.INVALID_REQUEST, "The payer's phone number is not known")
         amount_cents = _within_what_is_left(amount_cents, original)
@@ -198,6 +198,12 @@ class RefundService:
         if provider.refunds_in_full_only and amount_cents != original.amount_cents:
             raise ServiceError(Code.INVALID_AMOUNT, f"amount: {provider.name} gives back whole payments only.")
         return amount_cents, provider.name
+
+
+def _require_succeeded(original: Transaction) -> None:
+    """INVALID_REQUEST for what is no collection with its money; one that a payment replaced has lost it."""
+    if original.type != TransactionType.COLLECTION or original.status != TransactionStatus.SUCCEEDED:
+        raise ServiceError(Code.INVALID_REQUEST, "Only a succeeded collection can be given back")
 
 
 def _within_what_is_left(amount_cents: int | None, original: Transaction) -> int:

@@ -1,0 +1,172 @@
+"""A contested payment stays contested until operators have decided, whatever becomes of the other payment."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.gates.test_same_money import HASHED, PAYER, RECEIPT, held, main_of, ours, settle
+from tests.gates.ways_in import BY, CENTS, SECOND, SHILLINGS, WAYS, Enquired, World
+from tests.support.books import check_everything
+from tests.support.money import operator
+from ussd_server.context import operator_context
+from ussd_server.models.incoming import IncomingPayment
+from ussd_server.models.transactions import Transaction
+from ussd_server.providers.messages import Outcome, ProviderAnswer
+from ussd_server.services.gates.receipts import WayIn
+from ussd_server.services.incoming.messages import AssignIncoming, ReturnIncoming, SameIncoming
+from ussd_server.services.settlement.settlement import Settlement
+from ussd_server.services.transactions import refunds
+from ussd_server.services.transactions.messages import CreateRefund, Source
+from ussd_server.status import ServiceError
+
+__all__ = ["ours"]
+DAY = 86_400
+
+
+def contested(world: World, ours: Enquired) -> str:
+    """Let a payer's payment be booked, and a collection succeed without a receipt beside it; give the payer's id."""
+    paid = world.till.pay("SCH1042", SHILLINGS, RECEIPT, number=HASHED)
+    IncomingPayment.update(phone_number=PAYER).execute()
+    ours.succeeds()
+    ours.ask_now()
+    assert main_of(world.client.id) == 2 * CENTS
+    assert paid.transaction_id is not None
+    return paid.transaction_id
+
+
+def learn(world: World, ours: Enquired, receipt: str) -> None:
+    """Let a second enquiry about a collection that succeeded name its receipt."""
+    answer = ProviderAnswer(Outcome.SUCCEEDED, provider_transaction_id=receipt, amount_cents=CENTS)
+    settlement: Settlement = world.settlement
+    settlement.conclude(ours.transaction_id, world.provider.pace, answer, Source.POLL, world.clock.now())
+
+
+@pytest.mark.parametrize("is_late", [True, False], ids=["late check", "callback"])
+def test_what_operators_found_to_be_the_same_money_is_not_credited_later(
+    world: World, ours: Enquired, is_late: bool
+) -> None:
+    contested(world, ours)
+    settle(world, ours.transaction_id, has_succeeded=False)
+    if is_late:
+        world.clock.advance(3 * DAY)
+        world.work()
+    else:
+        ours.ask_now()
+    assert ours.row.status == "failed"
+    assert main_of(world.client.id) == 2 * CENTS
+    assert check_everything() == []
+
+
+def test_a_contest_outlasts_the_refund_of_the_other_payment(world: World, ours: Enquired) -> None:
+    world.notify(RECEIPT, PAYER)
+    (waiting,) = held(world)
+    request = AssignIncoming(waiting.incoming_id, "SCH1042", BY, SECOND)
+    paid = world.services.held_payments.assign(request, operator()).transaction_id or ""
+    ours.succeeds()
+    ours.ask_now()
+    refund = world.services.refunds.create(CreateRefund(paid, "back"), operator_context(world.client.id)).transaction
+    world.work()
+    world.provider.answers[refund.transaction_id] = ProviderAnswer(
+        Outcome.SUCCEEDED, provider_transaction_id="RF1", amount_cents=CENTS
+    )
+    world.settlement.bring_forward(str(refund.provider_reference))
+    world.work()
+    ours.ask_now()
+    assert Transaction.get_by_id(paid).status == "reversed"
+    assert ours.row.status not in ("succeeded", "reversed")
+    assert main_of(world.client.id) == CENTS
+
+
+def test_a_contest_outlasts_the_replacement_of_the_other_payment(world: World, ours: Enquired) -> None:
+    contested(world, ours)
+    other = Enquired(world, "public-2", PAYER, RECEIPT)
+    other.prepare()
+    other.report()
+    ours.ask_now()
+    assert (other.row.status, main_of(world.client.id)) == ("succeeded", 2 * CENTS)
+    assert ours.row.status not in ("succeeded", "reversed")
+
+
+def test_a_repeated_notice_is_not_booked_a_day_later(world: World, ours: Enquired) -> None:
+    ours.succeeds()
+    ours.ask_now()
+    assert world.notify(RECEIPT, PAYER).status == "held"
+    world.clock.advance(DAY + 60)
+    world.work()
+    assert world.notify(RECEIPT, PAYER).status == "held"
+    assert main_of(world.client.id) == 2 * CENTS
+
+
+def test_of_two_alike_notices_the_second_waits_for_the_second_collection_however_late_operators_decide(
+    world: World, ours: Enquired
+) -> None:
+    two = Enquired(world, "public-2", PAYER, "R2")
+    two.prepare()
+    for receipt in ("R1", "R2"):
+        world.notify(receipt, PAYER)
+    for each in (ours, two):
+        each.succeeds()
+        each.ask_now()
+    world.clock.advance(2 * DAY)
+    world.work()
+    first = held(world)[0]
+    world.services.held_payments.take_as_same(SameIncoming(first.incoming_id, BY, SECOND), operator())
+    world.work()
+    assert main_of(world.client.id) == 3 * CENTS
+    assert len(held(world)) == 1
+
+
+def test_money_that_operators_return_is_not_recovered(world: World) -> None:
+    lost = WAYS[WayIn.RECOVERY](world, "lost", PAYER, RECEIPT)
+    world.till.pay("nothing", SHILLINGS, RECEIPT, number=HASHED)
+    (waiting,) = held(world)
+    request = ReturnIncoming(waiting.incoming_id, "The payer asked for it", BY, SECOND)
+    world.services.held_payments.mark_returned(request, operator())
+    before = main_of(world.client.id)
+    lost.report()
+    assert main_of(world.client.id) == before
+
+
+def test_a_late_receipt_that_a_payers_payment_has_opens_a_review(world: World, ours: Enquired) -> None:
+    ours.succeeds()
+    ours.ask_now()
+    paid = world.till.pay("SCH1042", SHILLINGS, RECEIPT, number=HASHED)
+    learn(world, ours, RECEIPT)
+    assert ours.row.provider_transaction_id is None
+    assert ours.row.review_reason == f"its receipt is that of transaction {paid.transaction_id}"
+    assert ours.row.review_closed_at is None
+
+
+def test_a_late_receipt_that_was_marked_for_return_opens_a_review(world: World, ours: Enquired) -> None:
+    ours.succeeds()
+    ours.ask_now()
+    world.notify(RECEIPT, PAYER)
+    (waiting,) = held(world)
+    request = ReturnIncoming(waiting.incoming_id, "The payer asked for it", BY, SECOND)
+    world.services.held_payments.mark_returned(request, operator())
+    learn(world, ours, RECEIPT)
+    assert ours.row.provider_transaction_id is None
+    assert ours.row.review_opened_at is not None
+
+
+def test_a_payment_that_is_replaced_while_its_refund_is_made_is_not_refunded(
+    world: World, ours: Enquired, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.notify(RECEIPT, PAYER)
+    (waiting,) = held(world)
+    request = AssignIncoming(waiting.incoming_id, "SCH1042", BY, SECOND)
+    paid = world.services.held_payments.assign(request, operator())
+    check = refunds.RefundService._check
+
+    def replaced_after(*given: object) -> object:
+        checked = check(*given)  # type: ignore[arg-type]
+        ours.report()
+        return checked
+
+    monkeypatch.setattr(refunds.RefundService, "_check", replaced_after)
+    with pytest.raises(ServiceError, match="Only a succeeded collection can be given back"):
+        world.services.refunds.create(
+            CreateRefund(paid.transaction_id or "", "back"), operator_context(world.client.id)
+        )
+    assert main_of(world.client.id) == 2 * CENTS
+    assert check_everything() == []
