@@ -76,6 +76,22 @@ def test_two_pairs_of_operators_that_share_a_name_are_one_approval(staff: Staffe
     assert staff.payouts.cancel(request, staff.owner).status == "cancelled"
 
 
+def test_one_pair_of_operators_is_one_approval_however_their_names_are_typed(staff: StaffedDesk) -> None:
+    set_rules(staff, ApprovalRule(0, 3))
+    payout, context = payout_of(staff, 600), operator_context(staff.client_id)
+
+    def approve(by: str, second: str) -> PayoutView:
+        return staff.payouts.approve_by_operators(approval(payout), by, second, context)
+
+    assert len(approve("Ann", "Ben").approvals) == 1
+    for pair in (("ANN", "BEN"), ("ben", "ann"), (" ANN ", "BEN "), ("\uff21nn", "Ben")):
+        assert (approve(*pair).status, len(approve(*pair).approvals)) == ("draft", 1), pair
+    for pair in (("ANN", "Cid"), ("Cid", "ben"), ("Ann AND Ben", "Cid")):
+        assert code_of(lambda pair=pair: approve(*pair)) is Code.INSUFFICIENT_SCOPE
+    assert staff.approve(payout).status == "draft"
+    assert staff.approve_as(payout, staff.admin).status == "approved"
+
+
 def approval(payout: PayoutView) -> Any:
     from ussd_server.services.payouts.messages import ApprovePayout
 
