@@ -31,7 +31,8 @@ def test_a_proposal_to_settle_is_confirmed_only_with_the_payment_that_contests_t
         proposals.confirm(ConfirmProposal(made.proposal_id, before.digest), ben)
     assert (ours.row.status, main_of(world.client.id), main_of(tea.id)) == ("pending", CENTS, CENTS)
     (now,) = proposals.show_open(ben)
-    assert before.effect is not None and now.effect is not None
+    assert before.effect is not None
+    assert now.effect is not None
     assert before.effect.state_now.endswith("and not what was asked")
     assert now.effect.state_now == (
         f"pending, under review: its receipt is that of transaction {paid.transaction_id}. Transaction "

@@ -76,7 +76,7 @@ class CreatePayout:
 class CopyPayout:
     """Request for a draft with the rows of another payout, under a reference and with a date of its own.
 
-    `only_state` is `failed` for the failed rows alone; `again` pays rows once more that were paid.
+    `only_state` is `failed` for the failed rows alone; `again` pays rows once more that were paid or may still be.
     """
 
     payout_id: str
