@@ -28,8 +28,10 @@ def test_the_operator_confirms_people_and_rules_and_approves_with_a_note(client_
     assert run("users", "confirm", "nobody@acme.example").exit_code != 0
     shown = run("clients", "approval-rules", "ACME").output
     assert "2 above UGX 0\nwaiting: 1 above UGX 0" in shown
-    assert run("clients", "approval-rules", "ACME", "--confirm").output == "1 above UGX 0\n"
-    assert run("clients", "approval-rules", "ACME", "--confirm").exit_code != 0
+    confirm = ("clients", "approval-rules", "ACME", "--confirm")
+    assert "the rules that wait are 1 above UGX 0" in run(*confirm, "2 above UGX 0").output
+    assert run(*confirm, "1 above UGX 0").output == "1 above UGX 0\n"
+    assert run(*confirm, "1 above UGX 0").exit_code != 0
     assert "ignores readers" in run("clients", "readers", "ACME", "--ignore").output
     file = tmp_path / "pay.csv"
     file.write_text("phone_number,amount,reference\n0770000000,500,a\n")

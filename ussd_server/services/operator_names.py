@@ -16,9 +16,16 @@ _INVISIBLE = re.compile(r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe
 _DIFFERENT_PEOPLE = "Two different people must stand by it, with their names"
 
 
+def folded_name(name: str) -> str:
+    """The form of a name that is equal for all names that look the same."""
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+    visible = (each for each in _INVISIBLE.sub("", folded) if unicodedata.category(each) not in ("Cf", "Cc"))
+    return " ".join("".join(visible).split())
+
+
 def is_same_person(one: str, other: str) -> bool:
     """Whether two names look the same: without regard to case, width, composition, spaces and invisible characters."""
-    return _folded(one) == _folded(other)
+    return folded_name(one) == folded_name(other)
 
 
 def require_two_names(by: str, second: str) -> tuple[str, str]:
@@ -29,7 +36,7 @@ def require_two_names(by: str, second: str) -> tuple[str, str]:
     look the same.
     """
     names = " ".join(by.split()), " ".join(second.split())
-    if not all(0 < len(name) <= _LONGEST_NAME and _folded(name) for name in names) or is_same_person(*names):
+    if not all(0 < len(name) <= _LONGEST_NAME and folded_name(name) for name in names) or is_same_person(*names):
         raise ServiceError(Code.INVALID_REQUEST, _DIFFERENT_PEOPLE)
     if accounts := _accounts():
         return _email_of(names[0], accounts), _email_of(names[1], accounts)
@@ -54,7 +61,7 @@ def require_reason(reason: str) -> None:
 def require_name(by: str) -> str:
     """Return the name of one operator as it is stored. INVALID_REQUEST for one that `require_two_names` refuses."""
     name = " ".join(by.split())
-    if not 0 < len(name) <= _LONGEST_NAME or not _folded(name):
+    if not 0 < len(name) <= _LONGEST_NAME or not folded_name(name):
         raise ServiceError(Code.INVALID_REQUEST, "The name of the operator has 1 to 100 characters")
     if accounts := _accounts():
         return _email_of(name, accounts)
@@ -63,20 +70,14 @@ def require_name(by: str) -> str:
 
 
 def _accounts() -> dict[str, Operator]:
-    return {_folded(row.email): row for row in Operator.select(Operator.email, Operator.is_active)}
+    return {folded_name(row.email): row for row in Operator.select(Operator.email, Operator.is_active)}
 
 
 def _email_of(name: str, accounts: dict[str, Operator]) -> str:
-    account = accounts.get(_folded(name))
+    account = accounts.get(folded_name(name))
     if account is None or not account.is_active:
         raise ServiceError(Code.INVALID_REQUEST, "Each name must be the e-mail address of an active operator")
     return str(account.email)
-
-
-def _folded(name: str) -> str:
-    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
-    visible = (each for each in _INVISIBLE.sub("", folded) if unicodedata.category(each) not in ("Cf", "Cc"))
-    return " ".join("".join(visible).split())
 
 
 def _scripts(name: str) -> set[str]:

@@ -101,9 +101,11 @@ def test_an_owner_sets_rules_in_the_console_and_an_admin_confirms_those_that_ask
     assert "UGX 1,000" in admin.get(page).text
     assert owner.post(page, above=["0", ""], approvals=["1", "1"]).status_code == 303
     assert "Rules that wait" in owner.get(page).text
-    assert owner.post(f"{page}/confirm").status_code == 403
-    admin.get(page)
-    assert admin.post(f"{page}/confirm").status_code == 303
+    assert 'name="shown" value="1 above UGX 0"' in admin.get(page).text
+    assert owner.post(f"{page}/confirm", shown="1 above UGX 0").status_code == 403
+    for shown in ("", "2 above UGX 0"):
+        assert admin.post(f"{page}/confirm", shown=shown).status_code == 400
+    assert admin.post(f"{page}/confirm", shown="1 above UGX 0").status_code == 303
     assert "Rules that wait" not in admin.get(page).text
     assert admin.post(page, above=["0"], approvals=["1"]).status_code == 403
 

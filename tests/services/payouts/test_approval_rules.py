@@ -14,8 +14,9 @@ from ussd_server.context import RequestContext, operator_context
 from ussd_server.database.unit_of_work import run_query
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.payouts import Approval
-from ussd_server.services.payouts.messages import ApprovalRule, CancelPayout, PayoutView
-from ussd_server.status import Code
+from ussd_server.services.clients.messages import ChangeRole
+from ussd_server.services.payouts.messages import ApprovalRule, CancelPayout, PayoutView, in_words
+from ussd_server.status import Code, ServiceError
 
 _FULL = (50_000_000, 0)
 TWO_ABOVE_500 = (ApprovalRule(0, 1), ApprovalRule(50_000, 2))
@@ -76,6 +77,22 @@ def test_two_pairs_of_operators_that_share_a_name_are_one_approval(staff: Staffe
     assert staff.payouts.cancel(request, staff.owner).status == "cancelled"
 
 
+def test_one_pair_of_operators_is_one_approval_however_their_names_are_typed(staff: StaffedDesk) -> None:
+    set_rules(staff, ApprovalRule(0, 3))
+    payout, context = payout_of(staff, 600), operator_context(staff.client_id)
+
+    def approve(by: str, second: str) -> PayoutView:
+        return staff.payouts.approve_by_operators(approval(payout), by, second, context)
+
+    assert len(approve("Ann", "Ben").approvals) == 1
+    for pair in (("ANN", "BEN"), ("ben", "ann"), (" ANN ", "BEN "), ("\uff21nn", "Ben")):
+        assert (approve(*pair).status, len(approve(*pair).approvals)) == ("draft", 1), pair
+    for pair in (("ANN", "Cid"), ("Cid", "ben"), ("Ann AND Ben", "Cid")):
+        assert code_of(lambda pair=pair: approve(*pair)) is Code.INSUFFICIENT_SCOPE
+    assert staff.approve(payout).status == "draft"
+    assert staff.approve_as(payout, staff.admin).status == "approved"
+
+
 def approval(payout: PayoutView) -> Any:
     from ussd_server.services.payouts.messages import ApprovePayout
 
@@ -120,12 +137,12 @@ def test_rules_that_ask_for_more_hold_at_once_and_for_less_wait_for_another_pers
     less = (ApprovalRule(0, 1), ApprovalRule(60_000, 2))
     view = set_rules(staff, *less)
     assert (view.approval_rules, view.proposed_approval_rules) == (TWO_ABOVE_500, less)
-    assert code_of(lambda: rules.confirm(staff.owner)) is Code.INSUFFICIENT_SCOPE
+    assert code_of(lambda: rules.confirm(in_words(less), staff.owner)) is Code.INSUFFICIENT_SCOPE
     assert set_rules(staff, *less).approval_rules == TWO_ABOVE_500, "the proposer confirms nothing by repeating"
-    assert rules.confirm(staff.admin).approval_rules == less
+    assert rules.confirm(in_words(less), staff.admin).approval_rules == less
     set_rules(staff, *ONE)
-    assert rules.confirm(operator_context(staff.client_id)).approval_rules == ONE
-    assert code_of(lambda: rules.confirm(staff.admin)) is Code.INVALID_REQUEST
+    assert rules.confirm(in_words(ONE), operator_context(staff.client_id)).approval_rules == ONE
+    assert code_of(lambda: rules.confirm(in_words(ONE), staff.admin)) is Code.INVALID_REQUEST
     actions = [row.action for row in AuditEvent.select().where(AuditEvent.action.startswith("approval_rules."))]
     assert sorted(actions) == sorted(
         ["approval_rules.changed", *["approval_rules.proposed"] * 3, *["approval_rules.confirmed"] * 2]
@@ -139,6 +156,34 @@ def test_an_admin_confirms_by_sending_the_proposed_rules_and_sets_none(staff: St
     assert set_rules(staff, *ONE, by=staff.admin).approval_rules == ONE
 
 
+def test_rules_are_confirmed_as_they_were_shown(staff: StaffedDesk) -> None:
+    rules, shown = staff.services.approval_rules, (ApprovalRule(0, 2),)
+    set_rules(staff, ApprovalRule(0, 3))
+    set_rules(staff, *shown)
+    set_rules(staff, *ONE)
+    with pytest.raises(ServiceError, match="Nothing was confirmed: the rules that wait are 1 above UGX 0"):
+        rules.confirm(in_words(shown), staff.admin)
+    assert rules.get(staff.owner).approval_rules == (ApprovalRule(0, 3),)
+    assert rules.confirm("1 above UGX 0", staff.admin).approval_rules == ONE
+
+
+@pytest.mark.parametrize("leaves", ["disabled", "demoted"])
+def test_rules_wait_no_more_when_their_proposer_is_no_longer_an_owner(staff: StaffedDesk, leaves: str) -> None:
+    rules, team, proposer = staff.services.approval_rules, staff.services.team, staff.person("dan", "owner")
+    set_rules(staff, *TWO_ABOVE_500)
+    assert set_rules(staff, *ONE, by=proposer).proposed_approval_rules == ONE
+    person = proposer.caller.user_id or ""
+    if leaves == "disabled":
+        team.set_active(person, False, staff.owner)
+    else:
+        team.change_role(ChangeRole(person, "admin"), staff.owner)
+    assert rules.get(staff.admin).proposed_approval_rules is None
+    assert code_of(lambda: rules.confirm(in_words(ONE), staff.admin)) is Code.INVALID_REQUEST
+    assert code_of(lambda: set_rules(staff, *ONE, by=staff.admin)) is Code.INSUFFICIENT_SCOPE
+    assert set_rules(staff, *ONE).proposed_approval_rules == ONE, "another owner proposes them"
+    assert rules.confirm(in_words(ONE), staff.admin).approval_rules == ONE
+
+
 def test_a_second_mailbox_of_the_owner_confirms_no_rules(staff: StaffedDesk) -> None:
     from dataclasses import replace
 
@@ -148,10 +193,10 @@ def test_a_second_mailbox_of_the_owner_confirms_no_rules(staff: StaffedDesk) -> 
     second = replace(staff.owner, caller=replace(staff.owner.caller, user_id=link.person.user_id))
     set_rules(staff, *TWO_ABOVE_500)
     set_rules(staff, *ONE)
-    assert code_of(lambda: staff.services.approval_rules.confirm(second)) is Code.INSUFFICIENT_SCOPE
+    assert code_of(lambda: staff.services.approval_rules.confirm(in_words(ONE), second)) is Code.INSUFFICIENT_SCOPE
     assert code_of(lambda: set_rules(staff, *ONE, by=second)) is Code.INSUFFICIENT_SCOPE
     staff.services.clients.confirm_user("second@acme.example", OPERATOR)
-    assert staff.services.approval_rules.confirm(second).approval_rules == ONE
+    assert staff.services.approval_rules.confirm(in_words(ONE), second).approval_rules == ONE
 
 
 @pytest.mark.parametrize(

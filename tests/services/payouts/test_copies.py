@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from datetime import timedelta
+from functools import partial
 from io import StringIO
 from typing import Any
 
@@ -48,6 +49,26 @@ def test_a_copy_pays_no_row_again_unless_it_is_asked_to(desk: PayoutDesk) -> Non
     assert copied(desk, payout, "P3", again=True).item_count == 2
     with pytest.raises(ServiceError, match="No row of the payout failed"):
         copied(desk, failed, "P4", only_state="failed")
+
+
+def test_a_copy_pays_no_row_that_may_still_be_paid(desk: PayoutDesk, clock: MovableClock) -> None:
+    draft = desk.draft(row("a", "+256770000004", 1000))
+    dated = desk.draft(row("a", PAID, 2000), reference="D1", send_at=clock.now() + timedelta(days=9))
+    assert copied(desk, draft, "of a draft").item_count == 1
+    desk.approve(draft)
+    desk.approve(dated)
+    refused = partial(pytest.raises, ServiceError, match="1 of the payout's rows was paid already, or may still be")
+    assert (desk.states(draft), desk.states(dated)) == (["queued"], ["ready"])
+    for payout in (draft, dated):
+        with refused():
+            copied(desk, payout, "P2")
+    desk.work()
+    assert desk.states(draft) == ["sent"]
+    with refused():
+        copied(desk, draft, "P2")
+    assert copied(desk, draft, "P2", again=True).item_count == 1
+    desk.cancel(dated)
+    assert copied(desk, dated, "D2").item_count == 1, "nothing of a cancelled payout is paid any more"
 
 
 def test_an_equal_payment_of_another_payout_is_named_for_a_week(desk: PayoutDesk, clock: MovableClock) -> None:

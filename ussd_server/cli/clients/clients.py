@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,10 +16,9 @@ from ussd_server.context import operator_context
 from ussd_server.database.schema import migrate
 from ussd_server.security.passwords import new_password
 from ussd_server.services.clients.messages import ClientView, CreateClient, CreateUser
-from ussd_server.services.payouts.messages import ApprovalRule
+from ussd_server.services.payouts.messages import in_words
 from ussd_server.settings import read_settings
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import written_amount
 
 Found = TypeVar("Found")
 
@@ -72,22 +71,18 @@ def readers(client: str, is_counted: bool) -> None:
     show(changed, f"{_line(changed)}  {'counts' if is_counted else 'ignores'} readers")
 
 
-@clients.command(example="acme")
+@clients.command(example='acme --confirm "1 above UGX 0, 2 above UGX 5,000,000"')
 @click.argument("client")
-@click.option("--confirm", "confirms", is_flag=True, help="Let the proposed rules hold.")
-def approval_rules(client: str, confirms: bool) -> None:
+@click.option("--confirm", "shown", metavar="RULES", help="Let the proposed rules hold, as they are shown.")
+def approval_rules(client: str, shown: str | None) -> None:
     """Show how many approvals the payouts of CLIENT (name or id) need, and rules that wait for a confirmation.
 
     Its owners set the rules. Rules that ask for less wait until another owner or admin, or this command, confirms them.
     """
     rules, context = services().approval_rules, operator_context(client_named(client).client_id)
-    view = rules.confirm(context) if confirms else rules.get(context)
-    waiting = [f"waiting: {_in_words(view.proposed_approval_rules)}"] if view.proposed_approval_rules else []
-    show(view, "\n".join([_in_words(view.approval_rules), *waiting]))
-
-
-def _in_words(rules: Sequence[ApprovalRule]) -> str:
-    return ", ".join(f"{rule.approvals} above {written_amount(rule.above_cents)}" for rule in rules)
+    view = rules.get(context) if shown is None else rules.confirm(shown, context)
+    waiting = [f"waiting: {in_words(view.proposed_approval_rules)}"] if view.proposed_approval_rules else []
+    show(view, "\n".join([in_words(view.approval_rules), *waiting]))
 
 
 @clients.command(example="clients.csv")

@@ -73,7 +73,7 @@ class TwoPersonActions:
         has_succeeded = proposal.parameters.get("has_succeeded")
         row = self._review.require_open(proposal.object_id, has_succeeded, context)
         after = row.status if has_succeeded is None else "succeeded" if has_succeeded else "failed"
-        return _effect(row, f"{row.status}, under review", f"{after}, review closed")
+        return _effect(row, f"{row.status}, under review: {_why_reviewed(row)}", f"{after}, review closed")
 
     def _end_review(self, proposal: ProposalView, second: str, context: RequestContext) -> object:
         has_succeeded = proposal.parameters.get("has_succeeded")
@@ -211,6 +211,15 @@ def _effect(
         state_after=after,
         statement_line=statement_line,
     )
+
+
+def _why_reviewed(row: Transaction) -> str:
+    """Why a transaction is under review, with the payment that may have the same money."""
+    if row.contested_id is None:
+        return str(row.review_reason)
+    other = find_any(row.contested_id)
+    client = Client.get_by_id(other.client_id).name
+    return f"{row.review_reason}. Transaction {other.id} of {client}, which may be the same money, is {other.status}"
 
 
 def _days_of(proposal: ProposalView) -> tuple[date, date]:

@@ -10,15 +10,14 @@ from ussd_server.context import APPROVE, RequestContext
 from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.logs import Logger
-from ussd_server.models.clients import Client
+from ussd_server.models.clients import Client, User
 from ussd_server.models.payouts import ApprovalRules, Payout
 from ussd_server.runtime import Runtime, Service
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.payouts.digests import PayoutDigests
-from ussd_server.services.payouts.messages import MOST_RULES, ApprovalRule, ApprovalRulesView
+from ussd_server.services.payouts.messages import MOST_RULES, ApprovalRule, ApprovalRulesView, in_words
 from ussd_server.services.people import people_behind, present_role
 from ussd_server.status import Code, ServiceError
-from ussd_server.values import grouped
 
 log = Logger(__name__)
 
@@ -29,7 +28,7 @@ _ONE = (ApprovalRule(0, 1),)
 
 
 class _Rules(NamedTuple):
-    """The rules that hold, those that wait for confirmation, and the id of the person who proposed them."""
+    """The rules that hold, those that wait for confirmation, and the id of the owner who proposed them."""
 
     held: Sequence[ApprovalRule]
     proposed: Sequence[ApprovalRule] | None
@@ -66,16 +65,21 @@ class ApprovalRuleService(Service):
                 self._set(checked, known.held, context)
         return self.get(context)
 
-    def confirm(self, context: RequestContext) -> ApprovalRulesView:
-        """Confirm the proposed rules: another owner or admin than who proposed them, or an operator.
+    def confirm(self, shown: str, context: RequestContext) -> ApprovalRulesView:
+        """Confirm the proposed rules, which are shown `in_words`, for operators, owners and admins.
 
-        Raises INVALID_REQUEST where nothing is proposed, INSUFFICIENT_SCOPE for people who count as one person with the
-        proposer.
+        Raises INVALID_REQUEST where nothing or something else is proposed, INSUFFICIENT_SCOPE for people who count as
+        one person with the proposer.
         """
         context.require("settings:write", _MAY_NOT)
         with unit_of_work():
             lock_row(Client, context.client_id)
-            self._confirm(_rules_of(context.client_id, self._digests), context)
+            known = _rules_of(context.client_id, self._digests)
+            if known.proposed is not None and in_words(known.proposed) != shown.strip():
+                raise ServiceError(
+                    Code.INVALID_REQUEST, f"Nothing was confirmed: the rules that wait are {in_words(known.proposed)}"
+                )
+            self._confirm(known, context)
         return self.get(context)
 
     def _set(self, rules: Sequence[ApprovalRule], held: Sequence[ApprovalRule], context: RequestContext) -> None:
@@ -117,11 +121,6 @@ def approvals_needed(payout: Payout, digests: PayoutDigests) -> int:
     return _needed(_rules_of(payout.client_id, digests).held, payout.total_amount_cents)
 
 
-def in_words(rules: Sequence[ApprovalRule]) -> str:
-    """Rules on one line: `1 above UGX 0, 2 above UGX 5,000,000`."""
-    return ", ".join(f"{rule.approvals} above UGX {grouped(rule.above_cents)}" for rule in rules)
-
-
 def _rules_of(client_id: str, digests: PayoutDigests) -> _Rules:
     row = ApprovalRules.get_or_none(ApprovalRules.id == client_id)
     if row is None:
@@ -129,7 +128,15 @@ def _rules_of(client_id: str, digests: PayoutDigests) -> _Rules:
     if not digests.are_as_set(row):
         log.error("approval rules are not what was set", client_id=client_id)
         raise ServiceError(Code.INVALID_REQUEST, "The approval rules were edited in the database; ask the operator")
-    return _Rules(_read(row.rules), _read(row.proposed) if row.proposed else None, row.proposed_by)
+    if not row.proposed or not _is_owner(row.proposed_by, client_id):
+        return _Rules(_read(row.rules), None, None)
+    return _Rules(_read(row.rules), _read(row.proposed), row.proposed_by)
+
+
+def _is_owner(person: str, client_id: str) -> bool:
+    """Whether a person is an owner now. What others have proposed before waits no more."""
+    owners = User.select().where(User.client_id == client_id, User.role == "owner", User.is_active)
+    return bool(owners.where(User.id == person).exists())
 
 
 def _needed(rules: Sequence[ApprovalRule], cents: int) -> int:

@@ -9,6 +9,7 @@ from uuid import UUID, uuid5
 
 from ussd_server.context import CallerKind, RequestContext
 from ussd_server.models.payouts import Approval, Payout
+from ussd_server.services.operator_names import folded_name
 from ussd_server.services.payouts.digests import PayoutDigests
 from ussd_server.services.payouts.messages import ApprovalView, ApprovePayout
 from ussd_server.services.people import people_behind
@@ -20,10 +21,11 @@ _OPERATORS = UUID("7d1f6c52-6f0e-5c55-9d59-2f3c1c1b8a60")
 
 
 def caller_id(context: RequestContext) -> str:
-    """The id of the key or the person that calls; for operators an id made of their names."""
+    """The id of the key or the person that calls; for operators an id made of their names, as they look."""
     if context.caller.kind is CallerKind.OPERATOR:
-        assert context.caller.operator is not None, "operators make and approve payouts by their names"
-        return str(uuid5(_OPERATORS, context.caller.operator))
+        names = operators_of(context)
+        assert names is not None, "operators make and approve payouts by their names"
+        return str(uuid5(_OPERATORS, " and ".join(sorted(_looks_of(names)))))
     caller = context.caller.key_id or context.caller.user_id
     assert caller is not None, "payouts are made and approved by keys, people and operators"
     return caller
@@ -70,12 +72,12 @@ def approval_views(payout: Payout, given: Sequence[Approval]) -> tuple[ApprovalV
 def require_another_person(payout: Payout, given: Sequence[Approval], context: RequestContext) -> None:
     """Raise INSUFFICIENT_SCOPE when one person stands behind the caller and an approval that was given before."""
     behind = people_behind(payout.client_id, caller_people(context))
-    operators = set(operators_of(context) or ())
+    operators = _looks_of(operators_of(context))
     for each in given:
         if (
             each.made_by == caller_id(context)
             or behind & people_behind(payout.client_id, each.people)
-            or operators & set(each.operators or ())
+            or operators & _looks_of(each.operators)
         ):
             raise ServiceError(
                 Code.INSUFFICIENT_SCOPE, "Each approval of a payout is given by another person, and with another key"
@@ -108,3 +110,8 @@ def end_approvals(given: Sequence[Approval], now: datetime) -> None:
 def operators_of(context: RequestContext) -> list[str] | None:
     """The names of the operators who approve together; None for other callers."""
     return context.caller.operator.split(" and ") if context.caller.operator else None
+
+
+def _looks_of(names: Sequence[str] | None) -> frozenset[str]:
+    """The names of operators as they look: one person is typed in several ways."""
+    return frozenset(folded_name(" and ".join(names or ())).split(" and ")) - {""}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any
 
 from ussd_server.services.transactions.messages import Failure
+from ussd_server.values import grouped
 from ussd_server.wire import Cents
 
 MOST_ITEMS = 5000
@@ -76,7 +77,7 @@ class CreatePayout:
 class CopyPayout:
     """Request for a draft with the rows of another payout, under a reference and with a date of its own.
 
-    `only_state` is `failed` for the failed rows alone; `again` pays rows once more that were paid.
+    `only_state` is `failed` for the failed rows alone; `again` pays rows once more that were paid or may still be.
     """
 
     payout_id: str
@@ -133,6 +134,11 @@ class ApprovalRule:
 
     above_cents: Annotated[Cents, "The sum, in shillings."]
     approvals: Annotated[int, "How many different people approve it: 1 to 5."]
+
+
+def in_words(rules: Sequence[ApprovalRule]) -> str:
+    """Rules on one line: `1 above UGX 0, 2 above UGX 5,000,000`."""
+    return ", ".join(f"{rule.approvals} above UGX {grouped(rule.above_cents)}" for rule in rules)
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,6 +68,8 @@ log = Logger(__name__)
 
 # Other requests of the process go on between two reads.
 _ITEMS_OF_STREAM = 100
+# Rows that were paid or may still be. Of an approved payout, so may the ready ones, which wait for its date.
+_PAYABLE = frozenset({ItemState.QUEUED, ItemState.SENT, ItemState.SUCCEEDED})
 
 
 class PayoutService(Service):
@@ -91,8 +93,8 @@ class PayoutService(Service):
     def copy(self, request: CopyPayout, context: RequestContext) -> CreatedPayout:
         """Make a draft of the rows of a payout, or of the failed ones, each judged anew.
 
-        Raises what `create` raises, NOT_FOUND, and INVALID_REQUEST where rows were paid that the request does not pay
-        `again`, and where it wants the failed rows and there are none.
+        Raises what `create` raises, NOT_FOUND, and INVALID_REQUEST where rows were paid, or may still be, that the
+        request does not pay `again`, and where it wants the failed rows and there are none.
         """
         context.require("payouts:write")
         payout = _find(request.payout_id, context)
@@ -101,11 +103,12 @@ class PayoutService(Service):
             rows = [row for row in rows if row.state == request.only_state]
             if not rows:
                 raise ServiceError(Code.INVALID_REQUEST, "only: No row of the payout failed.")
-        paid = sum(row.state == ItemState.SUCCEEDED for row in rows)
+        payable = _PAYABLE if payout.status == PayoutStatus.DRAFT else {*_PAYABLE, ItemState.READY}
+        paid = sum(row.state in payable for row in rows)
         if paid and not request.again:
             raise ServiceError(
                 Code.INVALID_REQUEST,
-                f"{paid} of the payout's rows {'was' if paid == 1 else 'were'} paid already. "
+                f"{paid} of the payout's rows {'was' if paid == 1 else 'were'} paid already, or may still be. "
                 "Copy the others with only: failed, or pay all of them once more with again: true.",
             )
         items = tuple(

@@ -46,6 +46,7 @@ from ussd_server.services.payouts.messages import (
     PayoutStatus,
     PayoutView,
     ReplacePayout,
+    in_words,
 )
 from ussd_server.status import Code, ServiceError
 
@@ -142,7 +143,7 @@ def set_approval_rules(context: RequestContext) -> Any:
 def confirm_approval_rules(context: RequestContext) -> Any:
     """Let rules that another person proposed hold."""
     with shown_again(lambda error: _rules_page(context, error), Code.INSUFFICIENT_SCOPE):
-        services().approval_rules.confirm(context)
+        services().approval_rules.confirm(request.form.get("shown", ""), context)
     return done("The rules hold from now on.", "show_approval_rules")
 
 
@@ -331,10 +332,12 @@ def _people(payout: PayoutView, context: RequestContext) -> dict[str, Any]:
 
 def _rules_page(context: RequestContext, error: ServiceError | None = None) -> str:
     settings = services().client_settings.get(context)
+    proposed = settings.proposed_approval_rules
     return render_template(
         "console/payouts/rules.html",
         rules=settings.approval_rules,
-        proposed=settings.proposed_approval_rules,
+        proposed=proposed,
+        shown=in_words(proposed or ()),
         most=MOST_RULES,
         error=error,
     )
