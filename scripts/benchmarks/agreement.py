@@ -10,7 +10,10 @@ from benchmarks.stage import Stage
 
 MOST_A_MINUTE = 100
 # What every application chooses for itself.
-_OWN = {"timestamp", "transaction_id", "provider_reference", "created_at", "updated_at", "next_check_at", "client_id"}
+_OWN = {
+    "timestamp", "transaction_id", "provider_reference", "created_at", "updated_at", "next_check_at", "client_id",
+    "made_by", "request_id",
+}  # fmt: skip
 _UNKNOWN = Key("f" * 22, "an unknown secret")
 WRONG_SECRET = "ussdsk_" + "0" * 49
 

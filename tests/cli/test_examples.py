@@ -26,7 +26,7 @@ _CLIENT = "clients create"
 _BEFORE = ("users create", "menu publish", "accounts credit", "keys create", "channels create", "payouts create")
 # With accounts of operators, names are e-mail addresses.
 _LAST = [name for name in EXAMPLES if name.startswith(("operators", "secrets"))]
-_SERVING = {"run", "webhooks listen", "worker"}
+_SERVING = {"run", "smpp", "webhooks listen", "worker"}
 _REFUSED = {
     "day close": "No statement",
     "dial": "demo.json",

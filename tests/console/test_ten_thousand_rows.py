@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from io import BytesIO
@@ -118,13 +118,13 @@ def test_every_list_reads_one_page_by_an_index(
     for visitor, path in pages:
         with _watched(monkeypatch) as statements:
             assert visitor.get(path).status_code == 200, path
-        counts[path] = len(statements)
+        counts[path] = _count(statements)
     _multiply()
     for visitor, path in pages:
         with _watched(monkeypatch) as statements:
             page = visitor.get(path)
         assert page.status_code == 200, path
-        assert len(statements) <= counts[path], (path, statements)
+        assert _count(statements) <= counts[path], (path, statements)
         _assert_by_index(path, statements)
         following = re.search(r'rel="next" href="([^"]+)"', page.text)
         assert following or "?" in path, path
@@ -154,6 +154,11 @@ def _begin(services: Services, clock: MovableClock, client: ExampleClient) -> tu
     compared = services.provider_statements.reconcile(statement, operator_context()).statement
     services.clients.set_active(client.id, True, replace(OPERATOR, address="127.0.0.1"))
     return payout.payout_id, compared.statement_id
+
+
+def _count(statements: Sequence[tuple[str, Any]]) -> int:
+    """How many statements a page needs of its own: a process reads the switches of providers every few seconds."""
+    return sum("provider_switches" not in sql for sql, _ in statements)
 
 
 def _multiply() -> None:

@@ -269,7 +269,8 @@ def test_while_the_service_is_down_clients_may_retry_and_phones_get_a_last_scree
     secret = installed.gateway_path.rpartition("/")[2]
     form = {"Content-Type": "application/x-www-form-urlencoded"}
     requests = (("GET", "?input=1", None), ("POST", "", b"text=1"), ("POST", "", b"x" * 64 * 1025))
-    for adapter, (method, path, body) in itertools.product(ADAPTERS, requests):
+    # SMPP reaches its own process, and not nginx.
+    for adapter, (method, path, body) in itertools.product(ADAPTERS.keys() - {"smpp"}, requests):
         status, headers, screen = installed.call(method, f"/ussd/{adapter}/{secret}{path}", body, form)
         expected = ADAPTERS[adapter].write(GatewayScreen(Action.END, SCREEN_OF_NGINX), None)
         assert (status, headers["content-type"]) == (200, expected.content_type), adapter

@@ -15,7 +15,7 @@ from ussd_server.models.clients import UserFactor
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.operators import Operator
 from ussd_server.models.sending import Webhook
-from ussd_server.models.ussd import Channel
+from ussd_server.models.ussd import Channel, SmppLink, SubscriberPin
 from ussd_server.security.key_ring import DecryptionError, Keyring, Vault
 from ussd_server.services.clients.keys.messages import ApiKeyView, RotateApiKey
 from ussd_server.services.ussd.messages import CreateChannel
@@ -141,4 +141,4 @@ def test_every_table_with_encrypted_columns_is_carried_over() -> None:
     sealing = {
         table for table in Table.__subclasses__() if any(name.endswith("_sealed") for name in table._meta.fields)
     }
-    assert sealing == {ApiKey, Channel, Operator, UserFactor, Webhook}
+    assert sealing == {ApiKey, Channel, Operator, SmppLink, SubscriberPin, UserFactor, Webhook}

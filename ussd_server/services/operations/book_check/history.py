@@ -49,6 +49,8 @@ _FIXED = (
     "reference", "type", "phone_number", "to_phone_number", "currency", "account", "provider", "provider_reference",
     "session_id", "description", "created_at", "refund_of", "payout_id", "origin",
 )  # fmt: skip
+# Events of 1.0.0 do not show these.
+_LATER = ("request_id",)
 _MOVING = (
     "client_id", "status", "failure_code", "late", "completed_at", "provider_transaction_id", "review_opened_at",
     "amount_cents", "fee_cents", "metadata", "same_money_as",
@@ -85,7 +87,7 @@ def history_faults(low: str, high: str, _: Vault | None = None) -> Iterator[tupl
     Also of every one whose review nothing closed. The range is in memory: some 6 kB for each transaction.
     """
     bounds = {"low": low, "high": high}
-    columns = ("id", *_FIXED, *_MOVING)
+    columns = ("id", *_FIXED, *_LATER, *_MOVING)
     rows = {row[0]: dict(zip(columns, row, strict=True)) for row in run_query(_ROWS.format(as_text(columns)), **bounds)}
     steps, events = defaultdict(list), defaultdict(list)
     for step in map(_Step._make, run_query(_STEPS.format(as_text(("transaction_id", *_Step._fields[1:]))), **bounds)):
@@ -152,7 +154,8 @@ def _is_forged(row: dict[str, Any], events: Sequence[_EventRow]) -> bool:
     if not all(isinstance(each, dict) for each in stored):
         return True
     amounts = {name: shillings(row[f"{name}_cents"]) for name in ("amount", "fee")}
-    fixed = {"transaction_id": row["id"], "metadata": metadata} | amounts | {name: row[name] for name in _FIXED}
+    shown = [*_FIXED, *(name for name in _LATER if any(name in each for each in stored))]
+    fixed = {"transaction_id": row["id"], "metadata": metadata} | amounts | {name: row[name] for name in shown}
     outcome, payload = _Outcome(), dict[str, Any]()
     for event, changed in zip(events, stored, strict=True):
         # The first event keeps no nulls, a later one what differs from the first.
