@@ -174,6 +174,8 @@ class PayoutService(Service):
         """What the amounts of invalid rows add up to, as far as they can be read. NOT_FOUND as `get`."""
         context.require("payouts:read")
         payout = _find(payout_id, context)
+        if not payout.invalid_count:
+            return 0
         invalid = PayoutItem.select(fn.SUM(PayoutItem.amount_cents)).where(
             PayoutItem.payout_id == payout.id, ~PayoutItem.is_ready
         )
