@@ -53,7 +53,8 @@ def test_entries_follow_each_other_though_a_clock_is_set_back_or_forward(service
     ServiceClock.update(ahead_ms=-hour_ms).execute()
     deposit(services, context, 1, "an hour behind")
     (_, (ahead, _, _), (behind, _, _)) = entries(context.client_id)
-    assert abs(ahead - first - hour_ms * 1000) < 60_000_000
+    # The test's clock may begin two minutes behind the real time.
+    assert abs(ahead - first - hour_ms * 1000) < 180_000_000
     assert behind == ahead + 1
 
 
