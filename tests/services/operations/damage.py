@@ -194,7 +194,9 @@ SABOTAGE = [
     ("UPDATE ledger_transfers SET created_at = '2020-01-01T00:00:00.000Z' WHERE transaction_id = '{collection_00}'",
      "OTHER_TIME main"),
     ("UPDATE ledger_accounts SET kind = 'shortfall' WHERE id = '{main}'", "OTHER_KIND main"),
-    ("UPDATE transactions SET asked_at = NULL WHERE id = '{collection_07}'", "NEVER_SENT collection_07"),
+    # Up to the second attempt it may be about to be sent again.
+    ("UPDATE transactions SET asked_at = NULL, ask_attempts = 3 WHERE id = '{collection_07}'",
+     "NEVER_SENT collection_07"),
     ("DELETE FROM idempotency_keys WHERE client_id = '{client}'", "UNBOUND keyed"),
     ("UPDATE transactions SET reference = (SELECT reference FROM transactions WHERE id = '{collection_04}') "
      "WHERE id = '{disbursement_04}'",
