@@ -109,12 +109,18 @@ def _welcome(demonstration: Demonstration, data_dir: Path) -> str:
     return "\n".join([*lines, "\nCtrl-C stops everything.\n"])
 
 
-@command()
-def worker() -> None:
-    """Run the background worker until SIGINT or SIGTERM; `run` starts one too."""
+def _stop_signal() -> threading.Event:
+    """An event that SIGINT and SIGTERM set from now on."""
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
+    return stop
+
+
+@command()
+def worker() -> None:
+    """Run the background worker until SIGINT or SIGTERM; `run` starts one too."""
+    stop = _stop_signal()
     log_fatal_errors()
     with open_services(read_settings()) as services, announced(services.settings, "worker"):
         log_start("worker")
@@ -130,9 +136,7 @@ def worker() -> None:
 @command()
 def smpp() -> None:
     """Hold the binds of all SMPP channels until SIGINT or SIGTERM. `run` starts no such process."""
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+    stop = _stop_signal()
     log_fatal_errors()
     with open_services(read_settings()) as services, announced(services.settings, "smpp"):
         log_start("smpp")

@@ -46,9 +46,6 @@ log = Logger(__name__)
 BANK = "bank"
 """The issuer of the bank's references."""
 
-RECEIPT_TAKEN = "The receipt is that of transaction"
-"""Begins the refusal of a booking whose receipt was booked before."""
-
 _SAME_RECEIPT = "its receipt is that of transaction {}"
 _NO_RECEIPT = "it has no receipt, and transaction {} is by the same payer of the same amount"
 _RETURNED = "operators marked the payment of its receipt for return"
@@ -140,7 +137,7 @@ def claiming(way: WayIn, within: Within) -> Within:
             if claim and claim.transaction_id:
                 other = find_row(Transaction, claim.transaction_id)
                 if not _decide(row, other, way, is_new=True).counts:
-                    raise ServiceError(Code.INVALID_REQUEST, f"{RECEIPT_TAKEN} {other.id}")
+                    raise ServiceError(Code.INVALID_REQUEST, f"The receipt is that of transaction {other.id}")
             elif claim and _is_returned(claim):
                 raise ServiceError(Code.INVALID_REQUEST, "Operators marked the payment of this receipt for return")
             with within(row):
