@@ -1,4 +1,4 @@
-"""What a process has one of, and every service is made from."""
+"""The shared parts of a process, passed to every service."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Runtime:
 
 
 class Service:
-    """What a runtime makes: it knows the parts of the runtime that several services use."""
+    """Base of services; gives access to the runtime's parts."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._clock, self._tokens, self._limiter = runtime.clock, runtime.tokens, runtime.limiter
