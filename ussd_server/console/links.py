@@ -57,7 +57,7 @@ def public_address(view: str, **variables: Any) -> str:
 
 
 def operators_view(view: str) -> str:
-    """What a view of a client's page is called for operators: `show_any_payout` for `show_payout`."""
+    """The operators' name of a view of a client's page: `show_any_payout` for `show_payout`."""
     return view.replace("_", "_any_", 1)
 
 

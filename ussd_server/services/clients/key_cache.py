@@ -167,7 +167,7 @@ _FIND = CompiledQuery(
 
 @dataclass(frozen=True, slots=True)
 class CachedKey:
-    """What authentication needs of a key, as the database had it."""
+    """The part of a key record that authentication needs, as the database had it."""
 
     caller: Caller
     key_id: str
