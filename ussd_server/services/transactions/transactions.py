@@ -15,14 +15,15 @@ from ussd_server.models.payouts import Payout
 from ussd_server.models.transactions import ReceiptClaim, Transaction
 from ussd_server.providers.messages import Direction
 from ussd_server.providers.names import PROVIDER_NAMES
-from ussd_server.runtime import Runtime, Service
-from ussd_server.services.accounts.ledger import hold_legs, legs_of
+from ussd_server.services.accounts.ledger import PROVIDER_ACCOUNT
 from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.gates.messages import WayOut
 from ussd_server.services.pages import matching, of_period, page_of
-from ussd_server.services.sms.receipts import has_receipts, with_receipt
+from ussd_server.services.runtime import Runtime
+from ussd_server.services.sms.receipts import Receipts
 from ussd_server.services.transactions.create import (
-    Prepared,
+    DraftColumns,
+    Plan,
     RequestIdentity,
     TransactionCreator,
     digest_of,
@@ -82,14 +83,15 @@ _OWN = CompiledQuery(
 )
 
 
-class TransactionService(Service):
+class TransactionService:
     """Creates and shows transactions. Calls no provider."""
 
     def __init__(self, runtime: Runtime, creator: TransactionCreator) -> None:
+        self._tokens, self._replica = runtime.tokens, runtime.replica
+        self._providers, self._guard = runtime.providers, runtime.guard
         # Half of the process's threads may wait for outcomes, shared fairly between clients.
-        super().__init__(runtime)
         self._waiting = Bulkhead(runtime.settings.threads // 2)
-        self._creator = creator
+        self._creator, self._receipts = creator, Receipts(runtime)
 
     def create(self, request: CreateTransaction, context: RequestContext) -> CreatedTransaction:
         """Create a collection, a disbursement or a transfer, or return the one that an equal request created before.
@@ -123,10 +125,10 @@ class TransactionService(Service):
             content={name: value for name, value in content.items() if name != "provider" or value},
         )
         moves_at_once = request.type is TransactionType.TRANSFER
-        within = with_receipt if moves_at_once and has_receipts(context.client_id, request.type) else None
-        created = self._creator.create(
-            identity, lambda identity: self._prepare(identity, request, context), within=within, sending=sending
-        )
+        has_receipt = moves_at_once and self._receipts.are_written(context.client_id, request.type)
+        within = self._receipts.after if has_receipt else None
+        plan = self._plan(request, context)
+        created = self._creator.create(identity, plan, within=within, sending=sending)
         return self.wait_until_final(created, request.wait, context)
 
     def wait_until_final(
@@ -161,25 +163,12 @@ class TransactionService(Service):
             return Page((), None)
         return self._page(replace(request, type=TransactionType.COLLECTION), context)
 
-    def _prepare(self, identity: RequestIdentity, request: CreateTransaction, context: RequestContext) -> Prepared:
-        """The transaction of a request, and its legs: a disbursement reserves its money, a transfer moves it."""
-        if request.callback_url is not None:
-            require_callable(self._guard, "callback_url", request.callback_url)
-        provider, account = None, request.account
-        if request.type is TransactionType.TRANSFER:
-            account = request.phone_number
-        else:
-            provider = self._providers.choose(
-                request.provider, request.phone_number, request.amount_cents, Direction(request.type)
-            ).name
-        draft = self._creator.draft(
-            identity,
-            request.amount_cents,
-            made_by=known_maker(request.menu, context),
+    def _plan(self, request: CreateTransaction, context: RequestContext) -> Plan | ServiceError:
+        """What a request pays, or why it is refused: a disbursement reserves its money, a transfer moves it."""
+        columns = DraftColumns(
             phone_number=request.phone_number,
             to_phone_number=request.to_phone_number,
-            provider=provider,
-            account=account,
+            account=request.account,
             description=request.description,
             metadata=request.metadata,
             callback_url=request.callback_url,
@@ -189,9 +178,24 @@ class TransactionService(Service):
             menu_id=None if request.menu is None else request.menu.menu_id,
             menu_version=None if request.menu is None else request.menu.version,
         )
-        if request.to_phone_number is not None:
-            return draft, legs_of(draft.row, "move", account, request.to_phone_number, fee_from=account)
-        return draft, hold_legs(draft.row) if request.type is TransactionType.DISBURSEMENT else []
+        holds = moves = None
+        try:
+            if request.callback_url is not None:
+                require_callable(self._guard, "callback_url", request.callback_url)
+            if request.to_phone_number is not None:
+                columns["account"] = request.phone_number
+                moves = (request.phone_number, request.to_phone_number)
+            else:
+                provider = self._providers.choose(
+                    request.provider, request.phone_number, request.amount_cents, Direction(request.type)
+                ).name
+                columns["provider"] = provider
+                if request.type is TransactionType.DISBURSEMENT:
+                    holds = (request.account, PROVIDER_ACCOUNT.format(provider))
+        except ServiceError as refusal:
+            return refusal
+        maker = known_maker(request.menu, context)
+        return Plan(request.amount_cents, columns, holds=holds, moves=moves, made_by=maker)
 
     def _page(self, request: ListTransactions, context: RequestContext) -> Page[TransactionView]:
         if not all(is_id(each) for each in (request.payout_id, request.key_id) if each is not None):
@@ -213,8 +217,8 @@ class TransactionService(Service):
             rows = rows.where(Transaction.id.in_(named))
         rows = of_period(rows, Transaction, request.from_at, request.to_at)
         # A client that asks for a reference wants to know whether its request arrived.
-        may_lag = request.reference is None
-        found, next_cursor = page_of(rows, Transaction, request.cursor, request.limit, self._tokens, may_lag=may_lag)
+        replica = self._replica if request.reference is None else None
+        found, next_cursor = page_of(rows, Transaction, request.cursor, request.limit, self._tokens, replica)
         return Page(views_of(found), next_cursor)
 
     def _watch(
