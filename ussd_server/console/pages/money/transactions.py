@@ -78,8 +78,9 @@ _OUTCOMES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-@console.page("GET", "/transactions", needs="transactions:read")
-@console.for_operators("GET", "/operator/clients/<client_id>/transactions")
+@console.page(
+    "GET", "/transactions", needs="transactions:read", for_operators="/operator/clients/<client_id>/transactions"
+)
 def list_transactions(context: RequestContext, client: ClientView | None = None) -> Response:
     """The transactions of a client, newest first."""
     table = DataTable(
@@ -93,7 +94,7 @@ def list_transactions(context: RequestContext, client: ClientView | None = None)
     return show_table("console/transactions/list.html", table, client=client)
 
 
-@console.page("GET", "/transactions/<transaction_id>", needs="transactions:read")
+@console.page("GET", "/transactions/<transaction_id>", needs="transactions:read", shows="transaction")
 def show_transaction(context: RequestContext, transaction_id: str) -> str:
     """One transaction: where its money is, and everything that happened to it."""
     return _page(transaction_id, context)
@@ -121,8 +122,8 @@ def refund_transaction(context: RequestContext, transaction_id: str) -> Any:
     return done("The refund is on its way to the payer.", "show_transaction", transaction_id=refund_id)
 
 
-@console.page("GET", "/operator/transactions/<transaction_id>", who="operator")
-def show_any_transaction(context: RequestContext, transaction_id: str) -> str:
+@console.page("GET", "/operator/transactions/<transaction_id>", who="operator", shows="transaction")
+def show_transaction_for_operators(context: RequestContext, transaction_id: str) -> str:
     """One transaction of any client: where its money is, and everything that happened to it."""
     shown = _about_any(transaction_id, context)
     proposal = proposal_about(shown["view"].transaction_id, context)
@@ -130,7 +131,7 @@ def show_any_transaction(context: RequestContext, transaction_id: str) -> str:
 
 
 @console.page("GET", "/operator/transactions/<transaction_id>/live", who="operator")
-def show_any_transaction_live(context: RequestContext, transaction_id: str) -> Response:
+def show_transaction_live_for_operators(context: RequestContext, transaction_id: str) -> Response:
     """The part of the page that refreshes by itself."""
     return _live_part(_about_any(transaction_id, context))
 
