@@ -108,6 +108,21 @@ def keys_of(view: Any) -> tuple[str, ...]:
     return tuple(field.key for field in _fields(view))
 
 
+def fields_with(message: Any, mark: type) -> tuple[str, ...]:
+    """Return the names of a message's fields that are `Annotated` with a mark, such as `AddedLater()`."""
+    return tuple(name for name, marks in _marks(message) if any(isinstance(each, mark) for each in marks))
+
+
+def fields_without(message: Any, *marks: type) -> tuple[str, ...]:
+    """Return the names of a message's fields that have none of these marks."""
+    return tuple(name for name, found in _marks(message) if not any(isinstance(each, marks) for each in found))
+
+
+def _marks(message: Any) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    for name, hint in get_type_hints(message, include_extras=True).items():
+        yield name, get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+
+
 @cache
 def writer(hint: Any) -> Callable[[Any], Any]:
     """Return what turns a value of this type into JSON values. TypeError for a type that a reply cannot show."""

@@ -105,6 +105,14 @@ class PayingMenu:
     title: str | None = None
 
 
+class Undigested:
+    """Marks a field of a request that is no content: a repeat may have another value."""
+
+
+class AddedLater:
+    """Marks content that a request of 1.0.0 did not have: null is not digested, because stored digests never change."""
+
+
 @dataclass(frozen=True, slots=True)
 class CreateTransaction:
     """Request for a collection, a disbursement or a transfer.
@@ -128,12 +136,12 @@ class CreateTransaction:
     description: str | None = None
     metadata: dict[str, Any] | None = None
     callback_url: str | None = None
-    idempotency_key: str | None = None
-    session_id: str | None = None
-    confirmation: str | None = None
-    place: tuple[str, ...] | None = None
-    menu: PayingMenu | None = None
-    wait: int = 0
+    idempotency_key: Annotated[str | None, Undigested()] = None
+    session_id: Annotated[str | None, Undigested()] = None
+    confirmation: Annotated[str | None, Undigested()] = None
+    place: Annotated[tuple[str, ...] | None, Undigested()] = None
+    menu: Annotated[PayingMenu | None, Undigested()] = None
+    wait: Annotated[int, Undigested()] = 0
 
 
 @dataclass(frozen=True, slots=True)

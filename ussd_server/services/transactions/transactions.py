@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 from ussd_server.clock import attempts
@@ -30,6 +30,7 @@ from ussd_server.services.transactions.create import (
 from ussd_server.services.transactions.history import view_with_history, views_of
 from ussd_server.services.transactions.messages import (
     MAIN_ACCOUNT,
+    AddedLater,
     CreatedTransaction,
     CreateTransaction,
     GetTransaction,
@@ -40,11 +41,12 @@ from ussd_server.services.transactions.messages import (
     TransactionHistory,
     TransactionType,
     TransactionView,
+    Undigested,
 )
 from ussd_server.services.webhooks.subscriptions import require_callable
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import canonical_receipt, is_id
-from ussd_server.wire import Page
+from ussd_server.wire import Page, fields_with, fields_without
 
 OPERATOR_REFUND = "operator-refund-"
 """Begins the references of refunds by operators."""
@@ -62,13 +64,8 @@ INCOMING = "in/"
 _OPERATORS = (OPERATOR_REFUND, SETTLEMENT, INCOMING)
 _LOOK_AGAIN_SECONDS = 0.1
 _LONGEST_REFERENCE, _LONGEST_DESCRIPTION = 64, 200
-# What is digested. The names are compared one by one, and how long a request waits changes nothing about it. A field
-# that is added later stays out of the digest where it is null: stored digests never change.
-_CONTENT = tuple(
-    each.name
-    for each in fields(CreateTransaction)
-    if each.name not in ("idempotency_key", "session_id", "confirmation", "place", "menu", "wait")
-)
+_DIGESTED = fields_without(CreateTransaction, Undigested, AddedLater)
+_DIGESTED_UNLESS_NULL = fields_with(CreateTransaction, AddedLater)
 _FILTERS = (
     Transaction.status,
     Transaction.type,
@@ -110,7 +107,8 @@ class TransactionService(Service):
             sending = self._creator.gate.admit(way, context, request.menu)
         _refuse_contradictions(request)
         refuse_operators_name(request.reference)
-        content = {name: getattr(request, name) for name in _CONTENT}
+        content = {name: getattr(request, name) for name in _DIGESTED}
+        content |= {name: value for name in _DIGESTED_UNLESS_NULL if (value := getattr(request, name)) is not None}
         identity = RequestIdentity(
             context.client_id,
             request.type,
