@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from ussd_server.clock import attempts
@@ -29,7 +29,9 @@ from ussd_server.services.transactions.create import (
 )
 from ussd_server.services.transactions.history import view_with_history, views_of
 from ussd_server.services.transactions.messages import (
+    DESCRIPTION,
     MAIN_ACCOUNT,
+    REFERENCE,
     AddedLater,
     CreatedTransaction,
     CreateTransaction,
@@ -46,7 +48,7 @@ from ussd_server.services.transactions.messages import (
 from ussd_server.services.webhooks.subscriptions import require_callable
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import canonical_receipt, is_id
-from ussd_server.wire import Page, fields_with, fields_without
+from ussd_server.wire import Page, fields_with
 
 OPERATOR_REFUND = "operator-refund-"
 """Begins the references of refunds by operators."""
@@ -63,9 +65,9 @@ INCOMING = "in/"
 
 _OPERATORS = (OPERATOR_REFUND, SETTLEMENT, INCOMING)
 _LOOK_AGAIN_SECONDS = 0.1
-_LONGEST_REFERENCE, _LONGEST_DESCRIPTION = 64, 200
-_DIGESTED = fields_without(CreateTransaction, Undigested, AddedLater)
 _DIGESTED_UNLESS_NULL = fields_with(CreateTransaction, AddedLater)
+_NOT_ALWAYS_DIGESTED = {*_DIGESTED_UNLESS_NULL, *fields_with(CreateTransaction, Undigested)}
+_DIGESTED = tuple(each.name for each in fields(CreateTransaction) if each.name not in _NOT_ALWAYS_DIGESTED)
 _FILTERS = (
     Transaction.status,
     Transaction.type,
@@ -255,13 +257,13 @@ def refuse_operators_name(reference: str) -> None:
 
 def require_reference(reference: str) -> None:
     """Raise INVALID_REQUEST unless a reference has 1 to 64 characters that can be printed."""
-    if not 0 < len(reference.strip()) <= len(reference) <= _LONGEST_REFERENCE or not reference.isprintable():
+    if not 0 < len(reference.strip()) <= len(reference) <= REFERENCE.longest or not reference.isprintable():
         raise ServiceError(Code.INVALID_REQUEST, "A reference is needed, of at most 64 characters that can be printed")
 
 
 def require_description(description: str) -> None:
     """Raise INVALID_REQUEST unless a description has at most 200 characters that can be printed."""
-    if len(description) > _LONGEST_DESCRIPTION or not description.isprintable():
+    if len(description) > DESCRIPTION.longest or not description.isprintable():
         raise ServiceError(Code.INVALID_REQUEST, "A description has at most 200 characters that can be printed")
 
 

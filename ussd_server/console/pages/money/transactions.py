@@ -29,6 +29,7 @@ from ussd_server.context import RequestContext
 from ussd_server.services.clients.messages import ClientView
 from ussd_server.services.request_log.messages import ListRequests
 from ussd_server.services.transactions.messages import (
+    REFERENCE,
     CreateRefund,
     GetTransaction,
     ListTransactions,
@@ -40,7 +41,6 @@ from ussd_server.services.transactions.messages import (
 from ussd_server.services.webhooks.messages import DeliveryStatus, EventDeliveries
 from ussd_server.status import Code, ServiceError
 
-_LONGEST_REFERENCE = 64
 # What is wrong with a refund, and refusals of its provider.
 _FAULTS_OF_REFUND = tuple(code for code in Code if code.http_status in (400, 502))
 
@@ -112,7 +112,7 @@ def refund_transaction(context: RequestContext, transaction_id: str) -> Any:
     form = request.form
     with shown_again(lambda error: _page(transaction_id, context, error), *_FAULTS_OF_REFUND):
         amount_cents, reference = forms.cents(form.get("amount", "")), form.get("reference", "").strip()
-        if not 0 < len(reference) <= _LONGEST_REFERENCE:
+        if not 0 < len(reference) <= REFERENCE.longest:
             raise ServiceError(Code.INVALID_REQUEST, "Give the refund a reference of 1 to 64 characters.")
         wanted = CreateRefund(transaction_id, reference, amount_cents, reason=form.get("reason", "").strip())
         refund = services().refunds.create(wanted, context)
@@ -209,7 +209,7 @@ def _page(transaction_id: str, context: RequestContext, error: ServiceError | No
     shown = _about(services().transactions.get(GetTransaction(transaction_id), context), context)
     view, refunds = shown["view"], shown["refunds"]
     number = f"-{len(refunds) + 1}" if refunds else ""
-    suggested = f"{view.reference[: _LONGEST_REFERENCE - 11]}-refund{number}"
+    suggested = f"{view.reference[: REFERENCE.longest - 11]}-refund{number}"
     return render_template(
         "console/transactions/transaction.html",
         **shown,
