@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, cast
 
 from ussd_server.clock import attempts
 from ussd_server.context import RequestContext
@@ -69,6 +69,9 @@ _LOOK_AGAIN_SECONDS = 0.1
 _DIGESTED_UNLESS_NULL = fields_with(CreateTransaction, AddedLater)
 _NOT_ALWAYS_DIGESTED = {*_DIGESTED_UNLESS_NULL, *fields_with(CreateTransaction, Undigested)}
 _DIGESTED = tuple(each.name for each in fields(CreateTransaction) if each.name not in _NOT_ALWAYS_DIGESTED)
+# What is a column under the same name is copied, but for what the creator writes and the service chooses.
+_NOT_COPIED = ("type", "amount_cents", "currency", "reference", "provider")
+_COPIED = tuple(name for name in (*_DIGESTED, *_DIGESTED_UNLESS_NULL) if name not in _NOT_COPIED)
 _FILTERS = (
     Transaction.status,
     Transaction.type,
@@ -163,13 +166,8 @@ class TransactionService(Service):
 
     def _plan(self, request: CreateTransaction, context: RequestContext) -> Plan | ServiceError:
         """What a request pays, or why it is refused: a disbursement reserves its money, a transfer moves it."""
-        columns = DraftColumns(
-            phone_number=request.phone_number,
-            to_phone_number=request.to_phone_number,
-            account=request.account,
-            description=request.description,
-            metadata=request.metadata,
-            callback_url=request.callback_url,
+        columns = cast("DraftColumns", {name: getattr(request, name) for name in _COPIED})
+        columns |= DraftColumns(
             request_id=context.request_id,
             key_id=context.caller.key_id,
             user_id=context.caller.user_id,
