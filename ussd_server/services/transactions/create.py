@@ -87,7 +87,7 @@ def digest_of(content: dict[str, object]) -> str:
 
 
 class DraftColumns(TypedDict, total=False):
-    """Columns of a draft beside its names, its amount and its fee."""
+    """Columns of a draft beside its names, its amount and its fee. Fields of `CreateTransaction` need no line here."""
 
     phone_number: str | None
     to_phone_number: str | None

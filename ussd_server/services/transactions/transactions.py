@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, cast
 
 from ussd_server.clock import attempts
 from ussd_server.context import RequestContext
@@ -30,7 +30,10 @@ from ussd_server.services.transactions.create import (
 )
 from ussd_server.services.transactions.history import view_with_history, views_of
 from ussd_server.services.transactions.messages import (
+    DESCRIPTION,
     MAIN_ACCOUNT,
+    REFERENCE,
+    AddedLater,
     CreatedTransaction,
     CreateTransaction,
     GetTransaction,
@@ -41,11 +44,12 @@ from ussd_server.services.transactions.messages import (
     TransactionHistory,
     TransactionType,
     TransactionView,
+    Undigested,
 )
 from ussd_server.services.webhooks.subscriptions import require_callable
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import canonical_receipt, is_id
-from ussd_server.wire import Page
+from ussd_server.wire import Page, fields_with
 
 OPERATOR_REFUND = "operator-refund-"
 """Begins the references of refunds by operators."""
@@ -62,14 +66,12 @@ INCOMING = "in/"
 
 _OPERATORS = (OPERATOR_REFUND, SETTLEMENT, INCOMING)
 _LOOK_AGAIN_SECONDS = 0.1
-_LONGEST_REFERENCE, _LONGEST_DESCRIPTION = 64, 200
-# What is digested. The names are compared one by one, and how long a request waits changes nothing about it. A field
-# that is added later stays out of the digest where it is null: stored digests never change.
-_CONTENT = tuple(
-    each.name
-    for each in fields(CreateTransaction)
-    if each.name not in ("idempotency_key", "session_id", "confirmation", "place", "menu", "wait")
-)
+_DIGESTED_UNLESS_NULL = fields_with(CreateTransaction, AddedLater)
+_NOT_ALWAYS_DIGESTED = {*_DIGESTED_UNLESS_NULL, *fields_with(CreateTransaction, Undigested)}
+_DIGESTED = tuple(each.name for each in fields(CreateTransaction) if each.name not in _NOT_ALWAYS_DIGESTED)
+# What is a column under the same name is copied, but for what the creator writes and the service chooses.
+_NOT_COPIED = ("type", "amount_cents", "currency", "reference", "provider")
+_COPIED = tuple(name for name in (*_DIGESTED, *_DIGESTED_UNLESS_NULL) if name not in _NOT_COPIED)
 _FILTERS = (
     Transaction.status,
     Transaction.type,
@@ -112,7 +114,8 @@ class TransactionService:
             sending = self._creator.gate.admit(way, context, request.menu)
         _refuse_contradictions(request)
         refuse_operators_name(request.reference)
-        content = {name: getattr(request, name) for name in _CONTENT}
+        content = {name: getattr(request, name) for name in _DIGESTED}
+        content |= {name: value for name in _DIGESTED_UNLESS_NULL if (value := getattr(request, name)) is not None}
         identity = RequestIdentity(
             context.client_id,
             request.type,
@@ -165,13 +168,8 @@ class TransactionService:
 
     def _plan(self, request: CreateTransaction, context: RequestContext) -> Plan | ServiceError:
         """What a request pays, or why it is refused: a disbursement reserves its money, a transfer moves it."""
-        columns = DraftColumns(
-            phone_number=request.phone_number,
-            to_phone_number=request.to_phone_number,
-            account=request.account,
-            description=request.description,
-            metadata=request.metadata,
-            callback_url=request.callback_url,
+        columns = cast("DraftColumns", {name: getattr(request, name) for name in _COPIED})
+        columns |= DraftColumns(
             request_id=context.request_id,
             key_id=context.caller.key_id,
             user_id=context.caller.user_id,
@@ -261,13 +259,13 @@ def refuse_operators_name(reference: str) -> None:
 
 def require_reference(reference: str) -> None:
     """Raise INVALID_REQUEST unless a reference has 1 to 64 characters that can be printed."""
-    if not 0 < len(reference.strip()) <= len(reference) <= _LONGEST_REFERENCE or not reference.isprintable():
+    if not 0 < len(reference.strip()) <= len(reference) <= REFERENCE.longest or not reference.isprintable():
         raise ServiceError(Code.INVALID_REQUEST, "A reference is needed, of at most 64 characters that can be printed")
 
 
 def require_description(description: str) -> None:
     """Raise INVALID_REQUEST unless a description has at most 200 characters that can be printed."""
-    if len(description) > _LONGEST_DESCRIPTION or not description.isprintable():
+    if len(description) > DESCRIPTION.longest or not description.isprintable():
         raise ServiceError(Code.INVALID_REQUEST, "A description has at most 200 characters that can be printed")
 
 

@@ -41,7 +41,13 @@ from ussd_server.services.providers.subscribers import SubscriberNames
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.sms.outbox import queue_sms
 from ussd_server.services.subscribers.pins import PinTry, SubscriberPins
-from ussd_server.services.transactions.messages import MAIN_ACCOUNT, CreateTransaction, PayingMenu, TransactionType
+from ussd_server.services.transactions.messages import (
+    MAIN_ACCOUNT,
+    REFERENCE,
+    CreateTransaction,
+    PayingMenu,
+    TransactionType,
+)
 from ussd_server.services.transactions.transactions import TransactionService
 from ussd_server.status import Code, ServiceError
 
@@ -49,7 +55,6 @@ log = Logger(__name__)
 
 CALL_SECONDS = 2.5
 STEP_SECONDS = 5.5
-_LONGEST_REFERENCE = 64
 _LOOKUPS = 20
 # How many requests of a process may wait for clients' servers; it has some thousand connections of callers.
 _WAITING_PLACES = 400
@@ -224,6 +229,6 @@ def _refused(action_context: ActionContext) -> ActionOutcome:
 def payment_reference(session_id: str, confirmation: str) -> str:
     """Return the reference of a payment by USSD: `ussd-{session}-{confirmation}`, at most 64 characters."""
     reference = f"ussd-{session_id}-{confirmation}"
-    if len(reference) <= _LONGEST_REFERENCE:
+    if len(reference) <= REFERENCE.longest:
         return reference
     return f"ussd-{session_id}-{hashlib.sha256(confirmation.encode()).hexdigest()[:22]}"
