@@ -262,7 +262,7 @@ def _use_language_of_browser() -> None:
 
 @console.teardown_request
 def _use_english_again(_: BaseException | None) -> None:
-    """The next request of this thread may be one of the API."""
+    """Reset the language: the thread may serve an API request next."""
     use_language(ENGLISH)
 
 

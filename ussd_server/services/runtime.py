@@ -1,4 +1,4 @@
-"""What a process has one of, and every service is made from."""
+"""The shared parts of a process, passed to every service."""
 
 from __future__ import annotations
 

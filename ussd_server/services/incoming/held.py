@@ -176,7 +176,7 @@ class HeldPaymentService:
         return _view(_held(incoming_id, may_contradict=True)[0])
 
     def hold(self, request: HoldDifference, context: RequestContext) -> IncomingView:
-        """Hold a credit of a provider's statement that is not ours, and end the review of the difference.
+        """Hold a statement's credit that no transaction of ours matches, and end the review of the difference.
 
         A receipt that the provider reported by now stays as it is. NOT_FOUND, and INVALID_REQUEST for a difference
         that is no such credit, that has no receipt or that has ended.
@@ -206,7 +206,7 @@ class HeldPaymentService:
 
 
 def _credit_of(difference: DifferenceView) -> tuple[str, int]:
-    """The receipt and the cents of a credit that is not ours. INVALID_REQUEST for any other difference."""
+    """Receipt and cents of a credit that no transaction matches. INVALID_REQUEST for any other difference."""
     receipt, cents = difference.provider_id, difference.theirs
     is_credit = difference.verdict is Verdict.NOT_OURS and isinstance(cents, int) and cents > 0
     is_named = receipt is not None and bool(canonical_receipt(receipt)) and len(receipt) <= _LONGEST_RECEIPT

@@ -28,7 +28,7 @@ _TYPES = {"transaction_id": "uuid", "fee_cents": "bigint"}
 
 @dataclass(slots=True)
 class DraftedRows:
-    """The digest of all rows of a payout; of those that are ready the transactions, and ids and fees by their lines."""
+    """Result of drafting: digest of all rows; for ready rows the transactions, and ids and fees by line number."""
 
     items_digest: str
     queued: list[tuple[Batch, Postings]] = field(default_factory=list)

@@ -1,13 +1,12 @@
-"""Settlement: claim a transaction that is due, ask its provider, conclude from the answer. Every step may be repeated.
+"""Advance payments: claim one that is due, send it or query its status, apply the outcome. Every step may be repeated.
 
-To ask is to send the payment; to enquire is to query its state. A worker claims rows with a lease, calls the provider
-while no database transaction is open, and writes the result in one unit of work. After a crash the lease ends
-(`services/leases.py`), and the next worker continues from the row.
+A worker claims rows with a lease, calls the provider while no database transaction is open, and writes the result in
+one unit of work. After a crash the lease ends (`services/leases.py`), and the next worker continues from the row.
 
-`asked_at` null means that certainly nothing was sent. Otherwise the provider may have the payment, and is enquired; a
-payment that it never received becomes null again (`provider_answers.py`). Only one worker sets `asked_at`, under the
-row's lock, and that worker asks; any other enquires. Each payment has one `provider_reference`, by which the provider
-refuses a second request.
+`asked_at` null means that certainly nothing was sent. Otherwise the provider may have the payment: query the
+provider before sending again; a payment that it never received becomes null again (`provider_answers.py`). Only one
+worker sets `asked_at`, under the row's lock, and that worker sends; any other queries. Each payment has one
+`provider_reference`, by which the provider refuses a second request.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ from ussd_server.values import canonical_receipt, is_id
 from ussd_server.wire import Page, fields_with
 
 OPERATOR_REFUND = "operator-refund-"
-"""Begins the references of refunds by operators."""
+"""Reserved prefix of references: refunds made by operators."""
 
 SETTLEMENT = "bank/"
 """Begins the references of settlements to the bank; what follows is an id, in those of version 1.0.0 the bank's
@@ -137,7 +137,7 @@ class TransactionService:
     def wait_until_final(
         self, created: CreatedTransaction, seconds: int, context: RequestContext
     ) -> CreatedTransaction:
-        """The transaction as soon as it is final, or as it is after `seconds` (0 to 25) or without a waiting place."""
+        """The transaction once it is final; its current state after `seconds` (0 to 25), or if too many wait."""
         if not seconds:
             return created
         row = self._watch(
@@ -222,7 +222,7 @@ class TransactionService:
     def _watch(
         self, transaction_id: str, client_id: str, seconds: int, is_over: Callable[[Transaction], bool]
     ) -> Transaction:
-        """The transaction as soon as `is_over` says so, or as it is after `seconds` or without a waiting place."""
+        """The transaction once `is_over`; its current state after `seconds`, or at once if too many requests wait."""
         with self._waiting.place(client_id) as place:
             for _ in attempts(seconds, _LOOK_AGAIN_SECONDS, _LOOK_AGAIN_SECONDS):
                 row = find_row(Transaction, transaction_id)

@@ -88,7 +88,7 @@ def _callback_urls(events: Iterable[Event]) -> dict[str, str]:
 
 
 def _locked_webhooks(client_ids: set[str]) -> list[Webhook]:
-    """The active webhooks of some clients, locked, so that no delivery is concluded until the unit of work ends."""
+    """The active webhooks of some clients, locked: no delivery to them ends before this unit of work."""
     return list(
         for_update(Webhook.select().where(Webhook.client_id.in_(client_ids), Webhook.is_active).order_by(Webhook.id))
     )
@@ -97,7 +97,7 @@ def _locked_webhooks(client_ids: set[str]) -> list[Webhook]:
 def _unfinished(
     webhooks: Iterable[Webhook], events: Iterable[Event]
 ) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
-    """Which queues have a head already, as (webhook, object), and what is on its way already, as (webhook, event)."""
+    """Pairs with an undelivered event: (webhook, object) that must wait, (webhook, event) already queued."""
     waiting = Delivery.select(Delivery.webhook_id, Delivery.object_id, Delivery.event_id).where(
         Delivery.status == DeliveryStatus.WAITING,
         Delivery.webhook_id.in_([webhook.id for webhook in webhooks]),
