@@ -69,17 +69,47 @@ _NEEDS = {
 
 # Their tests start servers and browsers.
 _LONG_FOLDERS = frozenset({"browser", "faults", "journeys"})
+# What these folders test holds no SQL: it reaches a database by services alone, whose own tests run on both.
+_WITHOUT_SQL = frozenset({"blueprints", "console", "server", "simulators", "smpp"})
+_TESTS = Path(__file__).parent
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let a run ask for both databases everywhere."""
+    parser.addoption("--everything", action="store_true", help="run the tests of every folder on both databases")
 
 
 def _is_installed(program: str) -> bool:
     return shutil.which(program, path=PROGRAM_FOLDERS) is not None
 
 
+def _on_second_database(items: list[pytest.Item]) -> list[pytest.Item]:
+    """The runs on PostgreSQL of tests that run on SQLite as well, in folders without SQL, unless marked otherwise."""
+    ids = {item.nodeid for item in items}
+    return [
+        item
+        for item in items
+        if item.path.relative_to(_TESTS).parts[0] in _WITHOUT_SQL
+        and not item.get_closest_marker("both_databases")
+        and (twin := item.nodeid.replace("postgres", "sqlite")) != item.nodeid
+        and twin in ids
+    ]
+
+
+def _deselect(config: pytest.Config, items: list[pytest.Item], unwanted: list[pytest.Item]) -> None:
+    config.hook.pytest_deselected(items=unwanted)
+    left_out = set(unwanted)
+    items[:] = [item for item in items if item not in left_out]
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Begin with the files that take longest, so that no process has one of them left at the end of the run.
 
-    Deselect tests that need a program which this machine lacks. The pipeline has all of them, and deselects none.
+    Deselect the runs on a second database where no SQL is tested, unless everything is asked for, and tests that need
+    a program which this machine lacks. The pipeline has all of these programs.
     """
+    if not config.getoption("--everything"):
+        _deselect(config, items, _on_second_database(items))
     long = {
         item.path for item in items if _LONG_FOLDERS.intersection(item.path.parts) or item.get_closest_marker("slow")
     }
@@ -89,9 +119,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     missing = [marker for marker, programs in _NEEDS.items() if not all(map(_is_installed, programs))]
     if find_spec("gunicorn_h1c") is None:
         missing.append("needs_fast_parser")
-    without = [item for item in items if any(map(item.get_closest_marker, missing))]
-    config.hook.pytest_deselected(items=without)
-    items[:] = [item for item in items if item not in without]
+    _deselect(config, items, [item for item in items if any(map(item.get_closest_marker, missing))])
 
 
 def pytest_collection_finish() -> None:
