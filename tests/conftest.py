@@ -6,6 +6,7 @@ import gc
 import logging
 import os
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
@@ -67,8 +68,20 @@ _NEEDS = {
 }
 
 
-# Their tests start servers and browsers.
-_LONG_FOLDERS = frozenset({"browser", "faults", "journeys"})
+# Each of them takes half a minute and more, though some only wait.
+_LONGEST_FILES = (
+    "test_api_document.py",
+    "console/browser/test_pages.py",
+    "journeys/test_api_tools.py",
+    "simulation/test_simulation.py",
+    "faults/test_cluster.py",
+    "journeys/test_production.py",
+    "gates/test_receipts.py",
+    "gates/test_sending.py",
+    "services/settlement/test_restored_database.py",
+)
+# Their tests start servers and browsers, or processes that compute for long.
+_LONG_FOLDERS = frozenset({"browser", "faults", "journeys", "model", "simulation"})
 # What these folders test holds no SQL: it reaches a database by services alone, whose own tests run on both.
 _WITHOUT_SQL = frozenset({"blueprints", "console", "server", "simulators", "smpp"})
 _TESTS = Path(__file__).parent
@@ -96,6 +109,19 @@ def _on_second_database(items: list[pytest.Item]) -> list[pytest.Item]:
     ]
 
 
+def _sort_longest_first(items: list[pytest.Item]) -> None:
+    """Put the longest files first, then those of long folders or with a slow test, then those with most tests."""
+    longest = {_TESTS / name: place for place, name in enumerate(_LONGEST_FILES)}
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    tests = Counter(item.path for item in items)
+
+    def place(item: pytest.Item) -> tuple[int, bool, int, Path]:
+        is_long = item.path in slow or not _LONG_FOLDERS.isdisjoint(item.path.parts)
+        return longest.get(item.path, len(longest)), not is_long, -tests[item.path], item.path
+
+    items.sort(key=place)
+
+
 def _deselect(config: pytest.Config, items: list[pytest.Item], unwanted: list[pytest.Item]) -> None:
     config.hook.pytest_deselected(items=unwanted)
     left_out = set(unwanted)
@@ -110,10 +136,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """
     if not config.getoption("--everything"):
         _deselect(config, items, _on_second_database(items))
-    long = {
-        item.path for item in items if _LONG_FOLDERS.intersection(item.path.parts) or item.get_closest_marker("slow")
-    }
-    items.sort(key=lambda item: item.path not in long)
+    _sort_longest_first(items)
     if os.environ.get("CI") == "true":
         return
     missing = [marker for marker, programs in _NEEDS.items() if not all(map(_is_installed, programs))]
