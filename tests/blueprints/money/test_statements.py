@@ -122,6 +122,7 @@ def test_a_statement_of_an_unused_account_is_empty_and_wrong_requests_are_refuse
     assert Program(services, web, "statements:read").get("/api/statements").json["data"] == empty
 
 
+@pytest.mark.both_databases
 def test_a_period_that_is_over_waits_for_what_is_under_way_and_never_changes(
     program: Program, services: Services, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,6 +159,7 @@ def test_a_period_that_is_over_waits_for_what_is_under_way_and_never_changes(
     assert [line["credit"] for line in following["items"]] == [5]
 
 
+@pytest.mark.both_databases
 def test_statements_add_up_while_payments_run(program: Program, services: Services, web: FlaskClient) -> None:
     over = threading.Event()
 
