@@ -15,7 +15,6 @@ from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.clients import Client, User
 from ussd_server.models.keys import ApiKey
-from ussd_server.runtime import Service
 from ussd_server.security import passwords
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.messages import (
@@ -51,6 +50,7 @@ from ussd_server.services.people import (
     require_can_confirm,
 )
 from ussd_server.services.roles import PAGE_PERMISSIONS
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.sign_in import checked_email
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id
@@ -63,14 +63,17 @@ _OWNERS_ONLY = "Only an owner may do this to an owner, or make one."
 _LAST_OWNER = "A client keeps one active owner. Make another person owner first."
 
 
-class TeamService(Service):
+class TeamService:
     """Lists, invites, changes and disables the people of the caller's client. Disabling has its effect at once."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._clock, self._tokens = runtime.clock, runtime.tokens
 
     def list(self, request: ListPeople, context: RequestContext) -> Page[PersonView]:
         """One page of the client's people, newest first, without their logins."""
         context.require("team:read", _REFUSAL)
         rows = User.select().where(User.client_id == context.client_id)
-        found, next_cursor = page_of(rows, User, request.cursor, request.limit, self._tokens, may_lag=False)
+        found, next_cursor = page_of(rows, User, request.cursor, request.limit, self._tokens)
         return Page(tuple(map(_view, found)), next_cursor)
 
     def show(self, user_id: str, context: RequestContext) -> PersonView:

@@ -17,6 +17,7 @@ from ussd_server.menus.checks.check import check
 from ussd_server.menus.checks.width_proof import FullestScreen, fullest_screens
 from ussd_server.menus.document.bounds import MAX_SCRIPTS, WorkBudget, WorkExceededError
 from ussd_server.menus.document.document import read
+from ussd_server.menus.document.variables import ProviderStates
 from ussd_server.menus.engine.engine import dialled_entries
 from ussd_server.menus.engine.navigator import SessionFacts
 from ussd_server.menus.source.yaml_text import Places, write_yaml
@@ -25,7 +26,6 @@ from ussd_server.menus.tools.schema import menu_schema
 from ussd_server.menus.tools.scripts import left_to_fill_in
 from ussd_server.menus.tools.walk import Act, Walk, script_of, walk
 from ussd_server.models.ussd import Menu, MenuVersion, ServiceCode
-from ussd_server.runtime import Runtime, Service
 from ussd_server.security.key_ring import call_secrets
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.gates.sending import SendingGate
@@ -58,6 +58,7 @@ from ussd_server.services.menus.messages import (
     WalkView,
 )
 from ussd_server.services.pages import require_row
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.messages import PayingMenu
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import new_id
@@ -67,12 +68,13 @@ _SERVICE_CODE = re.compile(r"(?=.{3,20}\Z)\*[0-9]+(?:\*[0-9]+)*#")
 _MENU_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
-class MenuService(Service):
+class MenuService:
     """Reads and writes the menus of clients."""
 
     def __init__(self, runtime: Runtime) -> None:
-        super().__init__(runtime)
+        self._clock, self._keyring, self._guard = runtime.clock, runtime.keyring, runtime.guard
         self._gate = SendingGate(runtime)
+        self._provider_states = ProviderStates(runtime.providers.takes_payments)
         self._session_life_seconds = runtime.settings.session_life_seconds
 
     def save_draft(self, request: SaveDraft, context: RequestContext) -> CheckReport:
@@ -284,7 +286,9 @@ class MenuService(Service):
 
     def _walk(self, request: WalkMenu, context: RequestContext) -> Walk:
         document = usable_document(self.document(request.menu_id, request.version, context))
-        facts = SessionFacts(request.phone_number, request.service_code, request.network, "walk")
+        facts = SessionFacts(
+            request.phone_number, request.service_code, request.network, "walk", providers=self._provider_states
+        )
         acts = [Act(each.kind.value, each.text) for each in request.acts]
         return walk(document, facts, acts, request.language, dialled_entries(request.entries))
 

@@ -16,7 +16,6 @@ from ussd_server.logs import Logger
 from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.providers import ProviderFloat
 from ussd_server.models.transactions import Transaction
-from ussd_server.runtime import Runtime, Service
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import require_name, require_two_names
 from ussd_server.services.pages import find_by_id, matching, of_period, page_of
@@ -59,6 +58,7 @@ from ussd_server.services.payouts.records import (
     warnings_of,
 )
 from ussd_server.services.people import counted_as_one
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.create import TransactionCreator
 from ussd_server.spreadsheets.delimited import csv_parts, shillings_cell
 from ussd_server.status import Code, ServiceError
@@ -72,11 +72,12 @@ _ITEMS_OF_STREAM = 100
 _PAYABLE = frozenset({ItemState.QUEUED, ItemState.SENT, ItemState.SUCCEEDED})
 
 
-class PayoutService(Service):
+class PayoutService:
     """Creates, shows, approves and cancels payouts. Calls no provider."""
 
     def __init__(self, runtime: Runtime, creator: TransactionCreator) -> None:
-        super().__init__(runtime)
+        self._clock, self._tokens, self._providers = runtime.clock, runtime.tokens, runtime.providers
+        self._wake_worker = runtime.wake_up.send
         self._digests = PayoutDigests(runtime.vault)
         self._drafts = PayoutDrafts(runtime, creator.fees)
         self._approval = PayoutApproval(runtime, creator)
@@ -211,7 +212,7 @@ class PayoutService(Service):
         rows = Payout.select().where(Payout.client_id == context.client_id, Payout.replaced_by.is_null())
         rows = matching(rows, request, Payout.status, Payout.reference)
         rows = of_period(rows, Payout, request.from_at, request.to_at)
-        found, next_cursor = page_of(rows, Payout, request.cursor, request.limit, self._tokens, may_lag=False)
+        found, next_cursor = page_of(rows, Payout, request.cursor, request.limit, self._tokens)
         return Page(payout_views(found), next_cursor)
 
     def items(self, request: ListPayoutItems, context: RequestContext) -> Page[PayoutItemView]:

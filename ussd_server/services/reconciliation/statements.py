@@ -18,7 +18,6 @@ from ussd_server.context import RequestContext
 from ussd_server.models.statements import ProviderStatement, StatementCoverage, StatementLayout, StatementState
 from ussd_server.providers.registry import PACKAGES
 from ussd_server.providers.statement_format import LineStatus, with_additions
-from ussd_server.runtime import Runtime, Service
 from ussd_server.services.operator_names import require_two_names
 from ussd_server.services.pages import page_of
 from ussd_server.services.reconciliation import imports
@@ -43,6 +42,7 @@ from ussd_server.services.reconciliation.messages import (
 from ussd_server.services.reconciliation.running_balance import RunningBalance
 from ussd_server.services.reconciliation.statement_lines import Period, StatementReader
 from ussd_server.services.reconciliation.statement_rows import Layouts
+from ussd_server.services.runtime import Runtime
 from ussd_server.spreadsheets.headings import headings_key
 from ussd_server.spreadsheets.rows import SpreadsheetError
 from ussd_server.status import Code, ServiceError
@@ -60,11 +60,11 @@ _EARLIEST, _LATEST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzin
 _FORMATS = {package.name: package.statement for package in PACKAGES if package.statement}
 
 
-class ProviderStatementService(Service):
+class ProviderStatementService:
     """Compares and lists statements, for operators only."""
 
     def __init__(self, runtime: Runtime) -> None:
-        super().__init__(runtime)
+        self._clock, self._tokens = runtime.clock, runtime.tokens
         self._headings = runtime.settings.statement_headings
         self._currencies = {name: access.currency for name, access in runtime.settings.providers.items()}
 
@@ -181,7 +181,6 @@ class ProviderStatementService(Service):
             request.cursor,
             request.limit,
             self._tokens,
-            may_lag=False,
         )
         return Page(tuple(map(_view, rows)), cursor)
 

@@ -14,8 +14,8 @@ from ussd_server.database.tables import CompiledQuery, param
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.logs import current_traceparent
 from ussd_server.models.sending import EVENT_FORMAT, Delivery, Event, PendingEvent, Webhook
-from ussd_server.runtime import Service
 from ussd_server.services.pages import find_by_id, of_period, page_of
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.messages import TransactionView
 from ussd_server.services.webhooks.messages import (
     EVENT_TYPES,
@@ -50,14 +50,17 @@ _LAST = CompiledQuery(
 )
 
 
-class EventService(Service):
+class EventService:
     """Shows a client its events and sends them again on request."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._clock, self._tokens, self._replica = runtime.clock, runtime.tokens, runtime.replica
 
     def list(self, request: ListEvents, context: RequestContext) -> Page[EventView]:
         """A page of the client's events, newest first. INVALID_REQUEST for an unknown type."""
         context.require("webhooks:read")
         rows = _chosen(context.client_id, request.type, request.from_at, request.to_at)
-        found, next_cursor = page_of(rows, Event, request.cursor, request.limit, self._tokens)
+        found, next_cursor = page_of(rows, Event, request.cursor, request.limit, self._tokens, self._replica)
         return Page(event_views(found), next_cursor)
 
     def get(self, event_id: str, context: RequestContext) -> EventDeliveries:

@@ -76,15 +76,20 @@ def redeliver_events(context: RequestContext) -> Any:
     return redirect(f"{url_for('console.list_events')}?{kept}", 303)
 
 
-@console.page("GET", "/events/<event_id>", needs="webhooks:read")
-@console.for_operators("GET", "/operator/events/<event_id>", "event")
+@console.page(
+    "GET", "/events/<event_id>", needs="webhooks:read", shows="event", for_operators="/operator/events/<event_id>"
+)
 def show_event(context: RequestContext, event_id: str, client: ClientView | None = None) -> str:
     """One event, and each attempt to deliver it."""
     return render_template("console/events/event.html", **_shown(event_id, context), client=client)
 
 
-@console.page("GET", "/events/<event_id>/deliveries", needs="webhooks:read")
-@console.for_operators("GET", "/operator/events/<event_id>/deliveries", "event")
+@console.page(
+    "GET",
+    "/events/<event_id>/deliveries",
+    needs="webhooks:read",
+    for_operators="/operator/events/<event_id>/deliveries",
+)
 def show_event_deliveries(context: RequestContext, event_id: str, client: ClientView | None = None) -> str:
     """The live part of an event's page."""
     return render_template("console/events/deliveries.html", **_shown(event_id, context), client=client)

@@ -45,7 +45,7 @@ def list_incoming(context: RequestContext) -> Response:
     return show_table("console/incoming/list.html", table, attention_count=len(page.items))
 
 
-@console.page("GET", "/operator/incoming/<incoming_id>", who="operator")
+@console.page("GET", "/operator/incoming/<incoming_id>", who="operator", shows="incoming")
 def show_incoming(context: RequestContext, incoming_id: str) -> str:
     """One incoming payment, and how it can end."""
     return _page(incoming_id, context)

@@ -99,8 +99,7 @@ _STATE = TableFilter("state", "State", words_of(ItemState), read=ItemState)
 _NAMES = TableFilter("names", "Names", words_of(NameMatch), read=NameMatch)
 
 
-@console.page("GET", "/payouts", needs="payouts:read")
-@console.for_operators("GET", "/operator/clients/<client_id>/payouts")
+@console.page("GET", "/payouts", needs="payouts:read", for_operators="/operator/clients/<client_id>/payouts")
 def list_payouts(context: RequestContext, client: ClientView | None = None) -> Response:
     """The payouts of a client, newest first."""
     table = DataTable(
@@ -173,15 +172,17 @@ def create_payout(context: RequestContext) -> Any:
     )
 
 
-@console.page("GET", "/payouts/<payout_id>", needs="payouts:read")
-@console.for_operators("GET", "/operator/payouts/<payout_id>", "payout")
+@console.page(
+    "GET", "/payouts/<payout_id>", needs="payouts:read", shows="payout", for_operators="/operator/payouts/<payout_id>"
+)
 def show_payout(context: RequestContext, payout_id: str, client: ClientView | None = None) -> Response:
     """One payout: its totals, its rows and what can be done with it."""
     return _page(payout_id, context, client)
 
 
-@console.page("GET", "/payouts/<payout_id>/live", needs="payouts:read")
-@console.for_operators("GET", "/operator/payouts/<payout_id>/live", "payout")
+@console.page(
+    "GET", "/payouts/<payout_id>/live", needs="payouts:read", for_operators="/operator/payouts/<payout_id>/live"
+)
 def show_payout_live(context: RequestContext, payout_id: str, client: ClientView | None = None) -> Response:
     """The part of a payout's page that refreshes by itself; a new status reloads the page."""
     payout = services().payouts.get(payout_id, context)
@@ -191,8 +192,12 @@ def show_payout_live(context: RequestContext, payout_id: str, client: ClientView
     return response
 
 
-@console.page("GET", "/payouts/<payout_id>/results.csv", needs="payouts:read")
-@console.for_operators("GET", "/operator/payouts/<payout_id>/results.csv", "payout")
+@console.page(
+    "GET",
+    "/payouts/<payout_id>/results.csv",
+    needs="payouts:read",
+    for_operators="/operator/payouts/<payout_id>/results.csv",
+)
 def download_payout(context: RequestContext, payout_id: str, client: ClientView | None = None) -> Response:  # noqa: ARG001 - names the file of both
     """Every row with its result, or those of one state, as a file."""
     payout = services().payouts.get(payout_id, context)
@@ -257,13 +262,14 @@ def copy_payout(context: RequestContext, payout_id: str) -> Any:
     )
 
 
-@console.page("POST", "/payouts/<payout_id>/cancel", needs="payouts:write")
-@console.for_operators("POST", "/operator/payouts/<payout_id>/cancel", "payout")
+@console.page(
+    "POST", "/payouts/<payout_id>/cancel", needs="payouts:write", for_operators="/operator/payouts/<payout_id>/cancel"
+)
 def cancel_payout(context: RequestContext, payout_id: str, client: ClientView | None = None) -> Any:
     """Cancel what was not sent. The client reads in its audit trail that an operator did it."""
     with _shown_again(payout_id, context, client):
         services().payouts.cancel(CancelPayout(payout_id, request.form.get("note")), context)
-    view = "show_any_payout" if client else "show_payout"
+    view = "show_payout_for_operators" if client else "show_payout"
     return done("What was not sent is cancelled, and its money is free again.", view, payout_id=payout_id)
 
 

@@ -107,7 +107,7 @@ def upload_menu(context: RequestContext) -> Any:
     return done("The draft is saved. Try it with the phone before you publish it.", "show_menu", menu_id=menu_id)
 
 
-@console.page("GET", "/menus/<menu_id>", needs="menus:read")
+@console.page("GET", "/menus/<menu_id>", needs="menus:read", shows="menu")
 def show_menu(context: RequestContext, menu_id: str) -> str:
     """One menu: its diagram with drop-offs, its check, its scripts and versions."""
     menu = services().menus.get(menu_id, context)

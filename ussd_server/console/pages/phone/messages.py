@@ -79,7 +79,7 @@ def save_receipts(context: RequestContext) -> Any:
     return done("The texts of receipts are saved.", "show_receipts")
 
 
-@console.page("GET", "/messages/<message_id>", needs="messages:read")
+@console.page("GET", "/messages/<message_id>", needs="messages:read", shows="message")
 def show_message(context: RequestContext, message_id: str) -> str:
     """One message."""
     message = services().sms.get(message_id, context)

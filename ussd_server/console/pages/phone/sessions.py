@@ -50,8 +50,7 @@ _WHY = {
 }
 
 
-@console.page("GET", "/sessions", needs="ussd:read")
-@console.for_operators("GET", "/operator/clients/<client_id>/sessions")
+@console.page("GET", "/sessions", needs="ussd:read", for_operators="/operator/clients/<client_id>/sessions")
 def list_sessions(context: RequestContext, client: ClientView | None = None) -> Response:
     """The sessions of a client, newest first."""
     table = DataTable(
@@ -65,8 +64,9 @@ def list_sessions(context: RequestContext, client: ClientView | None = None) -> 
     return show_table("console/sessions/list.html", table, client=client)
 
 
-@console.page("GET", "/sessions/<session_id>", needs="ussd:read")
-@console.for_operators("GET", "/operator/sessions/<session_id>", "session")
+@console.page(
+    "GET", "/sessions/<session_id>", needs="ussd:read", shows="session", for_operators="/operator/sessions/<session_id>"
+)
 def show_session(context: RequestContext, session_id: str, client: ClientView | None = None) -> str:
     """One session. With `replay` in its address, people of its client also see how it would go in the menu's draft."""
     seen = services().api_sessions.get(session_id, context)

@@ -47,7 +47,7 @@ def search_all_clients(context: RequestContext) -> Any:
     return _answer(services().search.find, _COLUMNS_OF_OPERATORS, (*KINDS, "incoming"), context)
 
 
-@console.page("GET", "/subscribers/<phone_number>", needs="transactions:read")
+@console.page("GET", "/subscribers/<phone_number>", needs="transactions:read", shows="subscriber")
 def show_subscriber(context: RequestContext, phone_number: str) -> str:
     """The history of a phone number, newest first."""
     wanted = GetHistory(phone_number, cursor=request.args.get("cursor"))
