@@ -47,7 +47,7 @@ class SessionFacts:
     network: str = ""  # the network code, for example 64110
     session_id: str = ""
     has_pin: bool | None = None  # None where the menu does not ask; documents read it as `subscriber.has_pin`
-    providers: ProviderStates = field(default=EVERY_PROVIDER, repr=False, compare=False)  # never stored
+    providers: ProviderStates = field(default_factory=lambda: EVERY_PROVIDER, repr=False, compare=False)  # never stored
 
     def as_scope(self) -> dict[str, str]:
         """Return the facts by their names in documents."""
