@@ -24,7 +24,7 @@ from ussd_server.wire import Page
 _LONGEST_SEND_SECONDS = 30
 _LONGEST_WORD = 60
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9.]+")
-_VERB = re.compile(r"^(?:list|show|find|search)_(?:any_)?")
+_NO_NOUN = re.compile(r"^(?:list|show|find|search)_(?:any_)?|_for_operators$")
 
 Kind = Literal[
     "text", "code", "id", "money", "moment", "number", "path", "phone", "reference", "sentence", "status", "word"
@@ -197,7 +197,7 @@ def show_table(template: str, table: DataTable, **shown: Any) -> Response:
             for row in (table.all_rows() if is_whole else table.rows)
         )
         lines = csv_parts([column.name for column in table.file_columns], rows)
-        what = _VERB.sub("", (request.endpoint or "table").rpartition(".")[2])
+        what = _NO_NOUN.sub("", (request.endpoint or "table").rpartition(".")[2])
         if is_whole:
             return send_csv(stream_with_context(lines), what, forms.today())
         response = Response(b"".join(lines), mimetype="text/csv")
