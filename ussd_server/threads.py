@@ -1,4 +1,4 @@
-"""What the threads of a process share: batches of simultaneous items, cached values, and native threads for C code."""
+"""Shared by the threads of a process: batches of simultaneous items, cached values, native threads for C code."""
 
 from __future__ import annotations
 

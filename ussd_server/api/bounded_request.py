@@ -48,7 +48,7 @@ class BoundedRequest(Request):
 
     form_data_parser_class = _FormParser
     query_problem = ""
-    """What is wrong with a query that was not read, when `args` was read; empty for any other."""
+    """The error in a query that could not be read when `args` was read; empty for any other."""
 
     @cached_property
     def args(self) -> MultiDict[str, str]:

@@ -88,13 +88,13 @@ def status(word: str) -> Markup:
 
 
 def provider_name(name: str | None) -> str:
-    """What people call a provider."""
+    """The displayed name of a provider."""
     short = short_name(name).removeprefix("the ") if name else ""
     return f"{short[:1].upper()}{short[1:]}"
 
 
 def network_name(code: str | None) -> str:
-    """What people call the network of a code; the code where it has no name here."""
+    """The displayed name of a network code; the code if it has no name here."""
     return NETWORKS.get(code or "", code or "")
 
 

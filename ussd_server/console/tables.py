@@ -101,7 +101,7 @@ class TableFilter:
 
     @property
     def value(self) -> Any:
-        """What is chosen, as the service takes it; None for nothing. Raises what `read` raises."""
+        """The chosen value, as the service takes it; None if nothing is chosen. Raises what `read` raises."""
         return self.read(self.chosen) if self.chosen else None
 
 

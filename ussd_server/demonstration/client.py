@@ -34,7 +34,7 @@ _PASSWORD_BYTES = 12
 
 @dataclass(frozen=True, slots=True)
 class Demonstration:
-    """What `demo.json` holds."""
+    """The content of `demo.json`."""
 
     base_url: str
     email: str

@@ -28,7 +28,7 @@ def title(name: str) -> str:
 
 
 def short_name(name: str) -> str:
-    """What sentences call a provider."""
+    """The name of a provider in sentences."""
     return next((package.short_name for package in PACKAGES if package.name == name), name or "the provider")
 
 

@@ -31,7 +31,7 @@ def require_row(row: Row | None, noun: str) -> Row:
 
 
 def matching(rows: Any, request: object, *columns: Any) -> Any:
-    """Those rows whose columns have the values of the request's fields of the same names; None sets no bound."""
+    """Filters rows by the request's fields of the same names; None sets no bound."""
     for column in columns:
         if (value := getattr(request, column.name)) is not None:
             rows = rows.where(column == value)
@@ -39,7 +39,7 @@ def matching(rows: Any, request: object, *columns: Any) -> Any:
 
 
 def of_period(rows: Any, table: Any, from_at: datetime | None, to_at: datetime | None) -> Any:
-    """Those rows that were made from `from_at` (included) to `to_at` (not included); None sets no bound."""
+    """Filters rows created from `from_at` (inclusive) to `to_at` (exclusive); None sets no bound."""
     if from_at is not None:
         rows = rows.where(table.id >= new_id_floor(from_at))
     if to_at is not None:

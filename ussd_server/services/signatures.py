@@ -52,11 +52,11 @@ class SignedTable(NamedTuple):
     which: Any = True
 
     def content(self, row: Any) -> bytes:
-        """What is signed of a row."""
+        """The signed content of a row."""
         return orjson.dumps([_written(getattr(row, column)) for column in self.columns])
 
     def name(self, row: Any) -> str:
-        """What a row is called in its signature."""
+        """The name of a row in its signature."""
         return f"{self.table._meta.table_name}/{getattr(row, self.key)}"
 
 
@@ -205,7 +205,7 @@ def _true_names(vault: Vault | None, contents: dict[str, bytes]) -> set[str]:
 
 
 def _content_of(name: str) -> bytes | None:
-    """What a signature signs now; None when its row is gone."""
+    """The content that a signature covers now; None when its row is gone."""
     table, _, key = name.partition("/")
     if table == "audit_events":
         return _events_of_day(datetime.fromisoformat(f"{key}T00:00:00+00:00"))

@@ -232,7 +232,7 @@ def name_each_other(row: Transaction, now: datetime) -> None:
 
 
 def _decide(row: Transaction, other: Transaction | None, way: WayIn, *, is_new: bool = False) -> ClaimResult:
-    """What becomes of a payment whose money another one may have: the only place that says so."""
+    """Decides about a payment whose money another one may have; the only place that does."""
     if other is None or other.id in (row.id, row.refund_of):
         # Airtel gives a refund the receipt of its collection.
         return ClaimResult(ClaimOutcome.COUNTS)

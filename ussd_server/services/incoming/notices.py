@@ -1,4 +1,4 @@
-"""What providers ask and report about payments that payers make by themselves."""
+"""Checks and notices of providers about payments that payers make by themselves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which mails a person receives, in which language, and the state of mails."""
+"""The mails that a person receives, their language, and the state of mails."""
 
 from __future__ import annotations
 

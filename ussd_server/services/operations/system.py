@@ -88,7 +88,7 @@ class SystemService:
         return outcome
 
     def last(self, context: RequestContext) -> LastExaminations:
-        """What the doctor and the check found last, in the console or at the command line."""
+        """The last results of the doctor and of the check, from the console or the command line."""
         context.require_operator()
         return last_examinations()
 

@@ -255,7 +255,7 @@ def _with_pauses(rows: Sequence[Row]) -> Iterator[tuple[int, Row]]:
 
 
 def used_references(client_id: str, references: Collection[str]) -> set[str]:
-    """Those of the references that transactions of the client have already."""
+    """The references that transactions of the client have already."""
     listed, found = list(references), set[str]()
     for start in range(0, len(listed), _REFERENCES_AT_ONCE):
         rows = Transaction.select(Transaction.reference).where(

@@ -173,7 +173,7 @@ class PayoutService:
         return len(equal_payments(payout)) if payout.status == PayoutStatus.DRAFT else 0
 
     def unpaid_cents(self, payout_id: str, context: RequestContext) -> int:
-        """What the amounts of invalid rows add up to, as far as they can be read. NOT_FOUND as `get`."""
+        """The sum of the invalid rows' amounts, as far as they can be read. NOT_FOUND as `get`."""
         context.require("payouts:read")
         payout = _find(payout_id, context)
         if not payout.invalid_count:
@@ -327,7 +327,7 @@ def _items(
 
 
 def _warning(row: Any, warnings: Mapping[str, str], equal: Mapping[int, str]) -> str | None:
-    """What an approver should look at in a ready row."""
+    """The warning about a ready row, for its approver."""
     found = [warnings.get(row.phone_number), equal.get(row.line)] if row.is_ready else []
     return "; ".join(filter(None, found)) or None
 

@@ -132,7 +132,7 @@ def payout_views(rows: Sequence[Payout]) -> tuple[PayoutStates, ...]:
 
 
 def warnings_of(payout: Payout) -> dict[str, str]:
-    """What approvers should look at, by phone number: the numbers that several rows without problems have."""
+    """Warnings by phone number: the numbers that several valid rows have."""
     rows: Any = PayoutItem.select(PayoutItem.phone_number, PayoutItem.line).where(
         PayoutItem.payout_id == payout.id, PayoutItem.is_ready
     )

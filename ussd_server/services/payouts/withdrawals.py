@@ -189,7 +189,7 @@ def _write_audit(action: str, row: Payout, reason: str, context: RequestContext,
 
 
 def _giver(id_: str, grant: str, now: datetime) -> _Giver:
-    """What is known of the key or person with this id; operators have no row, and no fault."""
+    """The key or person with this id; operators have no row, and no fault."""
     key: ApiKey | None = ApiKey.get_or_none(ApiKey.id == id_) if id_ else None
     if key is not None:
         return _Giver(True, _fault_of_key(key, grant, now))

@@ -27,7 +27,7 @@ _SHARE_OF_PERIOD = 100
 
 
 class OurPayment(NamedTuple):
-    """What is compared of a transaction."""
+    """The columns of a transaction that are compared."""
 
     id: str
     type: str
@@ -242,7 +242,7 @@ class Matcher:
 
 
 def _payments_within(provider: str, period: Period) -> Iterator[OurPayment]:
-    """What succeeded here and the statement of a period must have, in pages."""
+    """Transactions that succeeded here and that the statement of a period must have, in pages."""
     has_moved = (Transaction.provider == provider) & Transaction.status.in_(SUCCESSFUL)
     requested = Transaction.select(*_COLUMNS).where(
         has_moved,

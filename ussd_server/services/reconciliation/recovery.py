@@ -149,7 +149,7 @@ class RecoveryService:
         )
 
     def _kind(self, claim: Claim, payment: LostPayment) -> TransactionType:
-        """What the provider's name for a payment proves it to be: what leaves is a disbursement or a refund."""
+        """The transaction that a provider reference proves; outgoing money is a disbursement or a refund."""
         kinds = [TransactionType.COLLECTION]
         if payment.type != TransactionType.COLLECTION:
             kinds = [TransactionType.DISBURSEMENT, TransactionType.REFUND]

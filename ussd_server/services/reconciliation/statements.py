@@ -284,7 +284,7 @@ class _Comparison:
         yield from self._matcher.missing(period)
 
     def coverages(self, statement: ProviderStatement) -> list[StatementCoverage]:
-        """What the statement covers. Call after the last result."""
+        """The days that the statement covers. Call after the last result."""
         stated = self._reader.stated
         # What is not over when the file is imported cannot be in it.
         last = min(stated.last or self._last, statement.imported_at)

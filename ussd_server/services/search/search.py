@@ -205,7 +205,7 @@ class SearchService:
 
 
 def _incoming_hits(text: str, request: Search) -> list[SearchHit]:
-    """What payers sent by themselves and what is not booked: by its receipt or the payer's number."""
+    """Incoming payments that are not booked, by receipt or the payer's number."""
     # With the providers, the unique index has the receipts.
     is_found = IncomingPayment.provider.in_(PROVIDER_NAMES) & (
         IncomingPayment.provider_transaction_id.in_({text, text.upper()})
@@ -218,7 +218,7 @@ def _incoming_hits(text: str, request: Search) -> list[SearchHit]:
 
 
 def _changes(text: str, which: Expression) -> list[AuditEvent]:
-    """What a request of this id did, newest first."""
+    """The objects that a request made or changed, newest first."""
     if not _REQUEST_ID.fullmatch(text):
         return []
     events = AuditEvent.select().where(AuditEvent.request_id == text, which)

@@ -1,4 +1,4 @@
-"""What is held about a person behind a phone number: exported, and erased as far as the law lets it go."""
+"""Personal data of a phone number: its export, and its erasure as far as the law allows."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class WriteCondition(StrEnum):
 
 @dataclass(slots=True)
 class StepWrite:
-    """What a step changes.
+    """The changes of a step.
 
     `row` is the session after the step, and its `last_seen_at` the time of the step. `turn_read` and `my_token` are its
     `turn` and `working_token` before the step. `event`, from `new_event`, is set if the session ended, `language` if

@@ -266,7 +266,7 @@ class AttemptService:
     """Shows a client what its webhooks were sent and what they answered."""
 
     def of_event(self, event_id: str, context: RequestContext) -> SentEvent:
-        """What was sent of one event: the newest 200 attempts. Raises NOT_FOUND, also for another client's event."""
+        """The newest 200 delivery attempts of one event. Raises NOT_FOUND, also for another client's event."""
         context.require("webhooks:read")
         event = find_event(event_id, context.client_id)
         rows = _attempts().where(Delivery.event_id == event.id)

@@ -156,7 +156,7 @@ def propose_refund(context: RequestContext, transaction_id: str) -> Any:
 
 
 def _about(view: TransactionHistory, context: RequestContext) -> dict[str, Any]:
-    """What the page of one transaction shows, to clients and operators."""
+    """The values of the page of one transaction, for clients and operators."""
     events = services().events.list_of_object(view.transaction_id, context)
     original, payout = None, None
     if view.refund_of is not None:

@@ -24,7 +24,7 @@ QUEUES = {
     "ussd_mails_overdue_seconds": ("The worker is behind with mails by", "s"),
     "ussd_sessions_active": ("Open USSD sessions", ""),
 }
-"""What waits: the gauge, what people call it, and its unit."""
+"""Waiting work: the gauge, its displayed name, and its unit."""
 
 
 @console.page("GET", "", who="person")

@@ -123,7 +123,7 @@ class ApiKeyReader:
         )
 
     def own(self, context: RequestContext) -> OwnKey:
-        """What the calling key may do, and what is left of its limits."""
+        """The rights of the calling key, and what is left of its limits."""
         row = ApiKey.get_or_none(ApiKey.id == context.caller.key_id)
         if row is None:
             # The key was deleted since the call was authenticated.
