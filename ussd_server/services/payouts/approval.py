@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from peewee import IntegrityError
+from peewee import JOIN, IntegrityError
 
 from ussd_server.context import APPROVE, Caller, CallerKind, RequestContext
 from ussd_server.database.tables import find_row, lock_row
@@ -19,6 +19,7 @@ from ussd_server.logs import Logger
 from ussd_server.models.clients import Client
 from ussd_server.models.ledger import Holding, read_holdings
 from ussd_server.models.payouts import Approval, Payout, PayoutItem
+from ussd_server.models.transactions import Transaction
 from ussd_server.runtime import Runtime, Service
 from ussd_server.services.accounts.ledger import DailyLimitError, OverdraftError
 from ussd_server.services.audit.trail import write_audit_event
@@ -45,7 +46,7 @@ from ussd_server.services.payouts.rows import transaction_reference
 from ussd_server.services.payouts.withdrawals import require_still_allowed, withdraw_approvals
 from ussd_server.services.people import people_behind
 from ussd_server.services.transactions.create import TransactionCreator, daily_limit_reached
-from ussd_server.services.transactions.messages import MAIN_ACCOUNT, TransactionType
+from ussd_server.services.transactions.messages import MAIN_ACCOUNT, TransactionStatus, TransactionType
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import grouped, shillings
 
@@ -75,8 +76,9 @@ class PayoutApproval(Service):
 
         It stays a draft until it has as many approvals of different people as its client's rules ask for. Raises
         INSUFFICIENT_SCOPE for the maker and for people who count as one person with the maker or another approver,
-        INVALID_REQUEST for a payout that cannot be approved, was changed since it was judged, or costs other fees than
-        the request names, INSUFFICIENT_BALANCE, and DAILY_LIMIT_REACHED of the approving key; nothing is reserved then.
+        INVALID_REQUEST for a payout that cannot be approved, was changed since it was judged, pays rows that a copy of
+        it pays, or costs other fees than the request names, INSUFFICIENT_BALANCE, and DAILY_LIMIT_REACHED of the
+        approving key; nothing is reserved then.
         """
         checked_note(request.note)
         if not _must_be_approved(payout, context):
@@ -111,6 +113,7 @@ class PayoutApproval(Service):
                 return row
             require_still_allowed(APPROVE, context, now)
             self._require_as_judged(row, drafted.items_digest)
+            _refuse_paid_copies(row)
             given = [
                 *self._holding(row, drafted.total_fee_cents, now),
                 keep_approval(request, context, self._digests, now),
@@ -327,6 +330,39 @@ def _refuse_used_references(payout: Payout) -> None:
         named = ", ".join(map(str, used[:MOST_LINES_NAMED]))
         raise ServiceError(
             Code.INVALID_REQUEST, f"The references of these rows were used since the payout was created: {named}"
+        )
+
+
+def _refuse_paid_copies(payout: Payout) -> None:
+    """Raise INVALID_REQUEST when the payout that this is a copy of, or another copy, has paid rows or may pay them.
+
+    Call with the client's row locked, so that two copies are not approved at once.
+    """
+    first = payout.copied_from or payout.id
+    same = Payout.select(Payout.id).where(
+        (Payout.id == first) | (Payout.copied_from == first), Payout.id != payout.id, Payout.approved_at.is_null(False)
+    )
+    others = [row.id for row in same]
+    if not others:
+        return
+    theirs, other = PayoutItem.alias("theirs"), Payout.alias("other")
+    may_be_paid = (Transaction.status != TransactionStatus.FAILED) | (
+        theirs.is_ready & theirs.transaction_id.is_null() & (other.status == PayoutStatus.APPROVED)
+    )
+    rows: Any = (
+        PayoutItem.select(PayoutItem.line, other.reference)
+        .join(theirs, on=(theirs.reference == PayoutItem.reference))
+        .join(other, on=(other.id == theirs.payout_id))
+        .join(Transaction, JOIN.LEFT_OUTER, on=(Transaction.id == theirs.transaction_id))
+        .where(PayoutItem.payout_id == payout.id, PayoutItem.is_ready, theirs.payout_id.in_(others), may_be_paid)
+        .tuples()
+    )
+    if paid := dict(rows):
+        named, by = len(paid), next(iter(paid.values()))
+        raise ServiceError(
+            Code.INVALID_REQUEST,
+            f"{named} of the payout's rows {'was' if named == 1 else 'were'} paid already, or may still be, by {by}. "
+            "To pay them once more, copy the payout with again: true under another reference.",
         )
 
 

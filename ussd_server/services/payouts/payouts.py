@@ -116,7 +116,7 @@ class PayoutService(Service):
             for row in rows
         )
         copied = CreatePayout(request.reference, payout.description, items, send_at=request.send_at)
-        return self._drafts.create(copied, context)
+        return self._drafts.create(copied, context, None if request.again else payout.copied_from or payout.id)
 
     def replace(self, request: ReplacePayout, context: RequestContext) -> CreatedPayout:
         """Put a corrected draft in the place of a draft (`PayoutDrafts.replace`). NOT_FOUND as `get`."""
