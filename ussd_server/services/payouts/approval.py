@@ -6,7 +6,7 @@ due, or waits a day for the money.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -24,7 +24,7 @@ from ussd_server.runtime import Runtime, Service
 from ussd_server.services.accounts.ledger import DailyLimitError, OverdraftError
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.gates.messages import WayOut
-from ussd_server.services.gates.sending import limit_of_key, person_of
+from ussd_server.services.gates.sending import limiting_key, person_of
 from ussd_server.services.leases import end_lease
 from ussd_server.services.payouts.approval_rules import approvals_needed
 from ussd_server.services.payouts.approvers import (
@@ -78,7 +78,7 @@ class PayoutApproval(Service):
         INSUFFICIENT_SCOPE for the maker and for people who count as one person with the maker or another approver,
         INVALID_REQUEST for a payout that cannot be approved, was changed since it was judged, pays rows that a copy of
         it pays, or costs other fees than the request names, INSUFFICIENT_BALANCE, and DAILY_LIMIT_REACHED of the
-        approving key; nothing is reserved then.
+        key with the lowest limit that approved it; nothing is reserved then.
         """
         checked_note(request.note)
         if not _must_be_approved(payout, context):
@@ -89,8 +89,9 @@ class PayoutApproval(Service):
 
     def _approve(self, payout: Payout, request: ApprovePayout, context: RequestContext) -> Payout:
         now = self._clock.now()
-        key_id, limit_cents = context.caller.key_id, limit_of_key(context.caller.key_id)
-        sender = RowSender(key_id, context.caller.user_id, context.request_id)
+        earlier = standing(payout.id)
+        counted_key_id, limit_cents = limiting_key([*(each.key_id for each in earlier), context.caller.key_id])
+        sender = RowSender(counted_key_id, context.caller.user_id, context.request_id)
         drafted = draft_rows(self._creator, payout, sender, limit_cents)
         self._require_as_judged(payout, drafted.items_digest)
         if request.total_fee_cents not in (None, drafted.total_fee_cents):
@@ -103,7 +104,7 @@ class PayoutApproval(Service):
         is_far = payout.send_at is not None and payout.send_at > now + _RESERVED_AHEAD
         if is_far:
             _refuse_used_references(payout)
-        elif len(standing(payout.id)) + 1 >= approvals_needed(payout, self._digests):
+        elif len(earlier) + 1 >= approvals_needed(payout, self._digests):
             _require_money(payout, drafted.total_fee_cents)
         with long_unit_of_work():
             # What takes a right from a key or a person locks the client, and sees this approval or is seen by it.
@@ -120,6 +121,7 @@ class PayoutApproval(Service):
             ]
             row.updated_at = now
             reason = given[-1].note
+            _require_within_limit(row, drafted.total_fee_cents, given, limit_cents)
             if len(given) < approvals_needed(row, self._digests):
                 row.save()
                 ask_for_approval(row, now)
@@ -135,7 +137,8 @@ class PayoutApproval(Service):
             named = [each.total_fee_cents for each in given if each.total_fee_cents is not None]
             row.approved_fee_cents = named[0] if named else None
             row.status, row.approved_by, row.approved_at = PayoutStatus.APPROVED, caller_id(context), now
-            row.key_id, row.key_limit_cents, row.due_at = key_id, limit_cents, max(now, row.send_at or now)
+            row.key_id, row.counted_key_id, row.key_limit_cents = context.caller.key_id, counted_key_id, limit_cents
+            row.due_at = max(now, row.send_at or now)
             end_lease(row)
             row.approval_digest = self._digests.of_approval(row)
             row.save()
@@ -183,7 +186,7 @@ class PayoutApproval(Service):
     def _reserve_due(self, payout: Payout, now: datetime) -> None:
         # The fees are computed with the rows; a sum that is missing is found without them.
         _require_money(payout, 0)
-        sender = RowSender(payout.key_id, person_of(payout), payout.request_id)
+        sender = RowSender(payout.counted_key_id or payout.key_id, person_of(payout), payout.request_id)
         drafted = draft_rows(self._creator, payout, sender, payout.key_limit_cents)
         _require_money(payout, drafted.total_fee_cents)
         with long_unit_of_work():
@@ -247,6 +250,20 @@ def _must_be_approved(payout: Payout, context: RequestContext) -> bool:
         raise ServiceError(Code.INVALID_REQUEST, "No row of the payout is ready; correct the rows and send them again")
     require_another_person(payout, given, context)
     return True
+
+
+def _require_within_limit(payout: Payout, fee_cents: int, given: Sequence[Approval], limit_cents: int | None) -> None:
+    """Raise DAILY_LIMIT_REACHED when a key that approved a payout could not pay it in a day.
+
+    INVALID_REQUEST where the rows were drafted for another limit, because another approval was given meanwhile.
+    """
+    lowest_cents = limiting_key(each.key_id for each in given)[1]
+    if lowest_cents is None:
+        return
+    if payout.total_amount_cents + fee_cents > lowest_cents:
+        raise daily_limit_reached()
+    if limit_cents is None or lowest_cents < limit_cents:
+        raise ServiceError(Code.INVALID_REQUEST, "Another approval was given at the same time; approve it again")
 
 
 def _show_fees(payout: Payout, fees: Mapping[int, int], now: datetime) -> None:
