@@ -24,7 +24,8 @@ class Payout(Table):
     again. `withdrawn_at` is when its approval was withdrawn last, `withdrawal_reason` why, in words. `revoked_at` is
     when the key that made the draft was revoked: it is cancelled, and its reference is free. `reservation_number`
     counts the reservations: after a withdrawn one, rows become transactions with other references. `cancel_note` is
-    what the canceller wrote. `copied_from` is the first payout of those that pay the same rows, of which only one may pay each.
+    what the canceller wrote. `copied_from` is the first payout of those that pay the same rows, of which only one may
+    pay each.
     """
 
     id = IdField(primary_key=True)

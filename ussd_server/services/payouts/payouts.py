@@ -273,7 +273,7 @@ class PayoutService(Service):
         return payout_view(row)
 
     def _cancel(self, row: Payout, context: RequestContext, now: datetime) -> None:
-        if row.completed_at is not None or (row.reserved_at is not None and not cancel_queued(row.id, now)):
+        if row.completed_at is not None or (row.reserved_at is not None and not cancel_queued(row, now)):
             raise ServiceError(Code.INVALID_REQUEST, "Every row of the payout was sent; nothing can be cancelled")
         mark_cancelled(row, now)
         if row.approved_at is not None and not is_under_way(row.id):

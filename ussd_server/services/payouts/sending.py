@@ -87,7 +87,7 @@ class PayoutSender(Service):
             end_lease(row)
             if row.status == PayoutStatus.CANCELLED:
                 # A row that was in flight at the cancellation was not sent: cancel it too.
-                cancel_queued(row.id, now)
+                cancel_queued(row, now)
             waiting = waiting_providers(row.id)
             ready = [name for name in waiting if self._providers.takes_payments(name)]
             if ready and not self._gate.is_client_active(row.client_id):

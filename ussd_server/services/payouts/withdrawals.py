@@ -107,7 +107,7 @@ def withdraw_approvals(
     Of a payout of which a row has left, the others are cancelled instead; one whose rows have all left stays as it is.
     """
     dialect().allow_statements(_STATEMENT_MILLISECONDS)
-    cancelled = cancel_queued(row.id, now) if row.reserved_at is not None else 0
+    cancelled = cancel_queued(row, now) if row.reserved_at is not None else 0
     if row.reserved_at is not None and not cancelled:
         return
     end_approvals(given, now)
