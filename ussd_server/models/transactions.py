@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
 
-from peewee import BooleanField, IntegerField, TextField, fn
+from peewee import BooleanField, IntegerField, TextField
 
 from ussd_server.database.tables import CentsField, IdField, JsonField, MomentField, Table
 
@@ -86,22 +85,6 @@ class Transaction(Table):
 
     class Meta:
         only_save_dirty = True
-
-
-def is_given_back(by: datetime | None = None) -> Any:
-    """The condition on `Transaction` that it is a payer's payment whose money another one has; `by`: at that moment."""
-    counted = Transaction.alias("counted")
-    other = counted.select(counted.id).where(
-        counted.id == Transaction.same_money_as, counted.status.in_(("succeeded", "reversed"))
-    )
-    if by is not None:
-        other = other.where(counted.completed_at <= by)
-    return (Transaction.status == "reversed") & (Transaction.origin == "payer") & fn.EXISTS(other)
-
-
-def counts_elsewhere() -> Any:
-    """The condition on `Transaction` that its money counts as that of the transaction in `same_money_as`."""
-    return Transaction.same_money_as.is_null(False) & (is_given_back() | (Transaction.status == "failed"))
 
 
 class ReceiptClaim(Table):

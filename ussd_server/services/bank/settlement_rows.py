@@ -31,7 +31,7 @@ def settled_since(client_id: str, until: datetime) -> int:
 
 def account_parts(account: BankAccount | DueSettlement) -> dict[str, str]:
     """The parts of a bank account, which a settlement keeps in its metadata."""
-    return {"bank": account.bank, "number": account.number, "name": account.name}
+    return {"bank": str(account.bank), "number": str(account.number), "name": str(account.name)}
 
 
 def locked_settlement(settlement_id: str) -> Transaction:

@@ -23,7 +23,6 @@ from ussd_server.services.accounts.balances import BalanceService
 from ussd_server.services.accounts.ledger import BANK_ACCOUNT, legs_of, lock_accounts
 from ussd_server.services.accounts.messages import GetBalances
 from ussd_server.services.accounts.statements import StatementService
-from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.bank.bank_accounts import shown_account
 from ussd_server.services.bank.files import file_of, read_file
 from ussd_server.services.bank.messages import (
@@ -49,7 +48,7 @@ from ussd_server.services.gates.receipts import BANK, WayIn, lock_claims
 from ussd_server.services.operator_names import require_name, require_two_names
 from ussd_server.services.settlement.outcomes import fail, succeed
 from ussd_server.services.signatures import UNSIGNED, is_row_signed
-from ussd_server.services.transactions.bookings import audited, book
+from ussd_server.services.transactions.bookings import audit_payment, audited, book
 from ussd_server.services.transactions.create import Prepared, RequestIdentity, TransactionCreator, digest_of
 from ussd_server.services.transactions.history import append_change
 from ussd_server.services.transactions.messages import (
@@ -205,7 +204,9 @@ class BankSettlementService:
             if row.status == TransactionStatus.CREATED:
                 row.updated_at = now
                 fail(row, FailureCode.CANCELLED, Source.OPERATOR, now, ChangeDetail(note="The bank does not pay it"))
-                self._audit("transaction.settlement_cancelled", row, names, context, now)
+                audit_payment(
+                    row, "transaction.settlement_cancelled", context, now, row.provider_transaction_id, ", ".join(names)
+                )
         return _view(row)
 
     def record_return(self, request: EndSettlement, context: RequestContext) -> SettlementView:
@@ -307,7 +308,7 @@ class BankSettlementService:
         detail = ChangeDetail(note=fault and f"{fault}, and the bank has paid all the same")
         if not succeed(row, Source.OPERATOR, now, detail, WayIn.SETTLEMENT):
             raise line_refusal(f"bank_reference: Was recorded as transaction {row.contested_id}.")
-        self._audit("transaction.settled_to_bank", row, names, context, now)
+        audit_payment(row, "transaction.settled_to_bank", context, now, row.provider_transaction_id, ", ".join(names))
 
     def _credit(self, row: Transaction, names: Sequence[str], context: RequestContext) -> None:
         """Credit what the bank sent back, as a deposit from the account `bank`."""
@@ -328,20 +329,6 @@ class BankSettlementService:
             description=f"Sent back by the bank: {row.provider_transaction_id}",
             request_id=context.request_id,
             operator=names[0],
-        )
-
-    def _audit(
-        self, action: str, row: Transaction, names: Sequence[str], context: RequestContext, now: datetime
-    ) -> None:
-        write_audit_event(
-            action,
-            context,
-            now,
-            client_id=row.client_id,
-            object_id=row.id,
-            reason=row.provider_transaction_id,
-            amount_cents=row.amount_cents,
-            decided_by=", ".join(names),
         )
 
 

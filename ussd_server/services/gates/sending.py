@@ -16,7 +16,7 @@ from peewee import JOIN, fn
 
 from ussd_server.context import SEND, CallerKind, RequestContext
 from ussd_server.database.tables import CompiledQuery, param
-from ussd_server.models.clients import Client, User
+from ussd_server.models.clients import Client, User, is_client_active
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.payouts import Payout
 from ussd_server.models.transactions import Transaction
@@ -69,7 +69,7 @@ class SendingGate:
         elif sending.way is WayOut.RECOVERY:
             # The money has left already, and is only booked.
             return
-        elif context.caller.kind is CallerKind.OPERATOR and not self.is_client_active(context.client_id):
+        elif context.caller.kind is CallerKind.OPERATOR and not is_client_active(context.client_id):
             raise ServiceError(Code.INVALID_REQUEST, _CLIENT_DISABLED)
 
     def require_publishable(self, node: str, context: RequestContext) -> None:
@@ -91,7 +91,7 @@ class SendingGate:
         INVALID_REQUEST when the key or person that approved it was revoked.
         """
         self.require_open()
-        if not self.is_client_active(payout.client_id):
+        if not is_client_active(payout.client_id):
             raise ServiceError(Code.SERVICE_UNAVAILABLE, _CLIENT_DISABLED)
         sender = _sender(payout.client_id, payout.key_id, person_of(payout))
         fault = sender.fault(WayOut.DATED_PAYOUT.needs, self._clock.now(), "approved the payout")
@@ -128,10 +128,6 @@ class SendingGate:
         if fault is None and sender.key is not None and sender.key.limit_cents is not None:
             return "The API key that published the menu has a daily limit now"
         return fault
-
-    def is_client_active(self, client_id: str) -> bool:
-        """Whether a client is active."""
-        return bool(Client.select(Client.id).where(Client.id == client_id, Client.is_active).exists())
 
 
 def person_of(payout: Payout) -> str | None:

@@ -21,7 +21,6 @@ from ussd_server.models.sending import Event
 from ussd_server.models.transactions import QUEUED_UNTIL, StatusChange, Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.services.accounts.ledger import Postings, hold_legs, joined, postings_of, releases_of, write_postings
-from ussd_server.services.settlement.provider_answers import SLOW_POLL_SECONDS
 from ussd_server.services.transactions.history import (
     Batch,
     Draft,
@@ -37,6 +36,7 @@ from ussd_server.services.transactions.messages import UNFINISHED, Source, Trans
 
 _ROWS_AT_ONCE = 500
 _CHECKED_TOGETHER = 20
+_CHECKED_AFTER = timedelta(hours=1)
 _NEVER_SENT = Transaction.asked_at.is_null() & Transaction.status.in_(
     [TransactionStatus.CREATED, TransactionStatus.SUBMITTED]
 )
@@ -101,7 +101,7 @@ def cancel_queued(payout: Payout, now: datetime) -> int:
     may_have_left = payout.send_at is None or payout.send_at <= now
     for place, row in enumerate(rows):
         # A second apart, so that other payments do not wait for these enquiries.
-        check_at = now + timedelta(seconds=SLOW_POLL_SECONDS + place // _CHECKED_TOGETHER * _CHECKED_TOGETHER)
+        check_at = now + _CHECKED_AFTER + timedelta(seconds=place // _CHECKED_TOGETHER * _CHECKED_TOGETHER)
         row.due_at = check_at if may_have_left else None
     postings: list[Postings] = []
     for some in chunked(rows, _ROWS_AT_ONCE):
