@@ -89,11 +89,6 @@ def end_links_shown_to(person: User, now: datetime) -> None:
             row.save(only=[User.link_seen_by, User.updated_at])
 
 
-def is_client_active(client_id: str) -> bool:
-    """Whether a client is enabled."""
-    return bool(Client.select(Client.id).where(Client.id == client_id, Client.is_active).exists())
-
-
 def lacks_required_factor(user: User) -> bool:
     """Whether the person has no second factor although the client requires one."""
     requires = Client.select(Client.id).where(Client.id == user.client_id, Client.requires_second_factor)

@@ -71,11 +71,12 @@ class PayoutDrafts:
         # To read the largest file takes a second of processor time.
         self._files = Bulkhead(2, 1)
 
-    def create(self, request: CreatePayout, context: RequestContext) -> CreatedPayout:
+    def create(self, request: CreatePayout, context: RequestContext, copied_from: str | None = None) -> CreatedPayout:
         """Judge and keep every row, and send none. The same content under the same reference is the same payout.
 
-        Raises INVALID_REQUEST for a file that cannot be read, for no row or more than 5,000, without a reference, and
-        for a date in the past or more than a year ahead; IDEMPOTENCY_KEY_REUSED for the reference of another payout.
+        `copied_from` is the id of the payout whose rows it pays instead. Raises INVALID_REQUEST for a file that cannot
+        be read, for no row or more than 5,000, without a reference, and for a date in the past or more than a year
+        ahead; IDEMPOTENCY_KEY_REUSED for the reference of another payout.
         """
         context.require("payouts:write")
         if not request.reference:
@@ -87,9 +88,8 @@ class PayoutDrafts:
         if (known := _find(context.client_id, request.reference)) is not None:
             return _repeated(known, digest)
         self._require_ahead(request.send_at)
-        payout, items = self._judged(
-            rows, request, digest, context, number=_next_number(context.client_id, request.reference)
-        )
+        number = _next_number(context.client_id, request.reference)
+        payout, items = self._judged(rows, request, digest, context, number=number, copied_from=copied_from)
         try:
             with unit_of_work():
                 self._insert(payout, items, context)
@@ -123,7 +123,9 @@ class PayoutDrafts:
         if latest.request_digest == digest:
             return _repeated(latest, digest)
         _require_draft(known)
-        payout, items = self._judged(rows, terms, digest, context, known.people or (), number=known.reservation_number)
+        first = known.copied_from or known.id
+        number = known.reservation_number
+        payout, items = self._judged(rows, terms, digest, context, known.people or (), number=number, copied_from=first)
         now = payout.created_at
         with unit_of_work():
             lock_row(Client, known.client_id)
@@ -146,6 +148,7 @@ class PayoutDrafts:
         earlier_people: Collection[str] = (),
         *,
         number: int,
+        copied_from: str | None,
     ) -> tuple[Payout, list[dict[str, Any]]]:
         """A draft of rows that were read, with the values of its rows. Nothing is kept.
 
@@ -171,6 +174,7 @@ class PayoutDrafts:
             total_fee_cents=sum(row.fee_cents or 0 for row in ready),
             created_by=caller_id(context),
             operator=context.caller.operator,
+            copied_from=copied_from,
             request_id=context.request_id,
             traceparent=current_traceparent(),
             people=people_behind(context.client_id, caller_people(context) | frozenset(earlier_people)),

@@ -118,7 +118,7 @@ class PayoutService:
             for row in rows
         )
         copied = CreatePayout(request.reference, payout.description, items, send_at=request.send_at)
-        return self._drafts.create(copied, context)
+        return self._drafts.create(copied, context, None if request.again else payout.copied_from or payout.id)
 
     def replace(self, request: ReplacePayout, context: RequestContext) -> CreatedPayout:
         """Put a corrected draft in the place of a draft (`PayoutDrafts.replace`). NOT_FOUND as `get`."""
@@ -275,7 +275,7 @@ class PayoutService:
         return payout_view(row)
 
     def _cancel(self, row: Payout, context: RequestContext, now: datetime) -> None:
-        if row.completed_at is not None or (row.reserved_at is not None and not cancel_queued(row.id, now)):
+        if row.completed_at is not None or (row.reserved_at is not None and not cancel_queued(row, now)):
             raise ServiceError(Code.INVALID_REQUEST, "Every row of the payout was sent; nothing can be cancelled")
         mark_cancelled(row, now)
         if row.approved_at is not None and not is_under_way(row.id):

@@ -13,6 +13,7 @@ from typing import Any
 from ussd_server.database.tables import find_row, lock_row
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE, unit_of_work
 from ussd_server.logs import Logger, now_about, trace_of
+from ussd_server.models.clients import is_client_active
 from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.providers.messages import Registration
 from ussd_server.services.leases import end_lease, is_due
@@ -89,10 +90,10 @@ class PayoutSender:
             end_lease(row)
             if row.status == PayoutStatus.CANCELLED:
                 # A row that was in flight at the cancellation was not sent: cancel it too.
-                cancel_queued(row.id, now)
+                cancel_queued(row, now)
             waiting = waiting_providers(row.id)
             ready = [name for name in waiting if self._providers.takes_payments(name)]
-            if ready and not self._gate.is_client_active(row.client_id):
+            if ready and not is_client_active(row.client_id):
                 ready = []
             for name in ready:
                 released += self._release(row.id, name, now)
