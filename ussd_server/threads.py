@@ -7,7 +7,8 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from enum import Enum, auto
 from functools import cache
 from threading import Event, Lock
@@ -149,6 +150,7 @@ class Batches(Generic[Item]):
 
 
 Value = TypeVar("Value")
+_END: Any = object()
 
 
 class CachedValue(Generic[Value]):
@@ -236,6 +238,53 @@ class RepeatedWork:
             self._work()
         except Exception as error:
             self._fail(error)
+
+
+class Turns:
+    """Lets a few of many threads work at a time. A thread that waits inside `waiting()` lends its turn to another one.
+
+    So a process needs no more processors and database connections than it has turns, and slow servers of others, or
+    slow hashes, delay none of its other work.
+    """
+
+    _mine = threading.local()
+
+    def __init__(self, most: int) -> None:
+        self._free = threading.Semaphore(most)
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Wait for a turn, and hold it for the length of the block."""
+        with self._free:
+            self._mine.turns = self
+            try:
+                yield
+            finally:
+                self._mine.turns = None
+
+    @classmethod
+    @contextmanager
+    def waiting(cls) -> Iterator[None]:
+        """Lend the turn of this thread for the length of the block. A thread without a turn has nothing to lend."""
+        turns = getattr(cls._mine, "turns", None)
+        if turns is None:
+            yield
+            return
+        turns._free.release()
+        try:
+            yield
+        finally:
+            turns._free.acquire()
+
+    @classmethod
+    def pauses(cls, items: Iterator[Value]) -> Iterator[Value]:
+        """Yield items that pause before they come, and lend the turn of this thread in each pause."""
+        while True:
+            with cls.waiting():
+                item = next(items, _END)
+            if item is _END:
+                return
+            yield item
 
 
 Result = TypeVar("Result")
