@@ -49,6 +49,7 @@ _SENTENCES = marked(
         "operator.disabled": "disabled an operator",
         "operator.enabled": "enabled an operator",
         "operator.factor_reset": "reset the second factor of an operator",
+        "operator.password_changed": "changed the password of an operator",
         "operator.sign_in_failed": "failed to sign in as an operator",
         "operator.signed_in": "signed in as an operator",
         "operator.signed_out": "signed out as an operator",

@@ -16,7 +16,6 @@ from ussd_server.services.reports.messages import MovedMoney
 from ussd_server.status import ServiceError
 from ussd_server.values import KAMPALA, bounds_of_day
 
-
 MINUTE = timedelta(minutes=1)
 
 
