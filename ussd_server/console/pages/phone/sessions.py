@@ -19,12 +19,12 @@ from ussd_server.status import ServiceError
 _COLUMNS = (
     Column("created_at", "When", "moment", link=lambda seen: link_to("session", seen.session_id)),
     Column("phone_number", "Phone number", "phone"),
-    Column("service_code", "Code", "code"),
-    Column("menu_id", "Menu"),
+    Column("service_code", "Code", "phone"),
+    Column("menu_id", "Menu", "word"),
     Column("status", "Status", "status"),
     Column("node", "Last node", "code"),
     Column("turn", "Entries", "number"),
-    Column("ended", "Why it ended", "sentence", value=lambda seen: _shortly(seen), where="page"),
+    Column("ended", "Why it ended", "word", value=lambda seen: _shortly(seen), where="page"),
     Column("end_reason", "Why it ended", where="files"),
     Column("transaction_id", "Payment", "id", where="files"),
     Column("session_id", "Id", "id", where="files"),
@@ -41,13 +41,13 @@ _FILTERS = {
 _SHORTLY = marked(
     {
         EndReason.LAST_SCREEN: "Came to the end",
-        EndReason.NOT_DELIVERED: "Last screen not delivered",
+        EndReason.NOT_DELIVERED: "Was not delivered",
         EndReason.HUNG_UP: "Hung up",
-        EndReason.ABANDONED: "Left without an answer",
+        EndReason.ABANDONED: "Left without answer",
         EndReason.REDIALLED: "Dialled again",
-        EndReason.IDLE: "Did not answer in time",
+        EndReason.IDLE: "No answer in time",
         EndReason.TOO_LONG: "Took too long",
-        EndReason.TOO_MANY_TURNS: "Made too many entries",
+        EndReason.TOO_MANY_TURNS: "Too many entries",
         EndReason.DELETED: "Ended by your program",
         EndReason.KEY_DELETED: "Its API key was deleted",
     }
