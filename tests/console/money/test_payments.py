@@ -69,6 +69,15 @@ def test_a_form_with_a_mistake_names_the_field_and_keeps_what_was_typed(visit: V
     assert Transaction.select().count() == Payout.select().count() == 0
 
 
+def test_the_forms_of_a_sandbox_show_what_its_numbers_do(visit: Visit) -> None:
+    visitor = visit("admin")
+    for path in ("/collect", "/pay"):
+        page = visitor.get(path).text
+        assert "<code>+256770000009</code>" in page
+        assert "fails, then pays after all" in page
+        assert '<option value="+256770000001">has no money' in page
+
+
 def test_a_failed_payment_is_tried_again_from_its_page(visit: Visit, services: Services, clock: MovableClock) -> None:
     visitor = visit("admin")
     form = filled_in(visitor, "/collect", phone_number="0770000001", name="Sarah Namubiru")

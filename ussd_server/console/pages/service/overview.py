@@ -123,7 +123,7 @@ def _next_steps(context: RequestContext) -> dict[str, Any] | None:
     if has_key is not False and has_paid:
         return None
     codes = services().menus.codes(context)
-    return {"has_key": has_key, "has_paid": has_paid, "codes": codes, "is_sandbox": services().settings.is_sandbox}
+    return {"has_key": has_key, "has_paid": has_paid, "codes": codes}
 
 
 def _waiting(context: RequestContext) -> dict[str, Any]:
