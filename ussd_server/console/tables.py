@@ -65,7 +65,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Period:
+class UsualPeriod:
     """A link that filters a table by a usual period."""
 
     title: str
@@ -183,7 +183,7 @@ class DataTable:
         return [column for column in self.columns if column.where != "page"]
 
     @property
-    def periods(self) -> Sequence[Period]:
+    def periods(self) -> Sequence[UsualPeriod]:
         """The usual periods, for a table that has a filter by the beginning of one."""
         begin = next((each for each in self.filters if each.name == "from"), None)
         if begin is None:
@@ -192,7 +192,9 @@ class DataTable:
         starts = {title: f"{forms.today() - timedelta(days=days)}{time}" for title, days in _PRESETS.items()}
         is_open = not request.args.get("to")
         return [
-            Period(title, link_to_table(cursor=None, to=None, **{"from": start}), is_open and begin.chosen == start)
+            UsualPeriod(
+                title, link_to_table(cursor=None, to=None, **{"from": start}), is_open and begin.chosen == start
+            )
             for title, start in starts.items()
         ]
 

@@ -119,7 +119,7 @@ class Bounds:
     max_amount_cents: Annotated[Cents, "The largest amount, in shillings."]
 
 
-ANYBODY = "SANDBOX SUBSCRIBER"
+ANY_NAME = "SANDBOX SUBSCRIBER"
 """The registered name of most numbers of the sandbox: there, any written name counts as the registered one."""
 
 

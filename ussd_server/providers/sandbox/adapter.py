@@ -10,7 +10,7 @@ from datetime import datetime
 from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.http.replies import parse, uuid_in
 from ussd_server.providers.messages import (
-    ANYBODY,
+    ANY_NAME,
     MOST_CENTS,
     Bounds,
     Direction,
@@ -118,9 +118,9 @@ class SandboxProvider:
         return _FLOAT_CENTS
 
     def look_up(self, phone_number: str, timeout_seconds: float) -> Registration:
-        """A name made from the last two digits of `+2567700000NN`; other numbers belong to anybody."""
+        """A name made from the last two digits of `+2567700000NN`; any name is that of other numbers."""
         scripted = _SCRIPTED_NUMBER.fullmatch(phone_number)
-        return Registration(f"{ANYBODY} {scripted[1]}" if scripted else ANYBODY, is_registered=True)
+        return Registration(f"{ANY_NAME} {scripted[1]}" if scripted else ANY_NAME, is_registered=True)
 
     def reference_in(self, callback: bytes) -> str | None:
         """The sandbox sends no callbacks; a test sends `{"reference": "..."}`."""

@@ -14,7 +14,7 @@ from ussd_server.database.tables import find_row, lock_row
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE, unit_of_work
 from ussd_server.logs import Logger, now_about, trace_of
 from ussd_server.models.payouts import Payout, PayoutItem
-from ussd_server.providers.messages import ANYBODY, Registration
+from ussd_server.providers.messages import ANY_NAME, Registration
 from ussd_server.runtime import Runtime, Service
 from ussd_server.services.leases import end_lease, is_due
 from ussd_server.services.payouts.approval import PayoutApproval
@@ -148,7 +148,7 @@ class PayoutSender(Service):
                 # Do not raise it: the other names would never be looked up.
                 log.error("a provider's adapter raised an exception", provider=item.provider, error=trace_of(error))
                 found = Registration()
-        registered = item.name if found.name == ANYBODY else found.name
+        registered = item.name if found.name == ANY_NAME else found.name
         return compare_names(item.name, registered), registered
 
 
