@@ -17,6 +17,7 @@ from standardwebhooks import Webhook
 from werkzeug import Request, Response
 
 import ussd_client
+from tests.documents.libraries import CLIENTS
 from ussd_client import UssdClient, transport
 
 SECRET = "whsec_" + "c2VjcmV0" * 4
