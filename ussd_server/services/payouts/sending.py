@@ -15,7 +15,7 @@ from ussd_server.database.unit_of_work import DATABASE_TROUBLE, unit_of_work
 from ussd_server.logs import Logger, now_about, trace_of
 from ussd_server.models.clients import is_client_active
 from ussd_server.models.payouts import Payout, PayoutItem
-from ussd_server.providers.messages import Registration
+from ussd_server.providers.messages import ANY_NAME, Registration
 from ussd_server.services.leases import end_lease, is_due
 from ussd_server.services.payouts.approval import PayoutApproval
 from ussd_server.services.payouts.messages import NameMatch, PayoutStatus
@@ -151,7 +151,8 @@ class PayoutSender:
                 # Do not raise it: the other names would never be looked up.
                 log.error("a provider's adapter raised an exception", provider=item.provider, error=trace_of(error))
                 found = Registration()
-        return compare_names(item.name, found.name), found.name
+        registered = item.name if found.name == ANY_NAME else found.name
+        return compare_names(item.name, registered), registered
 
 
 def _rest_seconds(row: Payout, now: datetime, is_waiting: bool, is_ready: bool) -> float:
