@@ -1,4 +1,4 @@
-"""What the threads of a process share: batches of simultaneous items, cached values, and native threads for C code."""
+"""What the threads of a process share: batches of items, cached values, turns of long work, and native threads."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum, auto
 from functools import cache
 from threading import Event, Lock
@@ -236,6 +236,41 @@ class RepeatedWork:
             self._work()
         except Exception as error:
             self._fail(error)
+
+
+class _Turns:
+    """Divides the time of a process between computations that take long and everything else.
+
+    Computations have turns one after another, with a gap between two turns, however many there are.
+    """
+
+    def __init__(self) -> None:
+        self._turn_ends = self._next_turn_begins = 0.0
+
+    def pass_on(self) -> None:
+        """Wait for the next turn of this computation, unless its present one goes on."""
+        now = time.monotonic()
+        # Elsewhere the interpreter changes between threads.
+        if now < self._turn_ends or not is_cooperative():
+            return
+        begins = max(now + _GAP_SECONDS, self._next_turn_begins)
+        self._next_turn_begins = begins + _TURN_SECONDS + _GAP_SECONDS
+        time.sleep(begins - now)
+        self._turn_ends = time.monotonic() + _TURN_SECONDS
+
+
+# A request of others needs some turns of gevent's hub: in a gap it has several.
+_TURN_SECONDS, _GAP_SECONDS = 0.004, 0.002
+
+let_others_run = _Turns().pass_on
+"""Let other requests of this process run; called often by what computes for long. Costs 0.1 us within a turn."""
+
+
+def with_pauses(items: Iterable[Item]) -> Iterator[Item]:
+    """Yield the items, and let other requests of this process run in between."""
+    for item in items:
+        let_others_run()
+        yield item
 
 
 Result = TypeVar("Result")

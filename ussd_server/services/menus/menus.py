@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from difflib import unified_diff
@@ -60,6 +59,7 @@ from ussd_server.services.menus.messages import (
 from ussd_server.services.pages import require_row
 from ussd_server.services.transactions.messages import PayingMenu
 from ussd_server.status import Code, ServiceError
+from ussd_server.threads import let_others_run
 from ussd_server.values import new_id
 
 MAX_MENUS = 200
@@ -336,7 +336,7 @@ class MenuService(Service):
 
 def _patient_work() -> WorkBudget:
     """Bounded work that lets other requests of the process run in between."""
-    return WorkBudget(pause=lambda: time.sleep(0))
+    return WorkBudget(pause=let_others_run)
 
 
 def _is(menu_id: str, context: RequestContext) -> Any:
