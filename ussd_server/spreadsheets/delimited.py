@@ -13,7 +13,7 @@ from itertools import islice
 from typing import BinaryIO
 
 from ussd_server.spreadsheets.rows import FileBounds, Row, SpreadsheetError
-from ussd_server.threads import let_others_run
+from ussd_server.threads import let_others_run, with_pauses
 
 _DELIMITERS = ",;\t"
 _SAMPLE_ROWS = 100
@@ -187,7 +187,7 @@ def csv_parts(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> Itera
     part = StringIO()
     lines = csv.writer(part)
     lines.writerow(columns)
-    for row in rows:
+    for row in with_pauses(rows):
         lines.writerow(map(neutralised, row))
         if part.tell() >= _MOST_BYTES_TOGETHER:
             yield part.getvalue().encode()
