@@ -62,6 +62,7 @@ from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.create import TransactionCreator
 from ussd_server.spreadsheets.delimited import csv_parts, shillings_cell
 from ussd_server.status import Code, ServiceError
+from ussd_server.threads import with_pauses
 from ussd_server.wire import Page
 
 log = Logger(__name__)
@@ -100,7 +101,7 @@ class PayoutService:
         """
         context.require("payouts:write")
         payout = _find(request.payout_id, context)
-        rows = list(_rows_with_states(payout))
+        rows = list(with_pauses(_rows_with_states(payout)))
         if request.only_state is not None:
             rows = [row for row in rows if row.state == request.only_state]
             if not rows:
@@ -115,7 +116,7 @@ class PayoutService:
             )
         items = tuple(
             {name: value for name, value in (*fields_of(row).items(), ("metadata", row.metadata)) if value}
-            for row in rows
+            for row in with_pauses(rows)
         )
         copied = CreatePayout(request.reference, payout.description, items, send_at=request.send_at)
         return self._drafts.create(copied, context, None if request.again else payout.copied_from or payout.id)
@@ -354,7 +355,8 @@ def _further_columns(payout_id: str) -> list[str]:
     rows = PayoutItem.select(PayoutItem.metadata).where(
         PayoutItem.payout_id == payout_id, PayoutItem.metadata.is_null(False)
     )
-    return list(dict.fromkeys(heading for row in rows.order_by(PayoutItem.line) for heading in row.metadata))
+    found = with_pauses(rows.order_by(PayoutItem.line))
+    return list(dict.fromkeys(heading for row in found for heading in row.metadata))
 
 
 def _cells(row: PayoutItemView, further: Sequence[str]) -> list[object]:
