@@ -8,7 +8,7 @@ import pytest
 from peewee import IntegrityError
 
 from ussd_server.bootstrap import Services
-from ussd_server.database.fixed_columns import fixed_columns
+from ussd_server.database.fixed_columns import FixedColumn, _marked, fixed_columns
 from ussd_server.database.schema import execute_statements
 from ussd_server.database.schema_differences import _read_postgres, _read_sqlite
 from ussd_server.database.unit_of_work import database, is_postgres
@@ -41,6 +41,11 @@ ALTER TABLE invoices ADD COLUMN note text;
     database.execute_sql("UPDATE invoices SET note = 'paid', invoice_number = 'A-1'")
     with pytest.raises(IntegrityError):
         database.execute_sql("UPDATE invoices SET invoice_number = 'A-2'")
+
+
+def test_the_mark_may_end_a_statement_within_quotes() -> None:
+    (found,) = _marked('    execute_statements(db, "ALTER TABLE invoices ADD COLUMN number text; -- fixed")')
+    assert found == FixedColumn("invoices", "number", None, is_added=True)
 
 
 def test_what_the_check_compares_as_fixed_is_marked() -> None:

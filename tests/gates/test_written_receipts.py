@@ -1,4 +1,4 @@
-"""A receipt is one however it is written, whoever reports it, and whenever it is learnt."""
+"""A receipt is one however it is written and whenever it is learnt."""
 
 from __future__ import annotations
 

@@ -297,6 +297,8 @@ def _for_templates() -> dict[str, Any]:
         "page_languages": languages(),
         "is_redis_away": services().limiter.is_away(),
         "is_mail_on": services().mails.is_on,
+        "is_sandbox": services().settings.is_sandbox,
+        "sandbox_outcomes": formats.sandbox_outcomes,
     }
 
 

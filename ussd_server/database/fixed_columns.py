@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 from ussd_server.database.unit_of_work import is_postgres
 
 _FOLDER = Path(__file__).parent
-_MARK = re.compile(r" -- fixed(?: by (\w+))?$", re.MULTILINE)
+# A migration of one statement may end with quotes.
+_MARK = re.compile(r" -- fixed(?: by (\w+))?(?=$|\")", re.MULTILINE)
 _TABLE = re.compile(r"(CREATE|ALTER) TABLE (?:IF NOT EXISTS )?(\w+)")
-_COLUMN = re.compile(r"(?:    |ALTER TABLE \w+ ADD COLUMN (?:IF NOT EXISTS )?)(\w+)")
+_COLUMN = re.compile(r".* ADD COLUMN (?:IF NOT EXISTS )?(\w+)|    (\w+)")
 _LIST = re.compile(r"fixed\((NEW|OLD), (\w+)\)")
 
 
@@ -78,7 +79,7 @@ def _all() -> tuple[FixedColumn, ...]:
 def _marked(text: str) -> Iterator[FixedColumn]:
     statement, table = "", ""
     for line in text.splitlines():
-        if begun := _TABLE.match(line):
+        if begun := _TABLE.search(line):
             statement, table = begun.groups()
         if (mark := _MARK.search(line)) and (column := _COLUMN.match(line)):
-            yield FixedColumn(table, column[1], mark[1], statement == "ALTER")
+            yield FixedColumn(table, column[1] or column[2], mark[1], statement == "ALTER")

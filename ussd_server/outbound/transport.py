@@ -28,6 +28,7 @@ from ussd_server.outbound.bounded_network import (
     resolve_name,
 )
 from ussd_server.spans import request_span
+from ussd_server.threads import Turns
 
 _BODY_MAX_BYTES = 64 * 1024
 # A chunk of one byte takes six bytes on the wire. Beyond eightfold, the sender wastes our time.
@@ -125,7 +126,8 @@ class Transport:
         began_at = time.monotonic()
         self._progress.begin(began_at + timeout_seconds)
         try:
-            answer = self._send(method, self._target(url), dict(headers or {}), body, max_body_bytes)
+            with Turns.waiting():
+                answer = self._send(method, self._target(url), dict(headers or {}), body, max_body_bytes)
         except _ERRORS as error:
             answer = self._unanswered(_failure_of(error))
         return replace(answer, elapsed_seconds=time.monotonic() - began_at)

@@ -119,6 +119,10 @@ class Bounds:
     max_amount_cents: Annotated[Cents, "The largest amount, in shillings."]
 
 
+ANY_NAME = "SANDBOX SUBSCRIBER"
+"""The registered name of most numbers of the sandbox: there, any written name counts as the registered one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Registration:
     """A provider's answer about a phone number: the name, and whether there is a subscriber; None: no answer."""

@@ -89,3 +89,15 @@ def test_an_owner_writes_receipts_and_a_mistake_keeps_what_was_typed(
     viewer = visit("viewer")
     assert "Owners and admins change receipts." in viewer.get("/messages/receipts").text
     assert viewer.post("/messages/receipts", **form).status_code == 403
+
+
+def test_receipts_are_shown_with_example_values_and_their_length_while_they_are_written(visit: Visit) -> None:
+    owner = visit()
+    assert "with example values" in owner.get("/messages/receipts").text
+    form = {"collection.language": ["en", "lg"], "collection.text": ["Got {{amount|ugx}} <b>", "{{reference}}" * 13]}
+    part = owner.post("/messages/receipts/preview", **form, **{"refund.language": "en", "refund.text": "{{x}}"}).text
+    assert "Got 5,000 &lt;b&gt;" in part
+    assert "13 characters, 1 part<" in part
+    assert "Could take 6 parts" in part
+    assert "Shows values by" in part
+    assert "<html" not in part

@@ -7,14 +7,13 @@ from typing import Any
 
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update, unit_of_work
-from ussd_server.models.clients import Login, User, UserFactor, UserRecoveryCode
+from ussd_server.models.clients import Login, User, UserFactor, UserRecoveryCode, is_client_active
 from ussd_server.security import passwords
 from ussd_server.security.tokens import ACCESS_SECONDS, REFRESH_SECONDS, AccessClaims, RefreshClaims
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.messages import ChangePassword, LogIn, LoginView, OpenLogin
 from ussd_server.services.clients.people import (
     end_logins_of_user,
-    is_client_active,
     lacks_required_factor,
     moved_on,
     open_logins,

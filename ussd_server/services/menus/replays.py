@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -22,6 +21,7 @@ from ussd_server.services.menus.messages import DropOffItem, DropOffView, Replay
 from ussd_server.services.runtime import Runtime
 from ussd_server.services.ussd.messages import DROPPED_OFF
 from ussd_server.status import Code, ServiceError
+from ussd_server.threads import let_others_run
 from ussd_server.values import is_id, new_id_floor
 
 MOST_REPLAYED = 500
@@ -105,8 +105,7 @@ class ReplayService:
             rows = {row.id: row for row in _rows([each for each in chunk if is_id(each)], menu_id, context)}
             displays = _displays({row.channel_id for row in rows.values()})
             for session_id in chunk:
-                # Other requests of the process run in between.
-                time.sleep(0)
+                let_others_run()
                 row = rows.get(session_id)
                 if row is None:
                     yield ReplayItem(session_id, ReplayResult.NOT_FOUND)

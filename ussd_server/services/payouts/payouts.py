@@ -62,6 +62,7 @@ from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.create import TransactionCreator
 from ussd_server.spreadsheets.delimited import csv_parts, shillings_cell
 from ussd_server.status import Code, ServiceError
+from ussd_server.threads import with_pauses
 from ussd_server.wire import Page
 
 log = Logger(__name__)
@@ -76,6 +77,7 @@ class PayoutService:
     """Creates, shows, approves and cancels payouts. Calls no provider."""
 
     def __init__(self, runtime: Runtime, creator: TransactionCreator) -> None:
+        self._outbox = runtime.mail_outbox
         self._clock, self._tokens, self._providers = runtime.clock, runtime.tokens, runtime.providers
         self._wake_worker = runtime.wake_up.send
         self._digests = PayoutDigests(runtime.vault)
@@ -99,7 +101,7 @@ class PayoutService:
         """
         context.require("payouts:write")
         payout = _find(request.payout_id, context)
-        rows = list(_rows_with_states(payout))
+        rows = list(with_pauses(_rows_with_states(payout)))
         if request.only_state is not None:
             rows = [row for row in rows if row.state == request.only_state]
             if not rows:
@@ -114,10 +116,10 @@ class PayoutService:
             )
         items = tuple(
             {name: value for name, value in (*fields_of(row).items(), ("metadata", row.metadata)) if value}
-            for row in rows
+            for row in with_pauses(rows)
         )
         copied = CreatePayout(request.reference, payout.description, items, send_at=request.send_at)
-        return self._drafts.create(copied, context)
+        return self._drafts.create(copied, context, None if request.again else payout.copied_from or payout.id)
 
     def replace(self, request: ReplacePayout, context: RequestContext) -> CreatedPayout:
         """Put a corrected draft in the place of a draft (`PayoutDrafts.replace`). NOT_FOUND as `get`."""
@@ -274,11 +276,11 @@ class PayoutService:
         return payout_view(row)
 
     def _cancel(self, row: Payout, context: RequestContext, now: datetime) -> None:
-        if row.completed_at is not None or (row.reserved_at is not None and not cancel_queued(row.id, now)):
+        if row.completed_at is not None or (row.reserved_at is not None and not cancel_queued(row, now)):
             raise ServiceError(Code.INVALID_REQUEST, "Every row of the payout was sent; nothing can be cancelled")
         mark_cancelled(row, now)
         if row.approved_at is not None and not is_under_way(row.id):
-            complete(row, now)
+            complete(row, self._outbox, now)
         else:
             row.due_at = now if row.approved_at is not None else None
             row.save()
@@ -353,7 +355,8 @@ def _further_columns(payout_id: str) -> list[str]:
     rows = PayoutItem.select(PayoutItem.metadata).where(
         PayoutItem.payout_id == payout_id, PayoutItem.metadata.is_null(False)
     )
-    return list(dict.fromkeys(heading for row in rows.order_by(PayoutItem.line) for heading in row.metadata))
+    found = with_pauses(rows.order_by(PayoutItem.line))
+    return list(dict.fromkeys(heading for row in found for heading in row.metadata))
 
 
 def _cells(row: PayoutItemView, further: Sequence[str]) -> list[object]:

@@ -13,8 +13,9 @@ from typing import Any
 from ussd_server.database.tables import find_row, lock_row
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE, unit_of_work
 from ussd_server.logs import Logger, now_about, trace_of
+from ussd_server.models.clients import is_client_active
 from ussd_server.models.payouts import Payout, PayoutItem
-from ussd_server.providers.messages import Registration
+from ussd_server.providers.messages import ANY_NAME, Registration
 from ussd_server.services.leases import end_lease, is_due
 from ussd_server.services.payouts.approval import PayoutApproval
 from ussd_server.services.payouts.messages import NameMatch, PayoutStatus
@@ -52,6 +53,7 @@ class PayoutSender:
     """Advances payouts: looks up names for drafts, releases the rows of approved ones, and completes them."""
 
     def __init__(self, runtime: Runtime, names: SubscriberNames, creator: TransactionCreator) -> None:
+        self._outbox = runtime.mail_outbox
         self._clock, self._providers, self._leases = runtime.clock, runtime.providers, runtime.leases
         self._within_pace, self._wake_worker = runtime.within_pace, runtime.wake_up.send
         self._approval = PayoutApproval(runtime, creator)
@@ -88,10 +90,10 @@ class PayoutSender:
             end_lease(row)
             if row.status == PayoutStatus.CANCELLED:
                 # A row that was in flight at the cancellation was not sent: cancel it too.
-                cancel_queued(row.id, now)
+                cancel_queued(row, now)
             waiting = waiting_providers(row.id)
             ready = [name for name in waiting if self._providers.takes_payments(name)]
-            if ready and not self._gate.is_client_active(row.client_id):
+            if ready and not is_client_active(row.client_id):
                 ready = []
             for name in ready:
                 released += self._release(row.id, name, now)
@@ -100,7 +102,7 @@ class PayoutSender:
                 if row.status == PayoutStatus.APPROVED:
                     row.status = PayoutStatus.RUNNING
             if not waiting and not is_under_way(row.id):
-                complete(row, now)
+                complete(row, self._outbox, now)
             else:
                 row.due_at = now + timedelta(seconds=_rest_seconds(row, now, bool(waiting), bool(ready)))
                 row.save()
@@ -149,7 +151,8 @@ class PayoutSender:
                 # Do not raise it: the other names would never be looked up.
                 log.error("a provider's adapter raised an exception", provider=item.provider, error=trace_of(error))
                 found = Registration()
-        return compare_names(item.name, found.name), found.name
+        registered = item.name if found.name == ANY_NAME else found.name
+        return compare_names(item.name, registered), registered
 
 
 def _rest_seconds(row: Payout, now: datetime, is_waiting: bool, is_ready: bool) -> float:

@@ -10,8 +10,9 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from ussd_server.models.incoming import IncomingPayment
-from ussd_server.models.transactions import Transaction, counts_elsewhere
+from ussd_server.models.transactions import Transaction
 from ussd_server.providers.statement_format import LineStatus, LineType
+from ussd_server.services.gates.receipts import counts_elsewhere
 from ussd_server.services.reconciliation.messages import ComparedLine, Verdict
 from ussd_server.services.reconciliation.statement_lines import Period, ProviderLine, StatementDates
 from ussd_server.services.transactions.messages import SUCCESSFUL, UNFINISHED, Origin, TransactionType

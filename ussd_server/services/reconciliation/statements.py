@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -46,6 +45,7 @@ from ussd_server.services.runtime import Runtime
 from ussd_server.spreadsheets.headings import headings_key
 from ussd_server.spreadsheets.rows import SpreadsheetError
 from ussd_server.status import Code, ServiceError
+from ussd_server.threads import let_others_run
 from ussd_server.values import new_id, written_amount
 from ussd_server.wire import Page, view_of_row
 
@@ -273,12 +273,11 @@ class _Comparison:
                 self.balance.follow(line)
                 matches.append(match)
             self._request.on_progress(self._reader.count)
-            # Let other requests of the process run.
-            time.sleep(0)
+            let_others_run()
         period = self._reader.proven_period()
         for some in chunked(matches.read(), _BATCH):
             yield from map(self._decided, some)
-            time.sleep(0)
+            let_others_run()
         if self._request.covers is not None:
             period = coverage.period_with(period, self._request.covers)
         yield from self._matcher.missing(period)

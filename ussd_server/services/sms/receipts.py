@@ -17,7 +17,7 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import SubscriberLanguage
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.runtime import Runtime
-from ussd_server.services.sms.messages import UpdateReceipts
+from ussd_server.services.sms.messages import ReceiptPreview, UpdateReceipts
 from ussd_server.services.sms.outbox import queue_sms
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import ungrouped
@@ -33,6 +33,7 @@ _WIDEST = {
     Name("vars", "reference"): "W" * 64,
     Name("vars", "description"): "W" * 200,
 }
+_EXAMPLE = {"amount": "5000", "balance": "25000", "reference": "INV-2026-0042", "description": "School fees"}
 _RESERVE = "  "
 
 
@@ -47,6 +48,12 @@ class ReceiptService:
         context.require("settings:read", _MAY_NOT)
         return _texts_of(context.client_id)
 
+    def preview(self, text: str) -> ReceiptPreview:
+        """A text as a subscriber would read it, with example values. Raises INVALID_REQUEST as `update`."""
+        widest = _parts_at_most("text", text)
+        shown = transliterate(_compiled(text).shown({"vars": _EXAMPLE}))
+        return ReceiptPreview(shown, len(shown), sms_parts(shown), widest)
+
     def update(self, request: UpdateReceipts, context: RequestContext) -> Mapping[str, Mapping[str, str]]:
         """Replace the texts of the types that are named; a type without texts gets no receipts any more.
 
@@ -55,7 +62,7 @@ class ReceiptService:
         context.require("settings:write", _MAY_NOT)
         for kind, texts in request.receipts.items():
             for language, text in texts.items():
-                _check(f"receipts.{kind}.{language}", text)
+                _parts_at_most(f"receipts.{kind}.{language}", text)
         now = self._clock.now()
         with unit_of_work():
             for kind, texts in request.receipts.items():
@@ -122,7 +129,8 @@ def _compiled(text: str) -> Template:
     return compile_template(_WRITTEN_SLOT.sub("{{vars.", text), _WIDEST)
 
 
-def _check(place: str, text: str) -> None:
+def _parts_at_most(place: str, text: str) -> int:
+    """How many parts a text takes with the longest values. INVALID_REQUEST for one that `update` refuses."""
     refusal = f"Invalid request body: {place}: "
     try:
         template = _compiled(text)
@@ -136,3 +144,4 @@ def _check(place: str, text: str) -> None:
         raise ServiceError(
             Code.INVALID_REQUEST, f"{refusal}Could take {parts} parts; a receipt has at most {MOST_PARTS}."
         )
+    return parts

@@ -33,6 +33,7 @@ from ussd_server.services.ussd.endings import IS_ACTIVE, SessionEndings, end_eve
 from ussd_server.services.ussd.lookup import WaitingOutcome, mark_shown
 from ussd_server.services.ussd.messages import EndReason, SessionStatus
 from ussd_server.services.webhooks.events import new_event
+from ussd_server.threads import Turns
 from ussd_server.values import iso_milliseconds, new_id
 
 # Longer than any step may take and shorter than a gateway waits: a waiting step takes over from a dead process.
@@ -142,7 +143,7 @@ class Sessions:
         They end after half a second when too many steps of the client are waiting already. `client_of` gives its id,
         after the first attempt.
         """
-        tries = attempts(_WAIT_SECONDS, _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS)
+        tries = Turns.pauses(attempts(_WAIT_SECONDS, _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS))
         yield from islice(tries, _ATTEMPTS_OF_ALL)
         with self._waiting_steps.place(client_of()) as has_place:
             if has_place:

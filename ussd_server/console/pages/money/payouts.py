@@ -369,7 +369,7 @@ def _version_of(payout: PayoutView) -> str:
 
 def _result(item: PayoutItemView) -> str | None:
     """Why a row is not sent or failed, or what to look at before it is sent, in words."""
-    return item.failure.message if item.failure else " ".join(item.problems) or item.warning
+    return gettext(item.failure.message) if item.failure else " ".join(item.problems) or item.warning
 
 
 def _corrections_page(payout_id: str, context: RequestContext, error: ServiceError | None = None) -> str:

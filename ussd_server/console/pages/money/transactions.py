@@ -26,6 +26,7 @@ from ussd_server.console.tables import (
 )
 from ussd_server.console.timeline import timeline_of
 from ussd_server.context import RequestContext
+from ussd_server.languages import gettext
 from ussd_server.services.clients.messages import ClientView
 from ussd_server.services.request_log.messages import ListRequests
 from ussd_server.services.transactions.messages import (
@@ -192,7 +193,7 @@ def _live_part(shown: dict[str, Any]) -> Response:
 
 
 def _outcome(view: TransactionView) -> str | None:
-    return view.failure.message if view.failure else view.provider_transaction_id
+    return gettext(view.failure.message) if view.failure else view.provider_transaction_id
 
 
 def _metadata(view: TransactionView) -> str | None:

@@ -159,7 +159,6 @@ def _page(
         menu_languages=languages,
         now=services().clock.now(),
         written=encrypt_field(call.written()),
-        is_sandbox=services().settings.is_sandbox,
         may_dial=services().handsets.may_dial(context),
         phone_number=call.phone_number,
         messages=_messages(call.phone_number, context) if target and target.code and services().sms.is_on else None,
