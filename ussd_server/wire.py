@@ -33,12 +33,12 @@ _CONVERTERS: dict[Any, Callable[[Any], Any] | None] = {
     float: float,
     datetime: iso_milliseconds,
 }
-"""What makes JSON of the types that are no views; None for what is written as it is."""
+"""Converters by type; None: written unchanged."""
 
 
 @dataclass(frozen=True, eq=False)
 class Form:
-    """The JSON of a value whose type does not say it: its schema, and what makes it, if it is not written as it is."""
+    """JSON schema and converter of a value whose type does not determine them; None: written unchanged."""
 
     schema: Mapping[str, Any]
     write: Callable[[Any], Any] | None = None
@@ -64,7 +64,7 @@ class Length:
 
 
 class Sparse:
-    """Base of a view that shows only the fields whose values are known; of all others, every field is always there."""
+    """Views of this base omit fields that are None; other views always have every field."""
 
     __slots__ = ()
 

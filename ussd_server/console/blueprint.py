@@ -262,7 +262,7 @@ def _use_language_of_browser() -> None:
 
 @console.teardown_request
 def _use_english_again(_: BaseException | None) -> None:
-    """The next request of this thread may be one of the API."""
+    """Reset the language: the thread may serve an API request next."""
     use_language(ENGLISH)
 
 
@@ -297,6 +297,8 @@ def _for_templates() -> dict[str, Any]:
         "page_languages": languages(),
         "is_redis_away": services().limiter.is_away(),
         "is_mail_on": services().mails.is_on,
+        "is_sandbox": services().settings.is_sandbox,
+        "sandbox_outcomes": formats.sandbox_outcomes,
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from enum import Enum
 from functools import partial
 from typing import Any, Literal
@@ -16,7 +17,7 @@ from flask import Response, render_template, request, stream_with_context
 from ussd_server.api.requests import services
 from ussd_server.console import formats, forms
 from ussd_server.context import RequestContext
-from ussd_server.languages import ENGLISH, use_language
+from ussd_server.languages import ENGLISH, marked, use_language
 from ussd_server.spreadsheets.delimited import csv_parts
 from ussd_server.values import shillings, without_marks
 from ussd_server.wire import Page
@@ -64,6 +65,15 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
+class UsualPeriod:
+    """A link that filters a table by a usual period."""
+
+    title: str
+    address: str
+    is_current: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ListedPage(Page[Any]):
     """One page of a list; `following` returns the page behind a cursor."""
 
@@ -101,7 +111,7 @@ class TableFilter:
 
     @property
     def value(self) -> Any:
-        """What is chosen, as the service takes it; None for nothing. Raises what `read` raises."""
+        """The chosen value, as the service takes it; None if nothing is chosen. Raises what `read` raises."""
         return self.read(self.chosen) if self.chosen else None
 
 
@@ -119,6 +129,8 @@ PERIOD = {
     "from_at": TableFilter("from", "From", input_type="date", read=forms.day),
     "to_at": TableFilter("to", "To", input_type="date", read=partial(forms.day, is_last=True)),
 }
+_PRESETS = marked({"Today": 0, "Last 7 days": 6, "Last 30 days": 29})
+"""Periods that end now, and how many days before today each begins."""
 BEFORE = TableFilter("to", "Before", input_type="datetime-local", read=forms.local_moment)
 PHONE_NUMBER = TableFilter("phone_number", "Phone number", placeholder="0772 123 456", read=forms.phone_number)
 
@@ -169,6 +181,22 @@ class DataTable:
     def file_columns(self) -> Sequence[Column]:
         """The columns of CSV and JSON."""
         return [column for column in self.columns if column.where != "page"]
+
+    @property
+    def periods(self) -> Sequence[UsualPeriod]:
+        """The usual periods, for a table that has a filter by the beginning of one."""
+        begin = next((each for each in self.filters if each.name == "from"), None)
+        if begin is None:
+            return []
+        time = "T00:00" if begin.input_type == "datetime-local" else ""
+        starts = {title: f"{forms.today() - timedelta(days=days)}{time}" for title, days in _PRESETS.items()}
+        is_open = not request.args.get("to")
+        return [
+            UsualPeriod(
+                title, link_to_table(cursor=None, to=None, **{"from": start}), is_open and begin.chosen == start
+            )
+            for title, start in starts.items()
+        ]
 
     @property
     def is_filtered(self) -> bool:

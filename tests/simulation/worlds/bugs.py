@@ -12,13 +12,14 @@ from unittest.mock import patch
 
 from peewee import OperationalError
 
+from ussd_server.database import sqlite
 from ussd_server.models.statements import StatementCoverage
 from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.messages import Outcome, ProviderAnswer
 from ussd_server.services.gates import receipts
 from ussd_server.services.gates.receipts import ClaimOutcome
 from ussd_server.services.gates.sending import SendingGate
-from ussd_server.services.payouts import approval
+from ussd_server.services.payouts import approval, withdrawals
 from ussd_server.services.reconciliation import closed_days
 from ussd_server.services.reconciliation.days.coverage import Coverage
 from ussd_server.services.settlement import outcomes, provider_answers, settlement
@@ -127,13 +128,17 @@ def _menus_pay_beyond_limits() -> Any:
 
 
 def _payouts_have_no_limit() -> Any:
-    """A payout does not know the daily limit of the key that approved it."""
-    return patch.object(approval, "limit_of_key", lambda key_id: None)
+    """A payout does not know the daily limit of the key that approved it, nor does the database."""
+    return _together(
+        patch.object(approval, "limiting_key", lambda key_ids: ([*key_ids][-1], None)),
+        patch.object(sqlite, "_OVERSPENT", "SELECT 1 WHERE ? IS NULL"),
+    )
 
 
 def _revocation_is_for_new_calls() -> Any:
-    """What a revoked key or person has sent before leaves when it is due."""
+    """What a revoked key or person has sent before leaves when it is due, and its approvals stand."""
     return _together(
+        patch.object(withdrawals, "_withdraw", lambda row, *rest: None),
         patch.object(SendingGate, "fault_of", lambda self, row: None),
         patch.object(SendingGate, "require_due", lambda self, payout: self.require_open()),
     )

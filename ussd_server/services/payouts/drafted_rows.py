@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -20,15 +19,14 @@ from ussd_server.services.transactions.create import DraftColumns, Plan, Request
 from ussd_server.services.transactions.history import Batch
 from ussd_server.services.transactions.makers import maker_of_payout
 from ussd_server.services.transactions.messages import MAIN_ACCOUNT, TransactionType
+from ussd_server.threads import with_pauses
 
-# After so many rows, let other requests of the process run.
-_ROWS_BEFORE_A_PAUSE = 50
 _TYPES = {"transaction_id": "uuid", "fee_cents": "bigint"}
 
 
 @dataclass(slots=True)
 class DraftedRows:
-    """The digest of all rows of a payout; of those that are ready the transactions, and ids and fees by their lines."""
+    """Result of drafting: digest of all rows; for ready rows the transactions, and ids and fees by line number."""
 
     items_digest: str
     queued: list[tuple[Batch, Postings]] = field(default_factory=list)
@@ -57,9 +55,7 @@ def draft_rows(creator: TransactionCreator, payout: Payout, sender: RowSender, l
     creator.fees.forget(payout.client_id, TransactionType.DISBURSEMENT)
     items, made_by = judged_rows(payout.id), maker_of_payout(payout)
     drafted = DraftedRows(digest_of_items(items))
-    for place, item in enumerate(items):
-        if place % _ROWS_BEFORE_A_PAUSE == 0:
-            time.sleep(0)
+    for item in with_pauses(items):
         if not item.is_ready:
             continue
         reference = transaction_reference(payout.reference, item.reference, payout.reservation_number)

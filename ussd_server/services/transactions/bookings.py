@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from datetime import datetime
 
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import unit_of_work
@@ -44,17 +45,29 @@ def audited(
     """
     with unit_of_work():
         yield
-        write_audit_event(
-            action,
-            context,
-            row.created_at,
-            client_id=row.client_id,
-            object_id=row.refund_of or row.id,
-            reason=reason,
-            amount_cents=row.amount_cents,
-            phone_number=row.phone_number,
-            decided_by=decided_by,
-        )
+        audit_payment(row, action, context, row.created_at, reason, decided_by)
+
+
+def audit_payment(
+    row: Transaction,
+    action: str,
+    context: RequestContext,
+    now: datetime,
+    reason: str | None,
+    decided_by: str | None = None,
+) -> None:
+    """Write an audit event about a transaction, of a refund about its collection. Call in the unit of work."""
+    write_audit_event(
+        action,
+        context,
+        now,
+        client_id=row.client_id,
+        object_id=row.refund_of or row.id,
+        reason=reason,
+        amount_cents=row.amount_cents,
+        phone_number=row.phone_number,
+        decided_by=decided_by,
+    )
 
 
 class DepositService:

@@ -1,4 +1,4 @@
-"""Creation of transactions: plan, draft, insert; after a refusal, the earlier transaction of the same names."""
+"""Create a transaction exactly once: plan, draft, insert. On a duplicate key, return the existing one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from ussd_server.database.unit_of_work import GroupCommit, database
 from ussd_server.logs import Logger, current_traceparent
 from ussd_server.models.operations import ReferenceKey, kept_check_value
 from ussd_server.models.transactions import IdempotencyKey, Transaction
-from ussd_server.runtime import Runtime, Service
 from ussd_server.security.key_ring import Keyring
 from ussd_server.services.accounts.ledger import (
     AnotherFeeError,
@@ -31,6 +30,7 @@ from ussd_server.services.accounts.ledger import (
 )
 from ussd_server.services.gates.messages import MONEY_OUT, Sending
 from ussd_server.services.gates.sending import SendingGate
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.history import Batch, Draft, batch_of, merged, views_of, write_batch
 from ussd_server.services.transactions.makers import makers_of
 from ussd_server.services.transactions.messages import (
@@ -48,7 +48,7 @@ from ussd_server.values import new_id
 log = Logger(__name__)
 
 RECOVERED = "recovered"
-"""The digest of a transaction that operators booked after its commit was lost: what its request said is not known."""
+"""Stands for the digest of a recovered transaction, whose request is unknown."""
 
 WRONG_REFERENCE_KEY = (
     "The reference key is not the one that the payments of this database were made with; "
@@ -62,11 +62,11 @@ _DIGESTED = json.JSONEncoder(sort_keys=True, default=str).encode
 
 @dataclass(frozen=True, slots=True)
 class RequestIdentity:
-    """The names of a request, and the digest of its content. A repeat has one of the names and the same digest.
+    """What identifies a request: reference, idempotency key, or USSD step. A repeat has one of these, and the digest.
 
-    `place` is that of `CreateTransaction`; `place_number` counts the payments that were created there. `content` are
-    those of its fields that are columns too: a refusal names the ones that differ. Deposits have references of their
-    own: the operator and a client may use the same one.
+    `place` is that of `CreateTransaction`; `place_number` is 1 for the first payment of this USSD step, 2 for the next.
+    `content` are those of its fields that are columns too: a refusal names the ones that differ. Deposits have
+    references of their own: the operator and a client may use the same one.
     """
 
     client_id: str
@@ -82,12 +82,12 @@ class RequestIdentity:
 
 
 def digest_of(content: dict[str, object]) -> str:
-    """Distinguishes a repeat from another request under the same name."""
+    """SHA-256 of a request's content, to recognise a repeat."""
     return hashlib.sha256(_DIGESTED(content).encode()).hexdigest()
 
 
 class DraftColumns(TypedDict, total=False):
-    """Columns of a draft beside its names, its amount and its fee. Fields of `CreateTransaction` need no line here."""
+    """The optional columns of a new transaction. Fields of `CreateTransaction` need no line here."""
 
     phone_number: str | None
     to_phone_number: str | None
@@ -128,11 +128,11 @@ class Plan:
 Within = Callable[[Transaction], AbstractContextManager[None]]
 
 
-class TransactionCreator(Service):
-    """Creates transactions, each once under its names: row, history, events and money together or not at all."""
+class TransactionCreator:
+    """Creates each transaction once; writes row, history, events and postings in one database transaction."""
 
     def __init__(self, runtime: Runtime) -> None:
-        super().__init__(runtime)
+        self._clock, self._references, self._wake_worker = runtime.clock, runtime.references, runtime.wake_up.send
         self.fees, self.gate = FeeBook(), SendingGate(runtime)
         self._group_commit = GroupCommit(_write_batches)
 
@@ -248,7 +248,7 @@ def daily_limit_reached() -> ServiceError:
 
 def _write_batches(batches: Sequence[Batch]) -> None:
     assert not database.in_transaction(), "a caller must not get a result whose commit is still to come"
-    # In one order of names, so that two groups cannot wait for each other.
+    # Sort to lock in the same order everywhere, so that two groups cannot deadlock.
     batches = sorted(batches, key=_first_name)
     write_batch(batches[0] if len(batches) == 1 else merged(batches))
 
@@ -335,10 +335,10 @@ _NAMED_DEPOSIT = CompiledQuery(lambda: _named(Transaction.type == TransactionTyp
 
 
 class ProviderReferences:
-    """Derives the names of payments at providers, under the reference key, from those that clients and gateways gave.
+    """Computes provider references: the HMAC of a client's reference, or of a USSD step, under the reference key.
 
-    A request that is repeated after the database lost its commit reaches the provider under the same name as before,
-    and the provider refuses it as a duplicate. Providers keep the names for ever, so the derivation never changes.
+    A request that is repeated after the database lost its commit has the same provider reference, so the provider
+    refuses it as a duplicate. Providers keep references for ever, so the derivation never changes.
     """
 
     def __init__(self, keyring: Keyring) -> None:
@@ -346,17 +346,17 @@ class ProviderReferences:
         self._is_verified = False
 
     def of_request(self, identity: RequestIdentity) -> str:
-        """The name of a request's payment: by USSD that of its place, otherwise that of its reference."""
+        """The provider reference of a request; from the USSD step if it came by USSD."""
         if identity.place is None:
             return self.of_reference(identity.client_id, identity.type, identity.reference)
         return self.of_place(identity.client_id, identity.type, identity.place, identity.place_number)
 
     def of_reference(self, client_id: str, kind: TransactionType, reference: str) -> str:
-        """The name of a client's payment, refund or row of a payout: its `reference` is unique for the client."""
+        """The provider reference of a payment, refund or payout row: its `reference` is unique for the client."""
         return self._derived(client_id, kind, "reference", reference)
 
     def of_place(self, client_id: str, kind: TransactionType, place: Sequence[str], number: int) -> str:
-        """The name of a payment by USSD: `number` counts the payments of one place (`CreateTransaction.place`)."""
+        """The provider reference of a payment by USSD: `number` counts the payments of one `place`."""
         return self._derived(client_id, kind, "place", *place, str(number))
 
     def next_at_place(self, identity: RequestIdentity) -> RequestIdentity:

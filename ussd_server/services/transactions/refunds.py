@@ -13,10 +13,10 @@ from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.messages import Direction
-from ussd_server.runtime import Runtime
 from ussd_server.services.accounts.ledger import PROVIDER_ACCOUNT
 from ussd_server.services.gates.messages import WayOut
 from ussd_server.services.operator_names import require_reason, require_two_people
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.bookings import audited
 from ussd_server.services.transactions.create import DraftColumns, Plan, RequestIdentity, TransactionCreator, digest_of
 from ussd_server.services.transactions.history import views_of
@@ -129,7 +129,7 @@ class RefundService:
         return _next_number(find_any(transaction_id))
 
     def preview(self, transaction_id: str, amount_cents: int | None, context: RequestContext) -> RefundPreview:
-        """What a refund of any client's collection would give back now, with its row locked. Raises as `create`."""
+        """The amounts of a refund of any client's collection now, with its row locked. Raises as `create`."""
         context.require_operator()
         original = find_any(transaction_id, locked=True)
         left_cents = left_of(original)
@@ -221,7 +221,7 @@ def _within_what_is_left(amount_cents: int | None, original: Transaction) -> int
 
 
 def left_of(original: Transaction) -> int:
-    """What refunds have not taken of a collection and do not hold, in cents."""
+    """The part of a collection that no refund has taken or holds, in cents."""
     refunds = Transaction.select(Transaction.amount_cents).where(Transaction.refund_of == original.id, _IS_GIVEN_BACK)
     left_cents: int = original.amount_cents - sum(refund.amount_cents for refund in refunds)
     return left_cents

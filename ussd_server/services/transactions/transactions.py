@@ -15,12 +15,12 @@ from ussd_server.models.payouts import Payout
 from ussd_server.models.transactions import ReceiptClaim, Transaction
 from ussd_server.providers.messages import Direction
 from ussd_server.providers.names import PROVIDER_NAMES
-from ussd_server.runtime import Runtime, Service
 from ussd_server.services.accounts.ledger import PROVIDER_ACCOUNT
 from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.gates.messages import WayOut
 from ussd_server.services.pages import matching, of_period, page_of
-from ussd_server.services.sms.receipts import has_receipts, with_receipt
+from ussd_server.services.runtime import Runtime
+from ussd_server.services.sms.receipts import Receipts
 from ussd_server.services.transactions.create import (
     DraftColumns,
     Plan,
@@ -52,7 +52,7 @@ from ussd_server.values import canonical_receipt, is_id
 from ussd_server.wire import Page, fields_with
 
 OPERATOR_REFUND = "operator-refund-"
-"""Begins the references of refunds by operators."""
+"""Reserved prefix of references: refunds made by operators."""
 
 SETTLEMENT = "bank/"
 """Begins the references of settlements to the bank; what follows is an id, in those of version 1.0.0 the bank's
@@ -85,14 +85,15 @@ _OWN = CompiledQuery(
 )
 
 
-class TransactionService(Service):
+class TransactionService:
     """Creates and shows transactions. Calls no provider."""
 
     def __init__(self, runtime: Runtime, creator: TransactionCreator) -> None:
+        self._tokens, self._replica = runtime.tokens, runtime.replica
+        self._providers, self._guard = runtime.providers, runtime.guard
         # Half of the process's threads may wait for outcomes, shared fairly between clients.
-        super().__init__(runtime)
         self._waiting = Bulkhead(runtime.settings.threads // 2)
-        self._creator = creator
+        self._creator, self._receipts = creator, Receipts(runtime)
 
     def create(self, request: CreateTransaction, context: RequestContext) -> CreatedTransaction:
         """Create a collection, a disbursement or a transfer, or return the one that an equal request created before.
@@ -127,7 +128,8 @@ class TransactionService(Service):
             content={name: value for name, value in content.items() if name != "provider" or value},
         )
         moves_at_once = request.type is TransactionType.TRANSFER
-        within = with_receipt if moves_at_once and has_receipts(context.client_id, request.type) else None
+        has_receipt = moves_at_once and self._receipts.are_written(context.client_id, request.type)
+        within = self._receipts.after if has_receipt else None
         plan = self._plan(request, context)
         created = self._creator.create(identity, plan, within=within, sending=sending)
         return self.wait_until_final(created, request.wait, context)
@@ -135,7 +137,7 @@ class TransactionService(Service):
     def wait_until_final(
         self, created: CreatedTransaction, seconds: int, context: RequestContext
     ) -> CreatedTransaction:
-        """The transaction as soon as it is final, or as it is after `seconds` (0 to 25) or without a waiting place."""
+        """The transaction once it is final; its current state after `seconds` (0 to 25), or if too many wait."""
         if not seconds:
             return created
         row = self._watch(
@@ -213,14 +215,14 @@ class TransactionService(Service):
             rows = rows.where(Transaction.id.in_(named))
         rows = of_period(rows, Transaction, request.from_at, request.to_at)
         # A client that asks for a reference wants to know whether its request arrived.
-        may_lag = request.reference is None
-        found, next_cursor = page_of(rows, Transaction, request.cursor, request.limit, self._tokens, may_lag=may_lag)
+        replica = self._replica if request.reference is None else None
+        found, next_cursor = page_of(rows, Transaction, request.cursor, request.limit, self._tokens, replica)
         return Page(views_of(found), next_cursor)
 
     def _watch(
         self, transaction_id: str, client_id: str, seconds: int, is_over: Callable[[Transaction], bool]
     ) -> Transaction:
-        """The transaction as soon as `is_over` says so, or as it is after `seconds` or without a waiting place."""
+        """The transaction once `is_over`; its current state after `seconds`, or at once if too many requests wait."""
         with self._waiting.place(client_id) as place:
             for _ in attempts(seconds, _LOOK_AGAIN_SECONDS, _LOOK_AGAIN_SECONDS):
                 row = find_row(Transaction, transaction_id)

@@ -68,7 +68,7 @@ def propose_return(context: RequestContext, incoming_id: str) -> Any:
 
 @console.page("POST", "/operator/differences/<difference_id>/hold", who="operator")
 def hold_difference(context: RequestContext, difference_id: str) -> Any:
-    """Hold a credit of a statement that is not ours."""
+    """Hold a statement's credit that no transaction of ours matches."""
     held = services().held_payments.hold(HoldDifference(difference_id, context.caller.operator or ""), context)
     return done(
         "The payment is held. Assign it to a code, or mark it for return.",

@@ -53,7 +53,7 @@ from ussd_server.status import Code, ServiceError
 _REFUSALS = (Code.INSUFFICIENT_BALANCE, Code.INSUFFICIENT_SCOPE, Code.IDEMPOTENCY_KEY_REUSED)
 """Why an approval, a cancellation or a copy is refused, beside what the form says."""
 _FORM_BYTES = 64 * 1024
-"""What a browser sends around a file."""
+"""Bytes that a browser sends around a file."""
 
 _COLUMNS = (
     Column("created_at", "Created", "moment"),
@@ -304,7 +304,7 @@ def _page(
 
 
 def _live_parts(payout: PayoutView, context: RequestContext, client: ClientView | None) -> dict[str, Any]:
-    """What the live part of a payout's page shows."""
+    """The values of the live part of a payout's page."""
     return {
         "payout": payout,
         "people": _people(payout, context),
@@ -360,7 +360,7 @@ def _typed_rules() -> list[dict[str, Any]]:
 
 
 def _version_of(payout: PayoutView) -> str:
-    """What the page's actions depend on."""
+    """The conditions of the page's actions."""
     approvals = f"{len(payout.approvals)}-approvals" if payout.status is PayoutStatus.DRAFT else ""
     states = ("final" if payout.completed_at else "", "reserved" if payout.reserved_at else "")
     parts = (payout.status.value, approvals, *states)
@@ -369,7 +369,7 @@ def _version_of(payout: PayoutView) -> str:
 
 def _result(item: PayoutItemView) -> str | None:
     """Why a row is not sent or failed, or what to look at before it is sent, in words."""
-    return item.failure.message if item.failure else " ".join(item.problems) or item.warning
+    return gettext(item.failure.message) if item.failure else " ".join(item.problems) or item.warning
 
 
 def _corrections_page(payout_id: str, context: RequestContext, error: ServiceError | None = None) -> str:
@@ -384,7 +384,7 @@ def _corrections_page(payout_id: str, context: RequestContext, error: ServiceErr
 
 
 def _corrections() -> dict[int, dict[str, str]]:
-    """What was typed into the fields of each line."""
+    """The entries in the fields of each line."""
     prefix = "phone_number-"
     lines = [name.removeprefix(prefix) for name in request.form if name.startswith(prefix)]
     return {

@@ -270,7 +270,7 @@ def propose_closing(context: RequestContext) -> Any:
 
 
 def side(value: int | str | None) -> str | None:
-    """What one side of a difference has: a status, or an amount with its sign."""
+    """The value of one side of a difference: a status, or an amount with its sign."""
     return written_amount(value) if isinstance(value, int) else value
 
 

@@ -26,6 +26,7 @@ from ussd_server.console.tables import (
 )
 from ussd_server.console.timeline import timeline_of
 from ussd_server.context import RequestContext
+from ussd_server.languages import gettext
 from ussd_server.services.clients.messages import ClientView
 from ussd_server.services.request_log.messages import ListRequests
 from ussd_server.services.transactions.messages import (
@@ -156,7 +157,7 @@ def propose_refund(context: RequestContext, transaction_id: str) -> Any:
 
 
 def _about(view: TransactionHistory, context: RequestContext) -> dict[str, Any]:
-    """What the page of one transaction shows, to clients and operators."""
+    """The values of the page of one transaction, for clients and operators."""
     events = services().events.list_of_object(view.transaction_id, context)
     original, payout = None, None
     if view.refund_of is not None:
@@ -192,7 +193,7 @@ def _live_part(shown: dict[str, Any]) -> Response:
 
 
 def _outcome(view: TransactionView) -> str | None:
-    return view.failure.message if view.failure else view.provider_transaction_id
+    return gettext(view.failure.message) if view.failure else view.provider_transaction_id
 
 
 def _metadata(view: TransactionView) -> str | None:
