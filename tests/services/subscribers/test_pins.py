@@ -155,6 +155,7 @@ def test_wrong_pins_count_in_every_conversation_and_the_right_one_sets_the_count
     assert "Your balance" not in GatewayPhone(shop, "+256772000001").enters("3")
 
 
+@pytest.mark.both_databases
 def test_five_hundred_wrong_pins_at_once_are_three_tries_of_each_of_ten_phones(services: Services, shop: Shop) -> None:
     numbers = [f"+25677200000{digit}" for digit in range(10)]
     for number in numbers:
