@@ -26,6 +26,7 @@ from ussd_server.smpp.pdu import Message, Status
 from ussd_server.smpp.repeats import SubmittedSteps
 from ussd_server.smpp.steps import NoStepError, SmppStep, read_step, write_screen
 from ussd_server.status import ServiceError
+from ussd_server.threads import Turns
 
 Result = TypeVar("Result")
 _Answer = dict[str, str] | None
@@ -35,6 +36,8 @@ log = Logger(__name__)
 
 _FOLLOW_SECONDS = 2.0
 _STOP_SECONDS = 0.2
+# Each is started when the others are busy.
+_MOST_THREADS = 512
 # Steps of one link that are being answered. Beyond that the operator is asked to slow down.
 _MOST_STEPS = 1000
 # So long a screen waits for a bind after its own was lost.
@@ -50,7 +53,9 @@ class SmppProcess:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._links = dict[OpenLink, _Link]()
-        self._threads = ThreadPoolExecutor(services.settings.threads, "smpp")
+        # Those that wait for clients' servers and PINs lend their turns, so that the others go on.
+        self._threads = ThreadPoolExecutor(_MOST_THREADS, "smpp")
+        self._turns = Turns(services.settings.threads)
 
     def run(self, stop: threading.Event) -> None:
         """Serve until `stop` is set, then answer what was acknowledged, unbind and return."""
@@ -89,20 +94,20 @@ class SmppProcess:
 
     async def _in_thread(self, what: str, work: Callable[[], Result]) -> Result | None:
         """Do `work`, which uses the database, in a thread; return its result, None after an error."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, _attempt, what, work)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._attempt, what, work)
 
-
-def _attempt(what: str, work: Callable[[], Result]) -> Result | None:
-    try:
-        return work()
-    except DATABASE_TROUBLE as trouble:
-        log.warning("the SMPP process could not work: the database is away", work=what, error=type(trouble).__name__)
-        close_connections()
-    except Exception as mistake:
-        log.error("the SMPP process could not work by a mistake of ours", work=what, error=trace_of(mistake))
-    finally:
-        release_connection()
-    return None
+    def _attempt(self, what: str, work: Callable[[], Result]) -> Result | None:
+        with self._turns.working():
+            try:
+                return work()
+            except DATABASE_TROUBLE as error:
+                log.warning("the SMPP process could not work: no database", work=what, error=type(error).__name__)
+                close_connections()
+            except Exception as error:
+                log.error("the SMPP process could not work by a mistake of ours", work=what, error=trace_of(error))
+            finally:
+                release_connection()
+        return None
 
 
 class _Link:

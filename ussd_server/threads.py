@@ -1,4 +1,4 @@
-"""What the threads of a process share: batches of simultaneous items, cached values, and native threads for C code."""
+"""Shared by the threads of a process: batches of items, cached values, time slices of long work, native threads."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from enum import Enum, auto
 from functools import cache
 from threading import Event, Lock
@@ -149,6 +150,7 @@ class Batches(Generic[Item]):
 
 
 Value = TypeVar("Value")
+_END: Any = object()
 
 
 class CachedValue(Generic[Value]):
@@ -236,6 +238,88 @@ class RepeatedWork:
             self._work()
         except Exception as error:
             self._fail(error)
+
+
+class Turns:
+    """Lets a few of many threads work at a time. A thread that waits inside `waiting()` lends its turn to another one.
+
+    So a process needs no more processors and database connections than it has turns, and slow servers of others, or
+    slow hashes, delay none of its other work.
+    """
+
+    _mine = threading.local()
+
+    def __init__(self, most: int) -> None:
+        self._free = threading.Semaphore(most)
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Wait for a turn, and hold it for the length of the block."""
+        with self._free:
+            self._mine.turns = self
+            try:
+                yield
+            finally:
+                self._mine.turns = None
+
+    @classmethod
+    @contextmanager
+    def waiting(cls) -> Iterator[None]:
+        """Lend the turn of this thread for the length of the block. A thread without a turn has nothing to lend."""
+        turns = getattr(cls._mine, "turns", None)
+        if turns is None:
+            yield
+            return
+        turns._free.release()
+        try:
+            yield
+        finally:
+            turns._free.acquire()
+
+    @classmethod
+    def pauses(cls, items: Iterator[Value]) -> Iterator[Value]:
+        """Yield items that pause before they come, and lend the turn of this thread in each pause."""
+        while True:
+            with cls.waiting():
+                item = next(items, _END)
+            if item is _END:
+                return
+            yield item
+
+
+class _TimeSlices:
+    """Divides the time of a process between computations that take long and everything else.
+
+    Computations have slices one after another, with a gap between two slices, however many there are.
+    """
+
+    def __init__(self) -> None:
+        self._slice_ends = self._next_slice_begins = 0.0
+
+    def pass_on(self) -> None:
+        """Wait for the next slice of this computation, unless its present one goes on."""
+        now = time.monotonic()
+        # Elsewhere the interpreter changes between threads.
+        if now < self._slice_ends or not is_cooperative():
+            return
+        begins = max(now + _GAP_SECONDS, self._next_slice_begins)
+        self._next_slice_begins = begins + _SLICE_SECONDS + _GAP_SECONDS
+        time.sleep(begins - now)
+        self._slice_ends = time.monotonic() + _SLICE_SECONDS
+
+
+# A request of others needs some rounds of gevent's hub: in a gap it has several.
+_SLICE_SECONDS, _GAP_SECONDS = 0.004, 0.002
+
+let_others_run = _TimeSlices().pass_on
+"""Let other requests of this process run; called often by what computes for long. Costs 0.1 us within a slice."""
+
+
+def with_pauses(items: Iterable[Item]) -> Iterator[Item]:
+    """Yield the items, and let other requests of this process run in between."""
+    for item in items:
+        let_others_run()
+        yield item
 
 
 Result = TypeVar("Result")

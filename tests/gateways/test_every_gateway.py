@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from urllib.parse import quote_from_bytes, urlencode
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import parse_qsl, quote_from_bytes, urlencode
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,31 +14,48 @@ from hypothesis import strategies as st
 
 from ussd_server.gateways import ADAPTERS
 from ussd_server.gateways.fields import split_dialled
-from ussd_server.gateways.messages import Action, GatewayRequest, GatewayScreen, StepKind, UnreadableError, UssdStep
-
-# Enough fields for every gateway at once, so that most generated requests get past the first check.
-GOOD = {
-    **dict.fromkeys(["sessionId", "session_id", "transactionId"], "s-1"),
-    **dict.fromkeys(["phoneNumber", "phone_number", "msisdn", "Mobile"], "+256772123456"),
-    **dict.fromkeys(["serviceCode", "service_code", "ussdServiceCode"], "*384*123#"),
-    **dict.fromkeys(["networkCode", "network", "Operator"], "64110"),
-    **dict.fromkeys(["text", "input", "ussdString", "ussdRequestString", "Message"], "*384*123*1#"),
-    "messageType": "0",
-    "Type": "Initiation",
-    "kind": "begin",
-    "response": "false",
-    "sequence": "1",
-    "status": "Success",
-    "date": "2026-11-20 08:15:30",
-    "hopsCount": "3",
-}
-ODD = st.text(max_size=20) | st.text(alphabet="*#+ 01256", max_size=14)
-FIELDS = st.dictionaries(st.sampled_from([*GOOD]), ODD, max_size=4).map(lambda odd: GOOD | odd)
-REQUESTS = st.one_of(
-    st.binary(max_size=200),
-    FIELDS.map(lambda fields: urlencode(fields, errors="replace").encode()),
-    FIELDS.map(lambda fields: json.dumps(fields).encode()),
+from ussd_server.gateways.messages import (
+    Action,
+    GatewayRequest,
+    GatewayScreen,
+    HandsetCall,
+    StepKind,
+    UnreadableError,
+    UssdStep,
 )
+from ussd_server.gateways.table import TableGateway
+
+_NGINX = (Path(__file__).parents[2] / "deploy/nginx.conf").read_text(encoding="utf-8")
+CALL = HandsetCall("s-1", "+256772123456", "*384*123#", "64110", dialled="1")
+ODD = st.text(max_size=20) | st.text(alphabet="*#+ 01256", max_size=14)
+
+
+def fields_of(request: GatewayRequest) -> dict[str, object]:
+    """The fields of a form or of a JSON body."""
+    if request.method == "POST" and request.body.startswith(b"{"):
+        return dict(json.loads(request.body))
+    return dict(parse_qsl((request.query_string or request.body).decode(), keep_blank_values=True))
+
+
+def requests_like(*requests: GatewayRequest | None) -> st.SearchStrategy[bytes]:
+    """Any bytes, and these requests with odd values, so that most get past the first check."""
+    good = [fields_of(request) for request in requests if request is not None]
+    fields = st.sampled_from(good).flatmap(
+        lambda sound: st.dictionaries(st.sampled_from([*sound]), ODD, max_size=4).map(lambda odd: sound | odd)
+    )
+    return st.one_of(
+        st.binary(max_size=200),
+        fields.map(lambda each: urlencode(each, errors="replace").encode()),
+        fields.map(lambda each: json.dumps(each).encode()),
+    )
+
+
+def calls_of(name: str) -> st.SearchStrategy[bytes]:
+    gateway = ADAPTERS[name]
+    later = gateway.request_of(replace(CALL, entries=("5000",)), cumulative=None)
+    return requests_like(gateway.request_of(CALL, cumulative=None), later, gateway.hang_up(CALL))
+
+
 fuzzed = settings(
     max_examples=200, deadline=None, database=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
@@ -45,20 +64,33 @@ fuzzed = settings(
 def test_each_gateway_has_its_own_name_and_africas_talking_also_at() -> None:
     assert {name: gateway.name for name, gateway in ADAPTERS.items()} == {
         "africastalking": "africastalking",
+        "arkesel": "arkesel",
         "at": "africastalking",
         "comviva": "comviva",
         "dmark": "dmark",
         "hubtel": "hubtel",
         "json": "json",
         "madapi": "madapi",
+        "nalo": "nalo",
         "smpp": "smpp",
     }
 
 
+@pytest.mark.parametrize("name", [name for name, gateway in ADAPTERS.items() if isinstance(gateway, TableGateway)])
+def test_nginx_knows_the_last_screen_of_every_table(name: str) -> None:
+    screen = ADAPTERS[name].write(GatewayScreen(Action.END, "$ussd_last_screen"), None).body.decode()
+    block = _NGINX.partition(f"location = /.screen/{name} {{")[2].partition("}\n")[0]
+    written = block.partition("return 200 '")[2].partition("';")[0]
+    assert written, f"deploy/nginx.conf lacks `location = /.screen/{name}` with {screen}"
+    assert json.loads(written) == json.loads(screen)
+    assert f"|{name}" in _NGINX.partition("(?<ussd_wire>")[2].partition(")")[0]
+
+
 @pytest.mark.parametrize("name", ADAPTERS)
 @fuzzed
-@given(raw=REQUESTS, method=st.sampled_from(["GET", "POST"]))
-def test_any_bytes_give_a_sound_step_or_one_refusal(name: str, raw: bytes, method: str) -> None:
+@given(data=st.data(), method=st.sampled_from(["GET", "POST"]))
+def test_any_bytes_give_a_sound_step_or_one_refusal(name: str, data: st.DataObject, method: str) -> None:
+    raw = data.draw(calls_of(name))
     try:
         step = ADAPTERS[name].read(GatewayRequest(method, query_string=raw, body=raw))
     except UnreadableError:
@@ -71,24 +103,12 @@ def test_any_bytes_give_a_sound_step_or_one_refusal(name: str, raw: bytes, metho
     assert not step.text.startswith("*") or not step.cumulative
 
 
-# Each gateway's way to send the entry of a session that goes on.
-_LATER = {"messageType": "1", "Type": "Response", "kind": "input", "response": "true", "sequence": "2"}
-
-
 def read_entry(name: str, entry: bytes) -> str:
     """What a gateway's adapter reads from these bytes, in a form or in a JSON body."""
-    fields = GOOD | _LATER | dict.fromkeys(["text", "input", "ussdString", "ussdRequestString", "Message"], "ENTRY")
-    form = urlencode(fields).encode().replace(b"ENTRY", quote_from_bytes(entry).encode())
-    body = json.dumps(fields).encode().replace(b"ENTRY", entry)
-    read = []
-    for raw in (form, body):
-        try:
-            read.append(ADAPTERS[name].read(GatewayRequest("GET", query_string=raw, body=raw)).text)
-            read.append(ADAPTERS[name].read(GatewayRequest("POST", query_string=raw, body=raw)).text)
-        except UnreadableError:
-            continue
-    assert read
-    return read[-1]
+    request = ADAPTERS[name].request_of(replace(CALL, entries=("ENTRY",)), cumulative=None)
+    body, query = request.body, request.query_string.replace(b"ENTRY", quote_from_bytes(entry).encode())
+    body = body.replace(b"ENTRY", entry if body.startswith(b"{") else quote_from_bytes(entry).encode())
+    return ADAPTERS[name].read(replace(request, query_string=query, body=body)).text.removeprefix("1*")
 
 
 @pytest.mark.parametrize("name", ADAPTERS)
@@ -112,8 +132,9 @@ def test_an_entry_is_read_as_utf8_else_as_latin1_and_what_cannot_be_read_is_mark
 
 @pytest.mark.parametrize("name", [name for name, gateway in ADAPTERS.items() if gateway.sends_events])
 @fuzzed
-@given(raw=REQUESTS)
-def test_any_bytes_give_a_sound_event_or_one_refusal(name: str, raw: bytes) -> None:
+@given(data=st.data())
+def test_any_bytes_give_a_sound_event_or_one_refusal(name: str, data: st.DataObject) -> None:
+    raw = data.draw(requests_like(ADAPTERS[name].hang_up(CALL)))
     try:
         event = ADAPTERS[name].read_event(GatewayRequest("POST", body=raw))
     except UnreadableError:

@@ -15,7 +15,7 @@ from ussd_server.gateways.messages import Action, GatewayReply, GatewayScreen, H
 _PAGE = (Path(__file__).parents[2] / "docs/GATEWAYS.md").read_text(encoding="utf-8")
 _GATEWAYS = sorted({adapter.name for adapter in ADAPTERS.values()})
 _CALL = HandsetCall("ATUid_1", "+256772123456", "*165#", "64110")
-_WORDS = {"false", "Initiation", "Response", "Release", "Timeout", "begin", "input", "end", "abort", "timeout"}
+_WORDS = {"true", "false", "Initiation", "Response", "Release", "Timeout", "begin", "input", "end", "abort", "timeout"}
 
 
 def row(heading: str, gateway: str) -> str:
@@ -37,6 +37,10 @@ def test_the_fields_that_an_adapter_reads_are_listed(gateway: str, monkeypatch: 
         def value(self, name: str, longest: int = 40) -> str:
             read.add(name)
             return super().value(name, longest)
+
+        def word(self, name: str) -> str:
+            read.add(name)
+            return super().word(name)
 
         def has(self, name: str) -> bool:
             read.add(name)
@@ -66,7 +70,7 @@ def test_the_fields_that_an_adapter_writes_are_listed(gateway: str) -> None:
             assert not isinstance(value, str) or value in {"Welcome", "N", "0"} or name in _ECHOED or value in listed
 
 
-_ECHOED = {"serviceCode", "msisdn", "statusCode", "statusMessage", "transactionId"}
+_ECHOED = {"serviceCode", "msisdn", "MSISDN", "sessionID", "statusCode", "statusMessage", "transactionId"}
 
 
 def written(reply: GatewayReply) -> dict[str, object]:

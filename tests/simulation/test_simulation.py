@@ -36,6 +36,8 @@ def test_the_same_seed_gives_the_same_history_to_the_byte(worlds: list[dict[str,
     [
         ("unclaimed-receipt", "counted_once"),
         ("menu-beyond-limit", "gate_holds"),
+        ("limit-forgotten", "gate_holds"),
+        ("revoked-and-sent", "gate_holds"),
         ("one-line-day", "closed_days_stay"),
     ],
 )

@@ -24,12 +24,19 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return install(tmp_path_factory.mktemp("smpp"))
 
 
-@pytest.fixture
-def operator(package: Path) -> Iterator[OperatorSide]:
-    """An operator's side."""
+@pytest.fixture(scope="module")
+def operator_process(package: Path) -> Iterator[OperatorSide]:
+    """The operator's side of a file of tests."""
     side = OperatorSide(package)
     yield side
     side.stop()
+
+
+@pytest.fixture
+def operator(operator_process: OperatorSide) -> Iterator[OperatorSide]:
+    """An operator's side that has nothing to do with other tests."""
+    yield operator_process
+    operator_process.reset()
 
 
 @pytest.fixture

@@ -5,7 +5,9 @@ const smpp = require("smpp");
 
 const { password, tls } = JSON.parse(process.argv[2]);
 const sessions = [];
-let mood = { submits: "accept", refusals: 0, mute: false };
+const connections = new Set();
+const CALM = { submits: "accept", refusals: 0, mute: false };
+let mood = CALM;
 const held = [];
 const tell = (event) => process.stdout.write(`${JSON.stringify(event)}\n`);
 const hex = (value) => (Buffer.isBuffer(value) ? value.toString("hex") : value ?? null);
@@ -20,8 +22,10 @@ const answerSubmit = (session, pdu) => {
 };
 
 const serve = (session) => {
+  connections.add(session);
   session.on("error", () => {});
   session.on("close", () => {
+    connections.delete(session);
     const at = sessions.indexOf(session);
     if (at >= 0) sessions.splice(at, 1);
     tell({ event: "closed" });
@@ -67,6 +71,13 @@ const commands = {
   enquire: ({ bind }) => sessions[bind || 0].enquire_link({}, () => tell({ event: "enquired" })),
   unbind: ({ bind }) => sessions[bind || 0].unbind({}, () => tell({ event: "unbound" })),
   raw: ({ bind, octets }) => sessions[bind || 0].socket.write(Buffer.from(octets, "hex")),
+  burst: ({ steps, ...fields }) => steps.forEach((step) => commands.deliver({ ...fields, ...step })),
+  reset: async () => {
+    mood = CALM;
+    held.length = 0;
+    connections.forEach((session) => session.socket.destroy());
+    while (connections.size) await new Promise((resolve) => setTimeout(resolve, 5));
+  },
   kill: () => [...sessions].forEach((session) => session.socket.destroy()),
   mood: (wanted) => { mood = { ...mood, ...wanted }; },
   release: () => {
@@ -77,9 +88,9 @@ const commands = {
 
 const server = smpp.createServer(tls || {}, serve);
 server.listen(0, "127.0.0.1", () => tell({ event: "listening", port: server.address().port }));
-readline.createInterface({ input: process.stdin }).on("line", (line) => {
+readline.createInterface({ input: process.stdin }).on("line", async (line) => {
   const { do: name, ...given } = JSON.parse(line);
-  commands[name](given);
+  await commands[name](given);
   tell({ event: "done", name });
 });
 process.stdin.on("end", () => process.exit(0));

@@ -47,6 +47,11 @@ class OperatorSide:
         self._process.stdin.flush()
         eventually(lambda: self.count("done") > done)
 
+    def reset(self) -> None:
+        """End all connections, and forget what was held and reported."""
+        self.command("reset")
+        self.events.clear()
+
     def deliver(self, op: int, text: str = "", session: str = "026e", bind: int = 0, **given: Any) -> int:
         """Deliver a step, and return the status of our answer."""
         before = self.count("delivered")

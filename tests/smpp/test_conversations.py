@@ -14,7 +14,8 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.ussd.messages import ChannelView
 
-pytestmark = pytest.mark.needs_node
+# What SQL decides is tried on both databases by test_savings.py.
+pytestmark = [pytest.mark.needs_node, pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)]
 
 Connect = Callable[..., ChannelView]
 BEGIN, CONTINUE, REQUEST, RESPONSE, RELEASE = 1, 18, 2, 17, 129

@@ -18,7 +18,8 @@ from ussd_server.models.ussd import SmppBind
 from ussd_server.services.ussd.messages import ChannelView
 from ussd_server.smpp import bind as bind_module
 
-pytestmark = pytest.mark.needs_node
+# What SQL decides is tried on both databases by test_savings.py.
+pytestmark = [pytest.mark.needs_node, pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)]
 
 Connect = Callable[..., ChannelView]
 BEGIN, CONTINUE = 1, 18

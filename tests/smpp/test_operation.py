@@ -16,6 +16,9 @@ from ussd_server.models.ussd import Channel, SmppBind, SmppLink
 from ussd_server.services.ussd.messages import CreateChannel, SmppOptions
 from ussd_server.status import Code, ServiceError
 
+# What SQL decides is tried on both databases by test_savings.py.
+pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+
 _GOOD = {"url": "smpp://10.1.2.3:2775", "system_id": "acme", "password": "secret"}
 
 

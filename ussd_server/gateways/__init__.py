@@ -1,25 +1,28 @@
-"""The adapters of all gateways, by their name in a channel's path."""
+"""The gateways that this version knows, each in a folder of its name.
+
+To add one, add a folder: `gateway.toml` for a gateway that a table describes (`table.py`), with its `cases.toml`, or
+else `__init__.py` with its adapter as `GATEWAY`. Commands, console and API document read the names of the folders.
+"""
 
 from __future__ import annotations
 
-from ussd_server.gateways.africastalking import AfricasTalking
-from ussd_server.gateways.comviva import Comviva
-from ussd_server.gateways.dmark import DMark
-from ussd_server.gateways.hubtel import Hubtel
-from ussd_server.gateways.madapi import Madapi
+from importlib import import_module
+from pathlib import Path
+
 from ussd_server.gateways.messages import Gateway
-from ussd_server.gateways.plain_json import PlainJson
-from ussd_server.gateways.smpp import Smpp
+from ussd_server.gateways.table import read_gateway
 
-_africastalking = AfricasTalking()
 
-ADAPTERS: dict[str, Gateway] = {
-    "africastalking": _africastalking,
-    "at": _africastalking,
-    "comviva": Comviva(),
-    "dmark": DMark(),
-    "hubtel": Hubtel(),
-    "json": PlainJson(),
-    "madapi": Madapi(),
-    "smpp": Smpp(),
-}
+def find_gateways(folder: Path) -> dict[str, Gateway]:
+    """Return the gateways in a folder, by each name that a channel's path may give them."""
+    gateways = dict[str, Gateway]()
+    for each in sorted(folder.iterdir()):
+        if (each / "gateway.toml").exists():
+            gateways[each.name] = read_gateway(each)
+        elif (each / "__init__.py").exists():
+            gateway: Gateway = import_module(f"{__name__}.{each.name}").GATEWAY
+            gateways |= dict.fromkeys((gateway.name, *gateway.other_names), gateway)
+    return gateways
+
+
+ADAPTERS = find_gateways(Path(__file__).parent)

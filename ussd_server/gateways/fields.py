@@ -92,6 +92,11 @@ class RequestFields:
         """Whether this field is JSON's `true`."""
         return self._values.get(name.lower()) is True
 
+    def word(self, name: str) -> str:
+        """Return a short text in small letters; of JSON's `true` and `false` these words."""
+        value = self._values.get(name.lower())
+        return (str(value) if isinstance(value, bool) else self.value(name)).lower()
+
     def value(self, name: str, longest: int = MAX_VALUE) -> str:
         """Return a text, or the digits of a whole number; empty when absent. At most `longest` characters."""
         value = self._values.get(name.lower())
@@ -201,12 +206,12 @@ def json_reply(members: Mapping[str, object]) -> GatewayReply:
     return GatewayReply(json.dumps(members).encode("ascii"), "application/json")
 
 
-def form_request(fields: Mapping[str, str]) -> GatewayRequest:
+def form_request(fields: Mapping[str, object]) -> GatewayRequest:
     """Return a request with a form in its body."""
     return GatewayRequest("POST", body=urlencode(fields).encode())
 
 
-def query_request(fields: Mapping[str, str]) -> GatewayRequest:
+def query_request(fields: Mapping[str, object]) -> GatewayRequest:
     """Return a request with parameters in its address."""
     return GatewayRequest("GET", query_string=urlencode(fields).encode())
 

@@ -46,7 +46,7 @@ class HandsetCall:
 
 
 class StepKind(StrEnum):
-    """What a gateway reports with one request; the last three mean that the session is over."""
+    """The kind of a gateway's request; the last three mean that the session is over."""
 
     BEGIN = "begin"
     INPUT = "input"
@@ -71,7 +71,8 @@ class UssdStep:
 
     `begins_anew`: the gateway uses the same session ids again, so that a BEGIN repeats the first step only where it has
     the same code and text and arrives within two seconds. `may_repeat`: it equals a step whose screen may not have
-    arrived yet, so that it repeats the session's last step where that has the same text.
+    arrived yet, so that it repeats the session's last step where that has the same text. `echo` is what the gateway
+    wants to have repeated in the reply.
     """
 
     provider_session_id: str
@@ -85,6 +86,7 @@ class UssdStep:
     opening_text: str | None = field(default=None, repr=False)
     begins_anew: bool = False
     may_repeat: bool = False
+    echo: str = field(default="", repr=False)
 
 
 class SessionOutcome(StrEnum):
@@ -116,7 +118,7 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GatewayScreen:
-    """What the phone shows next."""
+    """The next screen of the phone."""
 
     action: Action
     text: str
@@ -164,10 +166,11 @@ class UnreadableError(Exception):
 class Gateway(ABC):
     """The adapter of a gateway, and the gateway's own side for the phone in the console.
 
-    `sends_events`: an ended call is reported to the channel's events path.
+    `sends_events`: an ended call is reported to the channel's events path. A path may also have one of `other_names`.
     """
 
     name: str
+    other_names: tuple[str, ...] = ()
     sends_events = False
 
     @abstractmethod

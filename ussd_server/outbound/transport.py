@@ -28,6 +28,7 @@ from ussd_server.outbound.bounded_network import (
     resolve_name,
 )
 from ussd_server.spans import request_span
+from ussd_server.threads import Turns
 
 _BODY_MAX_BYTES = 64 * 1024
 # A chunk of one byte takes six bytes on the wire. Beyond eightfold, the sender wastes our time.
@@ -125,7 +126,8 @@ class Transport:
         began_at = time.monotonic()
         self._progress.begin(began_at + timeout_seconds)
         try:
-            answer = self._send(method, self._target(url), dict(headers or {}), body, max_body_bytes)
+            with Turns.waiting():
+                answer = self._send(method, self._target(url), dict(headers or {}), body, max_body_bytes)
         except _ERRORS as error:
             answer = self._unanswered(_failure_of(error))
         return replace(answer, elapsed_seconds=time.monotonic() - began_at)
@@ -176,7 +178,7 @@ class Transport:
             return HttpExchange(SendState.ANSWERED, response.status, names, received, trouble is None, trouble)
 
     def _read_body(self, response: httpcore2.Response, max_body_bytes: int) -> tuple[bytes, TransportFailure | None]:
-        """What arrives of the body: the status is known by now, so trouble here is reported beside it, not raised."""
+        """The body as far as it arrives. The status is known, so an error is reported beside it, not raised."""
         received = bytearray()
         self._progress.bytes_allowed = HEADER_MAX_BYTES + _WIRE_BYTES_PER_BODY_BYTE * max_body_bytes
         try:

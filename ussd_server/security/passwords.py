@@ -12,7 +12,7 @@ from typing import TypeVar
 from argon2 import PasswordHasher
 from argon2.exceptions import VerifyMismatchError
 
-from ussd_server.threads import in_native_thread
+from ussd_server.threads import Turns, in_native_thread
 
 SHORTEST = 12
 LONGEST = 256
@@ -71,7 +71,8 @@ def _in_turn(work: Callable[..., _Result], *given: str, pool: str = "passwords")
     """
     key = (os.getpid(), pool)  # threads do not survive a fork
     threads = _POOLS.get(key) or _POOLS.setdefault(key, ThreadPoolExecutor(_SIMULTANEOUS))
-    return threads.submit(in_native_thread, work, *given).result()
+    with Turns.waiting():
+        return threads.submit(in_native_thread, work, *given).result()
 
 
 @functools.cache

@@ -14,6 +14,7 @@ from enum import StrEnum
 from ussd_server.logs import Logger
 from ussd_server.smpp.pdu import (
     HEADER,
+    RESPONSE,
     CommandId,
     MalformedPduError,
     Message,
@@ -112,7 +113,7 @@ class Bind:
                 why = f"the operator sent garbage: {garbage}"
             except TimeoutError:
                 why = "no connection in time"
-            except (OSError, EOFError) as trouble:
+            except (OSError, EOFError, UnicodeError) as trouble:
                 why = _why(trouble)
             if self.is_bound:
                 pause = _FIRST_PAUSE_SECONDS
@@ -221,7 +222,8 @@ class _Connection:
         self._handle = handle
         self._window = asyncio.Semaphore(window)
         self._sequence = 0
-        self._waiting = dict[int, asyncio.Future[Pdu]]()
+        # Each request that waits for its answer, by its sequence number: the command of the answer, and the answer.
+        self._waiting = dict[int, tuple[int, asyncio.Future[Pdu]]]()
 
     async def send(self, pdu: Pdu) -> None:
         """Send a PDU. Raises BindLostError when the operator does not read."""
@@ -248,7 +250,7 @@ class _Connection:
             self._sequence = self._sequence % _LAST_SEQUENCE + 1
             sequence = self._sequence
             answer: asyncio.Future[Pdu] = asyncio.get_running_loop().create_future()
-            self._waiting[sequence] = answer
+            self._waiting[sequence] = (command | RESPONSE, answer)
             try:
                 async with asyncio.timeout(seconds):
                     await self.send(Pdu(command, Status.OK, sequence, body))
@@ -282,8 +284,16 @@ class _Connection:
             pdu = Pdu(pdu.command, pdu.status, pdu.sequence, body)
             if not pdu.is_response:
                 await self._handle(self, pdu)
-            elif (answer := self._waiting.get(pdu.sequence)) is not None and not answer.done():
-                answer.set_result(pdu)
+            elif pdu.sequence in self._waiting:
+                self._take_answer(pdu)
+            # A flood must not keep the loop from the other binds.
+            await asyncio.sleep(0)
+
+    def _take_answer(self, pdu: Pdu) -> None:
+        """Give an answer to its request; one to another command is none."""
+        command, answer = self._waiting[pdu.sequence]
+        if pdu.command in (command, CommandId.GENERIC_NACK) and not answer.done():
+            answer.set_result(pdu)
 
     async def _header_after_enquiry(self) -> bytes:
         # The answer needs no place in the window: whatever the operator sends is a sign of life.
@@ -298,7 +308,7 @@ class _Connection:
     def close(self) -> None:
         """Close the connection; requests without an answer raise UnansweredError."""
         self._writer.transport.abort()
-        for answer in self._waiting.values():
+        for _, answer in self._waiting.values():
             if not answer.done():
                 answer.set_exception(ConnectionError())
 

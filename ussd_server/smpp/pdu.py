@@ -12,7 +12,8 @@ _TLV = struct.Struct("!HH")
 MAX_PDU_BYTES = 70_000
 """A `message_payload` has at most 65,535 octets."""
 
-_RESPONSE = 0x80000000
+RESPONSE = 0x80000000
+"""The bit of `command_id` that marks the answer to a command."""
 _VERSION = 0x34
 _MAX_SHORT_MESSAGE = 254
 
@@ -75,12 +76,12 @@ class Pdu:
     def response(self, status: int = Status.OK) -> Pdu:
         """Return the response to this request. A message's response has an empty message id."""
         body = b"\0" if self.command in (CommandId.DELIVER_SM, CommandId.SUBMIT_SM) else b""
-        return Pdu(self.command | _RESPONSE, status, self.sequence, body)
+        return Pdu(self.command | RESPONSE, status, self.sequence, body)
 
     @property
     def is_response(self) -> bool:
         """Whether this answers a request: any response or a generic_nack."""
-        return bool(self.command & _RESPONSE)
+        return bool(self.command & RESPONSE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
@@ -15,7 +14,7 @@ import pytest
 from tests.conftest import MovableClock
 from tests.support.shop import CODE, OPERATOR, Shop, client_call
 from ussd_server.bootstrap import Services
-from ussd_server.database.unit_of_work import database, release_connection
+from ussd_server.database.unit_of_work import database
 from ussd_server.gateways.messages import GatewayRequest
 from ussd_server.menus.engine.actions import PinAction, PinJudged, PinVerdict
 from ussd_server.menus.source.texts import read_menu_file
@@ -153,26 +152,6 @@ def test_wrong_pins_count_in_every_conversation_and_the_right_one_sets_the_count
     assert "locked" in GatewayPhone(shop).enters("8", WRONG, WRONG)
     assert "locked" in GatewayPhone(shop, path=other).enters("3")
     assert "Your balance" not in GatewayPhone(shop, "+256772000001").enters("3")
-
-
-@pytest.mark.both_databases
-def test_five_hundred_wrong_pins_at_once_are_three_tries_of_each_of_ten_phones(services: Services, shop: Shop) -> None:
-    numbers = [f"+25677200000{digit}" for digit in range(10)]
-    for number in numbers:
-        judge(services, shop, "new", PIN, number)
-
-    def wrong(attempt: int) -> PinVerdict:
-        try:
-            return judge(services, shop, "old", WRONG, numbers[attempt % 10]).verdict
-        finally:
-            release_connection()
-
-    with ThreadPoolExecutor(8) as pool:
-        verdicts = list(pool.map(wrong, range(500)))
-    assert verdicts.count(PinVerdict.WRONG) == 2 * len(numbers)
-    assert verdicts.count(PinVerdict.LOCKED) == 500 - 2 * len(numbers)
-    events = [event.payload["phone_number"] for event in Event.select().where(Event.type == "subscriber.pin_locked")]
-    assert sorted(events) == numbers
 
 
 def test_a_step_that_is_done_again_after_a_crash_counts_once(services: Services, shop: Shop) -> None:

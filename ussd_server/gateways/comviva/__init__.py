@@ -70,3 +70,6 @@ class Comviva(Gateway):
     def screen_of(self, reply: GatewayReply) -> GatewayScreen:
         action = Action.CONTINUE if reply.headers["Freeflow"] == "FC" else Action.END
         return GatewayScreen(action, reply.body.decode())
+
+
+GATEWAY = Comviva()

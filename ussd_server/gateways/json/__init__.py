@@ -91,3 +91,6 @@ class PlainJson(Gateway):
                 "sequence": sequence,
             }
         )
+
+
+GATEWAY = PlainJson()

@@ -32,6 +32,7 @@ class AfricasTalking(Gateway):
     """An empty history marks the first step; a repeated first step looks the same."""
 
     name = "africastalking"
+    other_names = ("at",)
     sends_events = True
 
     def read(self, request: GatewayRequest, options: ChannelOptions = AS_DOCUMENTED) -> UssdStep:
@@ -92,3 +93,6 @@ class AfricasTalking(Gateway):
             "networkCode": call.network,
             "serviceCode": call.service_code,
         }
+
+
+GATEWAY = AfricasTalking()

@@ -75,6 +75,9 @@ class Smpp(Gateway):
         return smpp_request(call.session_id, call.phone_number, kind, call.service_code, text, sequence)
 
 
+GATEWAY = Smpp()
+
+
 def smpp_request(
     session_id: str,
     phone_number: str,
