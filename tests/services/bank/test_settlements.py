@@ -62,8 +62,13 @@ def propose(services: Services) -> list[str]:
 
 
 def completed(services: Services, *bank_references: str, **cells: str) -> bytes:
-    """The file of what waits, with the bank's references in its first lines and other cells in each."""
+    """The file of what is due, with the bank's references in its first lines and other cells in each."""
     propose(services)
+    return completed_of(services, *bank_references, **cells)
+
+
+def completed_of(services: Services, *bank_references: str, **cells: str) -> bytes:
+    """As `completed`, of what waits already."""
     waiting = services.bank_settlements.waiting(operator())
     text = b"".join(services.bank_settlements.file(waiting)).decode()
     rows = list(csv.DictReader(StringIO(text)))
@@ -199,6 +204,22 @@ def test_a_day_that_is_proposed_again_takes_nothing_of_the_next_day(
     services.bank_settlements.cancel(EndSettlement(again.settlement_id or "", BY, SECOND), operator())
     services.bank_settlements.cancel(EndSettlement(before, BY, SECOND), operator())
     assert due(services, day) == [("acme", 107_000)]
+
+
+def test_what_the_bank_was_paid_on_the_day_or_since_is_not_due_again_for_it(
+    services: Services, client: ExampleClient, clock: MovableClock
+) -> None:
+    day = clock.now().astimezone(KAMPALA).date()
+    record(services, completed(services, "FT1"))
+    deposit(services, client.at_console(), 7000, "the same day")
+    clock.advance(timedelta(days=1).total_seconds())
+    deposit(services, client.at_console(), 250_000, "the next day")
+    assert due(services, day) == [("acme", 7000)], "the balance of the day lacks what was paid on it"
+    (proposed,) = services.bank_settlements.propose(ProposeSettlements(BY, day), operator())
+    (settled,) = record(services, completed_of(services, "FT2"))
+    assert (settled.settlement_id, due(services, day)) == (proposed.settlement_id, [])
+    services.bank_settlements.record_return(EndSettlement(settled.settlement_id, BY, SECOND), operator())
+    assert due(services, day) == [("acme", 7000)]
 
 
 def test_stating_the_same_account_again_keeps_its_confirmation(services: Services, client: ExampleClient) -> None:
