@@ -93,7 +93,7 @@ def test_a_payers_payment_that_is_refunded_after_our_collection_failed_as_the_sa
 ) -> None:
     close(world.services, day, SECOND)
     paid = IncomingPayment.get(IncomingPayment.provider_transaction_id == RECEIPT)
-    # The till told no number; the payer's is known since.
+    # The till's notice had no number.
     with without_triggers():
         IncomingPayment.update(phone_number=PAYER).execute()
         Transaction.update(phone_number=PAYER).where(Transaction.id == paid.transaction_id).execute()
