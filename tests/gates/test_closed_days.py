@@ -13,12 +13,9 @@ from tests.services.reconciliation.days import at_hour, close, end_reviews, stor
 from tests.services.reconciliation.statement_files import kampala, with_balances
 from tests.support.books import check_everything
 from tests.support.unguarded import without_triggers
-from ussd_server.context import operator_context
 from ussd_server.models.incoming import IncomingPayment
 from ussd_server.models.transactions import Transaction
-from ussd_server.providers.messages import Outcome, ProviderAnswer
 from ussd_server.services.operations.book_check.check import Violation
-from ussd_server.services.transactions.messages import CreateRefund
 from ussd_server.values import KAMPALA
 
 
@@ -101,12 +98,6 @@ def test_a_payers_payment_that_is_refunded_after_our_collection_failed_as_the_sa
     ours.ask_now()
     settle(world, ours.transaction_id, has_succeeded=False)
     assert seen(world, paid.transaction_id).same_money_as == ours.transaction_id
-    context = operator_context(world.client.id)
-    refund = world.services.refunds.create(CreateRefund(paid.transaction_id, "back"), context).transaction
-    world.work()
-    answer = ProviderAnswer(Outcome.SUCCEEDED, provider_transaction_id="RF", amount_cents=CENTS)
-    world.provider.answers[refund.transaction_id] = answer
-    world.settlement.bring_forward(str(Transaction.get_by_id(refund.transaction_id).provider_reference))
-    world.work()
+    world.refund(paid.transaction_id)
     assert seen(world, paid.transaction_id).status == "reversed"
     assert [each for each in _violations(world) if each.part == "closed_days"] == []
