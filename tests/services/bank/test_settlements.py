@@ -6,6 +6,7 @@ import csv
 from dataclasses import replace
 from datetime import date, timedelta
 from io import BytesIO, StringIO
+from typing import Any
 
 import pytest
 
@@ -15,8 +16,10 @@ from tests.support.example_client import ExampleClient
 from tests.support.money import deposit, operator, request
 from ussd_server.bootstrap import Services, build_services
 from ussd_server.context import RequestContext, operator_context
+from ussd_server.models.clients import Client
 from ussd_server.models.sending import Event
 from ussd_server.services.audit.messages import ListAuditEvents
+from ussd_server.services.bank import settlements
 from ussd_server.services.bank.messages import (
     ConfirmBankAccount,
     EndSettlement,
@@ -175,6 +178,23 @@ def test_a_settlement_of_a_disabled_client_is_recorded_only_if_the_bank_has_paid
     assert [each.replayed for each in record(services, file, is_paid=True)] == [False]
     assert [each.replayed for each in record(services, file)] == [True], "the same file again changes nothing"
     assert services.bank_settlements.require_recordable(line, operator()) == "succeeded"
+
+
+@pytest.mark.parametrize("is_disabled", [False, True])
+def test_what_changes_while_settlements_are_proposed_is_left_out(
+    services: Services, client: ExampleClient, monkeypatch: pytest.MonkeyPatch, is_disabled: bool
+) -> None:
+    other, lock = StateBankAccount("Centenary Bank", "310001", "ACME Ltd"), settlements.lock_accounts
+
+    def change_before(*given: Any) -> object:
+        if is_disabled:
+            Client.update(is_active=False).execute()
+        else:
+            services.bank_accounts.state(other, client.at_console())
+        return lock(*given)
+
+    monkeypatch.setattr(settlements, "lock_accounts", change_before)
+    assert propose(services) == []
 
 
 def test_while_money_is_held_nothing_is_proposed_and_no_file_is_written(
@@ -419,21 +439,21 @@ def test_a_settlement_of_more_than_seven_days_needs_attention(
 
 
 def test_only_operators_settle_to_banks(services: Services, client: ExampleClient) -> None:
-    settlements, own = services.bank_settlements, client.at_console()
+    bank, own = services.bank_settlements, client.at_console()
     file = completed(services, "FT1")
-    (line,) = settlements.read(file, operator())
+    (line,) = bank.read(file, operator())
     end = EndSettlement(line.settlement_id, BY, SECOND)
     for call in (
-        lambda: settlements.due(None, own),
-        lambda: settlements.propose(ProposeSettlements(BY), own),
-        lambda: settlements.waiting(own),
-        lambda: settlements.count_late(own),
-        lambda: settlements.read(file, own),
-        lambda: settlements.record(RecordSettlements(BytesIO(file), BY, SECOND), own),
-        lambda: settlements.require_recordable(line, own),
-        lambda: settlements.cancel(end, own),
-        lambda: settlements.record_return(end, own),
-        lambda: settlements.list(own),
+        lambda: bank.due(None, own),
+        lambda: bank.propose(ProposeSettlements(BY), own),
+        lambda: bank.waiting(own),
+        lambda: bank.count_late(own),
+        lambda: bank.read(file, own),
+        lambda: bank.record(RecordSettlements(BytesIO(file), BY, SECOND), own),
+        lambda: bank.require_recordable(line, own),
+        lambda: bank.cancel(end, own),
+        lambda: bank.record_return(end, own),
+        lambda: bank.list(own),
         lambda: services.bank_accounts.list(own),
         lambda: services.bank_accounts.count_waiting(own),
         lambda: services.bank_accounts.confirm(ConfirmBankAccount(client.id, BY, number=STANBIC.number), own),
