@@ -79,9 +79,17 @@ def test_a_day_that_was_open_when_the_money_changed_counts_its_line_on_the_day_o
 ) -> None:
     at_hour(clock, 9)
     ours.report()
-    closed = close(world.services, day, SECOND)
-    assert (closed.ours_cents, closed.theirs_cents) == (0, CENTS)
-    assert [(step.verdict, step.amount_cents) for step in closed.bridge] == [("other_day", -CENTS)]
+    given_back_on = clock.now().astimezone(KAMPALA).date()
+    at_hour(clock, 8)
+    # Its balance goes on from the other file's, so both cover the day on which the collection succeeded.
+    store(world.services, with_balances([_other_line(world, "later")], opening=1_007_000))
+    end_reviews(world.services)
+    for each, ours_cents, theirs_cents in ((given_back_on, CENTS, 0), (day, 0, CENTS)):
+        closed = close(world.services, each, SECOND)
+        assert (closed.ours_cents, closed.theirs_cents) == (ours_cents, theirs_cents)
+        assert [(step.verdict, step.amount_cents) for step in closed.bridge] == [
+            ("other_day", ours_cents - theirs_cents)
+        ]
     assert _violations(world) == []
 
 
