@@ -20,7 +20,7 @@ from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.gates.messages import WayOut
 from ussd_server.services.pages import matching, of_period, page_of
 from ussd_server.services.runtime import Runtime
-from ussd_server.services.sms.receipts import Receipts
+from ussd_server.services.sms.receipts import ReceiptWriter
 from ussd_server.services.transactions.create import (
     DraftColumns,
     Plan,
@@ -93,7 +93,7 @@ class TransactionService:
         self._providers, self._guard = runtime.providers, runtime.guard
         # Half of the process's threads may wait for outcomes, shared fairly between clients.
         self._waiting = Bulkhead(runtime.settings.threads // 2)
-        self._creator, self._receipts = creator, Receipts(runtime)
+        self._creator, self._receipts = creator, ReceiptWriter(runtime)
 
     def create(self, request: CreateTransaction, context: RequestContext) -> CreatedTransaction:
         """Create a collection, a disbursement or a transfer, or return the one that an equal request created before.
