@@ -75,11 +75,11 @@ def _answered_without_a_commit() -> Any:
     """A payment is answered although the database failed."""
     insert = TransactionCreator._insert
 
-    def answer_anyway(self: TransactionCreator, draft: Any, legs: Any, source: Any, within: Any) -> Any:
+    def answer_anyway(self: TransactionCreator, draft: Any, source: Any, within: Any) -> Any:
         try:
-            return insert(self, draft, legs, source, within)
+            return insert(self, draft, source, within)
         except OperationalError:
-            return batch_of(draft, legs, source)[1]
+            return batch_of(draft, source)[1]
 
     return patch.object(TransactionCreator, "_insert", answer_anyway)
 

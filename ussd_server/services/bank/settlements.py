@@ -20,7 +20,7 @@ from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.runtime import Runtime
 from ussd_server.services.accounts.balances import BalanceService
-from ussd_server.services.accounts.ledger import BANK_ACCOUNT, legs_of, lock_accounts
+from ussd_server.services.accounts.ledger import BANK_ACCOUNT, lock_accounts
 from ussd_server.services.accounts.messages import GetBalances
 from ussd_server.services.accounts.statements import StatementService
 from ussd_server.services.audit.trail import write_audit_event
@@ -39,8 +39,8 @@ from ussd_server.services.gates.receipts import BANK, WayIn, lock_claims
 from ussd_server.services.operator_names import require_name, require_two_names
 from ussd_server.services.settlement.outcomes import fail, succeed
 from ussd_server.services.signatures import UNSIGNED, is_row_signed
-from ussd_server.services.transactions.bookings import audited, book
-from ussd_server.services.transactions.create import Prepared, RequestIdentity, TransactionCreator, digest_of
+from ussd_server.services.transactions.bookings import audited
+from ussd_server.services.transactions.create import DraftColumns, Plan, RequestIdentity, TransactionCreator, digest_of
 from ussd_server.services.transactions.history import append_change
 from ussd_server.services.transactions.messages import (
     MAIN_ACCOUNT,
@@ -237,17 +237,13 @@ class BankSettlementService:
         reference = f"{SETTLEMENT}{new_id(self._clock.now())}"
         digest = digest_of({"settlement": due.amount_cents, "reference": reference})
 
-        def prepare(identity: RequestIdentity) -> Prepared:
-            draft = self._creator.draft(
-                identity,
-                due.amount_cents,
-                QUEUED_UNTIL,
-                account=MAIN_ACCOUNT,
-                description=shown_account(due.bank, due.number, due.name),
-                request_id=context.request_id,
-                operator=by,
-            )
-            return draft, legs_of(draft.row, "hold", MAIN_ACCOUNT, BANK_ACCOUNT, fee_from=MAIN_ACCOUNT)
+        columns = DraftColumns(
+            account=MAIN_ACCOUNT,
+            description=shown_account(due.bank, due.number, due.name),
+            request_id=context.request_id,
+            operator=by,
+        )
+        plan = Plan(due.amount_cents, columns, holds=(MAIN_ACCOUNT, BANK_ACCOUNT), due_at=QUEUED_UNTIL)
 
         def within(row: Transaction) -> AbstractContextManager[None]:
             return audited(row, "transaction.settlement_proposed", context, None, by)
@@ -255,7 +251,7 @@ class BankSettlementService:
         identity = RequestIdentity(due.client_id, TransactionType.SETTLEMENT, digest, reference)
         gate = self._creator.gate
         sending = gate.admit(WayOut.SETTLEMENT, operator_context(due.client_id))
-        created = self._creator.create(identity, prepare, Source.OPERATOR, within, sending)
+        created = self._creator.create(identity, plan, Source.OPERATOR, within, sending)
         return due.with_id(created.transaction.transaction_id)
 
     def _post(self, row: Transaction, bank_reference: str, names: Sequence[str], context: RequestContext) -> None:
@@ -275,17 +271,17 @@ class BankSettlementService:
             bank_reference, by = row.provider_transaction_id, ", ".join(names)
             return audited(deposit, "transaction.settlement_returned", context, bank_reference, by)
 
-        book(
-            self._creator,
-            RequestIdentity(row.client_id, TransactionType.DEPOSIT, digest, reference),
-            row.amount_cents,
-            BANK_ACCOUNT,
-            MAIN_ACCOUNT,
-            within,
+        columns = DraftColumns(
+            account=MAIN_ACCOUNT,
             description=f"Sent back by the bank: {row.provider_transaction_id}",
             request_id=context.request_id,
             operator=names[0],
         )
+        plan = Plan(row.amount_cents, columns, moves=(BANK_ACCOUNT, MAIN_ACCOUNT))
+        identity = RequestIdentity(
+            row.client_id, TransactionType.DEPOSIT, digest, reference, content={"amount_cents": row.amount_cents}
+        )
+        self._creator.create(identity, plan, Source.OPERATOR, within)
 
     def _audit(
         self, action: str, row: Transaction, names: Sequence[str], context: RequestContext, now: datetime

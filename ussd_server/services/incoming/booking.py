@@ -19,8 +19,7 @@ from ussd_server.services.gates.receipts import WayIn, claiming, lock_claim, upd
 from ussd_server.services.incoming.codes import canonical
 from ussd_server.services.incoming.messages import IncomingStatus
 from ussd_server.services.sms.receipts import with_receipt
-from ussd_server.services.transactions.bookings import book
-from ussd_server.services.transactions.create import RequestIdentity, TransactionCreator, digest_of
+from ussd_server.services.transactions.create import DraftColumns, Plan, RequestIdentity, TransactionCreator, digest_of
 from ussd_server.services.transactions.messages import (
     UNFINISHED,
     CreatedTransaction,
@@ -212,14 +211,9 @@ class IncomingBook:
     ) -> CreatedTransaction:
         receipt = {"incoming": row.provider_transaction_id, "provider": row.provider}
         digest = digest_of({**receipt, "amount_cents": row.amount_cents})
-        return book(
-            self._creator,
-            RequestIdentity(code.client_id, TransactionType.COLLECTION, digest, reference),
-            row.amount_cents,
-            PROVIDER_ACCOUNT.format(row.provider),
-            code.account,
-            claiming(way, with_receipt),
-            source,
+        content = {"amount_cents": row.amount_cents, "phone_number": row.phone_number}
+        identity = RequestIdentity(code.client_id, TransactionType.COLLECTION, digest, reference, content=content)
+        columns = DraftColumns(
             account=code.account,
             phone_number=row.phone_number,
             provider=row.provider,
@@ -229,6 +223,8 @@ class IncomingBook:
             request_id=context.request_id,
             origin=Origin.PAYER,
         )
+        plan = Plan(row.amount_cents, columns, moves=(PROVIDER_ACCOUNT.format(row.provider), code.account))
+        return self._creator.create(identity, plan, source, claiming(way, with_receipt))
 
 
 def _named(receipt: str) -> str:

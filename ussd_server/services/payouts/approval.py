@@ -6,9 +6,9 @@ due, or waits a day for the money.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import TypeVar
 
 from peewee import IntegrityError
 
@@ -20,7 +20,7 @@ from ussd_server.models.clients import Client
 from ussd_server.models.ledger import Holding, read_holdings
 from ussd_server.models.payouts import Approval, Payout, PayoutItem
 from ussd_server.runtime import Runtime, Service
-from ussd_server.services.accounts.ledger import DailyLimitError, OverdraftError
+from ussd_server.services.accounts.ledger import AnotherFeeError, DailyLimitError, OverdraftError
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.gates.messages import WayOut
 from ussd_server.services.gates.sending import limit_of_key, person_of
@@ -45,7 +45,7 @@ from ussd_server.services.payouts.rows import transaction_reference
 from ussd_server.services.payouts.withdrawals import require_still_allowed, withdraw_approvals
 from ussd_server.services.people import people_behind
 from ussd_server.services.transactions.create import TransactionCreator, daily_limit_reached
-from ussd_server.services.transactions.messages import MAIN_ACCOUNT, TransactionType
+from ussd_server.services.transactions.messages import MAIN_ACCOUNT
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import grouped, shillings
 
@@ -58,8 +58,6 @@ _RETRY_OF_LIMIT = timedelta(hours=1)
 _MONEY_WITHIN = timedelta(days=1)
 _LAST_TRY_WITHIN = timedelta(minutes=5)
 _MISSING = (Code.INSUFFICIENT_BALANCE, Code.DAILY_LIMIT_REACHED)
-
-Result = TypeVar("Result")
 
 
 class PayoutApproval(Service):
@@ -83,7 +81,13 @@ class PayoutApproval(Service):
             return payout
         gate = self._creator.gate
         gate.require_recordable(gate.admit(WayOut.PAYOUT, context))
-        return self._attempt(payout, lambda: self._approve(payout, request, context))
+        gate.require_open()
+        while True:
+            try:
+                return self._approve(payout, request, context)
+            except AnotherFeeError:
+                # The rows are drafted again, with the fee that is agreed now.
+                continue
 
     def _approve(self, payout: Payout, request: ApprovePayout, context: RequestContext) -> Payout:
         now = self._clock.now()
@@ -103,7 +107,7 @@ class PayoutApproval(Service):
             _refuse_used_references(payout)
         elif len(standing(payout.id)) + 1 >= approvals_needed(payout, self._digests):
             _require_money(payout, drafted.total_fee_cents)
-        with long_unit_of_work():
+        with _refusals_of(payout), long_unit_of_work():
             # What takes a right from a key or a person locks the client, and sees this approval or is seen by it.
             lock_row(Client, payout.client_id)
             row = lock_row(Payout, payout.id)
@@ -173,7 +177,11 @@ class PayoutApproval(Service):
                 # No worker ran when its day ended, and its client counts on its being cancelled.
                 raise ServiceError(Code.INSUFFICIENT_BALANCE, "The money did not come within a day")
             self._creator.gate.require_due(payout)
-            self._attempt(payout, lambda: self._reserve_due(payout, now))
+            while True:
+                try:
+                    return self._reserve_due(payout, now)
+                except AnotherFeeError:
+                    continue
         except ServiceError as refusal:
             _refused(payout_id, refusal, now)
 
@@ -183,7 +191,7 @@ class PayoutApproval(Service):
         sender = RowSender(payout.key_id, person_of(payout), payout.request_id)
         drafted = draft_rows(self._creator, payout, sender, payout.key_limit_cents)
         _require_money(payout, drafted.total_fee_cents)
-        with long_unit_of_work():
+        with _refusals_of(payout), long_unit_of_work():
             row = lock_row(Payout, payout.id)
             if not _is_unreserved(row, now):
                 return
@@ -196,25 +204,6 @@ class PayoutApproval(Service):
             row.updated_at = row.due_at = now
             end_lease(row)
             row.save()
-
-    def _attempt(self, payout: Payout, work: Callable[[], Result]) -> Result:
-        """Return what `work` returns, which drafts and writes the rows; it is called again after a change of the fee.
-
-        Raises INSUFFICIENT_BALANCE, DAILY_LIMIT_REACHED of the key, INVALID_REQUEST for references that were used
-        since the draft was made, SERVICE_UNAVAILABLE while money is held, and what `work` raises.
-        """
-        self._creator.gate.require_open()
-        fees, fee = self._creator.fees, (payout.client_id, TransactionType.DISBURSEMENT)
-        fees.forget(*fee)
-        try:
-            return fees.with_agreed_fee(*fee, work)
-        except OverdraftError:
-            raise _too_little() from None
-        except DailyLimitError:
-            raise daily_limit_reached() from None
-        except IntegrityError:
-            _refuse_used_references(payout)
-            raise
 
     def _reserve(self, row: Payout, drafted: DraftedRows, now: datetime) -> None:
         """Insert the transactions and reserve their money. Call in a `long_unit_of_work`, with the payout locked."""
@@ -314,6 +303,20 @@ def _require_money(payout: Payout, fee_cents: int) -> None:
     read_holdings([account])
     if account.balance_cents - account.reserved_cents < payout.total_amount_cents + fee_cents:
         raise _too_little()
+
+
+@contextmanager
+def _refusals_of(payout: Payout) -> Iterator[None]:
+    """Raise INSUFFICIENT_BALANCE, DAILY_LIMIT_REACHED or, for used references, INVALID_REQUEST for the database's."""
+    try:
+        yield
+    except OverdraftError:
+        raise _too_little() from None
+    except DailyLimitError:
+        raise daily_limit_reached() from None
+    except IntegrityError:
+        _refuse_used_references(payout)
+        raise
 
 
 def _refuse_used_references(payout: Payout) -> None:

@@ -19,7 +19,7 @@ from ussd_server.database.unit_of_work import for_update
 from ussd_server.models.sending import Event
 from ussd_server.models.transactions import QUEUED_UNTIL, StatusChange, Transaction
 from ussd_server.providers.failures import FailureCode
-from ussd_server.services.accounts.ledger import Postings, hold_legs, joined, postings_of, releases_of, write_postings
+from ussd_server.services.accounts.ledger import Postings, joined, postings_of, releases_of, write_postings
 from ussd_server.services.transactions.history import (
     Batch,
     Draft,
@@ -40,13 +40,13 @@ _NEVER_SENT = Transaction.asked_at.is_null() & Transaction.status.in_(
 
 
 def queued_batch(draft: Draft, limit_cents: int | None) -> tuple[Batch, Postings]:
-    """What is written for a draft that is due at `QUEUED_UNTIL`, and its reservation.
+    """What is written for a draft that is due at `QUEUED_UNTIL`, and its reservation, which is written after all rows.
 
     `limit_cents` is the daily limit of its key at the approval, None for none.
     """
-    batch, _ = batch_of(draft, (), Source.SUBMIT)
+    batch, _ = batch_of(replace(draft, legs=()), Source.SUBMIT)
     row = draft.row
-    postings = postings_of(row.client_id, row.id, hold_legs(row), row.created_at)
+    postings = postings_of(row.client_id, row.id, draft.legs, row.created_at)
     return batch, replace(postings, spending=spending_of(row, limit_cents))
 
 

@@ -124,13 +124,13 @@ def close_review(row: Transaction, reason: str, now: datetime) -> None:
 def _legs_of_collection(row: Transaction) -> list[Leg]:
     """What a collection moves: the amount into the client's account, and its fee out of that."""
     provider = PROVIDER_ACCOUNT.format(row.provider)
-    return legs_of(row, "move", provider, row.account, fee_from=row.account)
+    return legs_of(row, "move", provider, row.account)
 
 
 def _legs_without_hold(row: Transaction) -> list[Leg]:
     """A payment that left after its reservation was released: debits the account if it has enough, else a shortfall."""
     provider = PROVIDER_ACCOUNT.format(row.provider)
-    legs = legs_of(row, "move", row.account, provider, fee_from=row.account)
+    legs = legs_of(row, "move", row.account, provider)
     available_cents = lock_accounts(row.client_id, {name for leg in legs for name in (leg.debit, leg.credit)})
     if available_cents.get(row.account, 0) < row.amount_cents + row.fee_cents:
         legs = legs_of(row, "move", SHORTFALL_ACCOUNT, provider, fee_from=SHORTFALL_ACCOUNT)

@@ -1,15 +1,15 @@
-"""Creation of transactions: names, draft, insert; after a refusal, the earlier transaction of the same names."""
+"""Creation of transactions: plan, draft, insert; after a refusal, the earlier transaction of the same names."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import count
-from typing import Any, TypedDict, Unpack
+from typing import Any, TypedDict
 
 from peewee import IntegrityError, Query
 
@@ -21,11 +21,13 @@ from ussd_server.models.transactions import IdempotencyKey, Transaction
 from ussd_server.runtime import Runtime, Service
 from ussd_server.security.key_ring import Keyring
 from ussd_server.services.accounts.ledger import (
+    AnotherFeeError,
     DailyLimitError,
     FeeBook,
     Leg,
     OverdraftError,
     fee_cents,
+    legs_of,
 )
 from ussd_server.services.gates.messages import MONEY_OUT, Sending
 from ussd_server.services.gates.sending import SendingGate
@@ -106,8 +108,23 @@ class DraftColumns(TypedDict, total=False):
     origin: Origin
 
 
-Prepared = tuple[Draft, Collection[Leg]]
-Prepare = Callable[[RequestIdentity], Prepared]
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a new transaction is to be: its amount, its other columns, and what becomes of its money at once.
+
+    `holds` reserves the amount on the first account for the second, `moves` pays it to the second; the transaction's
+    own account pays the fee. Neither: the money moves later. Due now by default. `made_by` None: its name is read from
+    the database.
+    """
+
+    amount_cents: int
+    columns: DraftColumns
+    holds: tuple[str, str] | None = None
+    moves: tuple[str, str] | None = None
+    due_at: datetime | None = None
+    made_by: MadeBy | None = None
+
+
 Within = Callable[[Transaction], AbstractContextManager[None]]
 
 
@@ -122,97 +139,94 @@ class TransactionCreator(Service):
     def create(
         self,
         identity: RequestIdentity,
-        prepare: Prepare,
+        plan: Plan | ServiceError,
         source: Source = Source.SUBMIT,
         within: Within | None = None,
         sending: Sending | None = None,
     ) -> CreatedTransaction:
-        """Insert what `prepare` drafts, with its legs, or return the transaction that an equal request created before.
+        """Write the transaction of a request once, or return the one that an equal request created before.
 
-        Commits in one batch with other callers' drafts; with `within`, in its unit of work, which locks what the draft
-        depends on and writes what belongs to it. `prepare` is called again after a change of the fee, and with the next
-        number of the request's place when another payment has this one. `sending` is what the gate admitted
-        (`SendingGate.admit`), for every type that takes money from the client, and only for these.
+        Commits in one batch with other callers' transactions; with `within`, in its unit of work, which locks what the
+        transaction depends on and writes what belongs to it. `sending` is what the gate admitted (`SendingGate.admit`),
+        for every type that takes money from the client, and only for these.
 
-        Names are looked up only after a refusal: few requests are repeats, and the database refuses every repeat by
-        its names. Raises IDEMPOTENCY_KEY_REUSED when a name was used for something else, INSUFFICIENT_BALANCE when an
-        account has too little available, DAILY_LIMIT_REACHED when the key may not pay that much more today,
-        SERVICE_UNAVAILABLE for clients while money is held, what the gate refuses, and what `prepare` and `within`
-        raise; nothing is inserted then.
+        Raises IDEMPOTENCY_KEY_REUSED when a name was used for something else, INSUFFICIENT_BALANCE when an account has
+        too little available, DAILY_LIMIT_REACHED when the key may not pay that much more today, SERVICE_UNAVAILABLE for
+        clients while money is held, what the gate refuses, the refusal that is handed over as `plan`, and what `within`
+        raises; nothing is inserted then. A repeat gets its transaction whatever would refuse it now.
         """
         assert (sending is None) == (identity.type not in MONEY_OUT), "money leaves by a way that the gate knows"
-        try:
-            if sending is not None:
-                self.gate.require_recordable(sending)
-            if source is not Source.OPERATOR:
-                self.gate.require_open()
-            view = self.fees.with_agreed_fee(
-                identity.client_id, identity.type, lambda: self._insert(*prepare(identity), source, within)
-            )
-        except (ServiceError, IntegrityError, OverdraftError, DailyLimitError) as refusal:
-            repeated = find_repeated(identity, self._clock.now())
-            if repeated is not None:
-                return CreatedTransaction(views_of([repeated])[0], replayed=True)
-            if isinstance(refusal, ServiceError):
-                raise
-            if isinstance(refusal, DailyLimitError):
-                raise daily_limit_reached() from None
-            if isinstance(refusal, OverdraftError):
-                raise ServiceError(
-                    Code.INSUFFICIENT_BALANCE, "Insufficient balance to complete the transaction"
-                ) from None
-            numbered = self._references.next_at_place(identity)
-            if numbered == identity:
-                raise AssertionError("a constraint refused a transaction that has no twin") from refusal
-            return self.create(numbered, prepare, source, within, sending)
-        return CreatedTransaction(view, replayed=False)
+        while True:
+            try:
+                if sending is not None:
+                    self.gate.require_recordable(sending)
+                if source is not Source.OPERATOR:
+                    self.gate.require_open()
+                if isinstance(plan, ServiceError):
+                    raise plan
+                return CreatedTransaction(self._insert(self.draft(identity, plan), source, within), replayed=False)
+            except AnotherFeeError:
+                self.fees.forget(identity.client_id, identity.type)
+            except (ServiceError, IntegrityError, OverdraftError, DailyLimitError) as refusal:
+                # Few requests are repeats, so names are looked up only now: the database refuses every repeat by them.
+                repeated = find_repeated(identity, self._clock.now())
+                if repeated is not None:
+                    return CreatedTransaction(views_of([repeated])[0], replayed=True)
+                match refusal:
+                    case ServiceError():
+                        raise
+                    case OverdraftError():
+                        raise ServiceError(
+                            Code.INSUFFICIENT_BALANCE, "Insufficient balance to complete the transaction"
+                        ) from None
+                    case DailyLimitError():
+                        raise daily_limit_reached() from None
+                    case IntegrityError():
+                        # Another payment at the same place has its name at the provider.
+                        numbered = self._references.next_at_place(identity)
+                        assert numbered != identity, "a constraint refused a transaction that has no twin"
+                        identity = numbered
 
-    def draft(
-        self,
-        identity: RequestIdentity,
-        amount_cents: int,
-        due_at: datetime | None = None,
-        made_by: MadeBy | None = None,
-        **columns: Unpack[DraftColumns],
-    ) -> Draft:
-        """A new transaction with its fee and, where a provider moves the money, its name there. Due now by default.
-
-        `made_by` None: its name is read from the database.
-        """
-        now = self._clock.now()
+    def draft(self, identity: RequestIdentity, plan: Plan) -> Draft:
+        """The row and the legs of a plan, with its fee and, where a provider moves the money, its name there."""
+        now, columns = self._clock.now(), plan.columns
         name = self._references.of_request(identity) if columns.get("provider") else None
         terms = self.fees.find(identity.client_id, identity.type)
-        columns.setdefault("origin", Origin.USSD if identity.session_id else Origin.CLIENT)
         row = Transaction(__no_default__=True)
-        row.__data__ |= dict(
-            id=new_id(now),
-            client_id=identity.client_id,
-            type=identity.type,
-            status=TransactionStatus.CREATED,
-            currency="UGX",
-            amount_cents=amount_cents,
-            fee_cents=fee_cents(terms, amount_cents),
-            reference=identity.reference,
-            idempotency_key=identity.idempotency_key,
-            session_id=identity.session_id,
-            confirmation=identity.confirmation,
-            request_digest=identity.digest,
-            late=False,
-            ask_attempts=0,
-            checks=0,
-            created_at=now,
-            updated_at=now,
-            due_at=due_at or now,
-            due_source=Source.POLL,
-            provider_reference=name,
-            traceparent=current_traceparent(),
-            **columns,
-        )
-        return Draft(row, terms, made_by or makers_of([row])[row.id])
+        row.__data__ |= {
+            "id": new_id(now),
+            "client_id": identity.client_id,
+            "type": identity.type,
+            "status": TransactionStatus.CREATED,
+            "currency": "UGX",
+            "amount_cents": plan.amount_cents,
+            "fee_cents": fee_cents(terms, plan.amount_cents),
+            "reference": identity.reference,
+            "idempotency_key": identity.idempotency_key,
+            "session_id": identity.session_id,
+            "confirmation": identity.confirmation,
+            "request_digest": identity.digest,
+            "late": False,
+            "ask_attempts": 0,
+            "checks": 0,
+            "created_at": now,
+            "updated_at": now,
+            "due_at": plan.due_at or now,
+            "due_source": Source.POLL,
+            "provider_reference": name,
+            "traceparent": current_traceparent(),
+            "origin": Origin.USSD if identity.session_id else Origin.CLIENT,
+        } | columns
+        legs: Sequence[Leg] = ()
+        if plan.holds:
+            legs = legs_of(row, "hold", *plan.holds)
+        elif plan.moves:
+            legs = legs_of(row, "move", *plan.moves)
+        return Draft(row, terms, plan.made_by or makers_of([row])[row.id], legs)
 
-    def _insert(self, draft: Draft, legs: Collection[Leg], source: Source, within: Within | None) -> TransactionView:
+    def _insert(self, draft: Draft, source: Source, within: Within | None) -> TransactionView:
         """Raises OverdraftError, AnotherFeeError, and IntegrityError for a name that is taken."""
-        batch, view = batch_of(draft, legs, source)
+        batch, view = batch_of(draft, source)
         if within is None:
             # The caller that wrote the batch wakes the worker for all transactions in it.
             written = self._group_commit.do(batch)

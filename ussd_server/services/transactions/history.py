@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from itertools import chain
@@ -73,11 +73,12 @@ _COLUMNS = {
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A transaction that is not inserted yet, the terms of its fee, and who makes it."""
+    """A transaction that is not inserted yet, the terms of its fee, who makes it, and its legs."""
 
     row: Transaction
     terms: FeeTerms
     made_by: MadeBy
+    legs: Sequence[Leg]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,9 +96,9 @@ class Batch(Postings):
     fees: Rows
 
 
-def batch_of(draft: Draft, legs: Collection[Leg], source: Source) -> tuple[Batch, TransactionView]:
+def batch_of(draft: Draft, source: Source) -> tuple[Batch, TransactionView]:
     """What is written for a draft, and its view. Money that moves at once makes the transaction succeeded."""
-    row, terms = draft.row, draft.terms
+    row, terms, legs = draft.row, draft.terms, draft.legs
     transaction = values_of(row)
     view = view_of(row, draft.made_by)
     changes, settled = [rows_of_change(row.client_id, view, source, 1, 1)], []

@@ -16,13 +16,14 @@ from ussd_server.models.transactions import ReceiptClaim, Transaction
 from ussd_server.providers.messages import Direction
 from ussd_server.providers.names import PROVIDER_NAMES
 from ussd_server.runtime import Runtime, Service
-from ussd_server.services.accounts.ledger import hold_legs, legs_of
+from ussd_server.services.accounts.ledger import PROVIDER_ACCOUNT
 from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.gates.messages import WayOut
 from ussd_server.services.pages import matching, of_period, page_of
 from ussd_server.services.sms.receipts import has_receipts, with_receipt
 from ussd_server.services.transactions.create import (
-    Prepared,
+    DraftColumns,
+    Plan,
     RequestIdentity,
     TransactionCreator,
     digest_of,
@@ -124,9 +125,8 @@ class TransactionService(Service):
         )
         moves_at_once = request.type is TransactionType.TRANSFER
         within = with_receipt if moves_at_once and has_receipts(context.client_id, request.type) else None
-        created = self._creator.create(
-            identity, lambda identity: self._prepare(identity, request, context), within=within, sending=sending
-        )
+        plan = self._plan(request, context)
+        created = self._creator.create(identity, plan, within=within, sending=sending)
         return self.wait_until_final(created, request.wait, context)
 
     def wait_until_final(
@@ -161,25 +161,12 @@ class TransactionService(Service):
             return Page((), None)
         return self._page(replace(request, type=TransactionType.COLLECTION), context)
 
-    def _prepare(self, identity: RequestIdentity, request: CreateTransaction, context: RequestContext) -> Prepared:
-        """The transaction of a request, and its legs: a disbursement reserves its money, a transfer moves it."""
-        if request.callback_url is not None:
-            require_callable(self._guard, "callback_url", request.callback_url)
-        provider, account = None, request.account
-        if request.type is TransactionType.TRANSFER:
-            account = request.phone_number
-        else:
-            provider = self._providers.choose(
-                request.provider, request.phone_number, request.amount_cents, Direction(request.type)
-            ).name
-        draft = self._creator.draft(
-            identity,
-            request.amount_cents,
-            made_by=known_maker(request.menu, context),
+    def _plan(self, request: CreateTransaction, context: RequestContext) -> Plan | ServiceError:
+        """What a request pays, or why it is refused: a disbursement reserves its money, a transfer moves it."""
+        columns = DraftColumns(
             phone_number=request.phone_number,
             to_phone_number=request.to_phone_number,
-            provider=provider,
-            account=account,
+            account=request.account,
             description=request.description,
             metadata=request.metadata,
             callback_url=request.callback_url,
@@ -189,9 +176,24 @@ class TransactionService(Service):
             menu_id=None if request.menu is None else request.menu.menu_id,
             menu_version=None if request.menu is None else request.menu.version,
         )
-        if request.to_phone_number is not None:
-            return draft, legs_of(draft.row, "move", account, request.to_phone_number, fee_from=account)
-        return draft, hold_legs(draft.row) if request.type is TransactionType.DISBURSEMENT else []
+        holds = moves = None
+        try:
+            if request.callback_url is not None:
+                require_callable(self._guard, "callback_url", request.callback_url)
+            if request.to_phone_number is not None:
+                columns["account"] = request.phone_number
+                moves = (request.phone_number, request.to_phone_number)
+            else:
+                provider = self._providers.choose(
+                    request.provider, request.phone_number, request.amount_cents, Direction(request.type)
+                ).name
+                columns["provider"] = provider
+                if request.type is TransactionType.DISBURSEMENT:
+                    holds = (request.account, PROVIDER_ACCOUNT.format(provider))
+        except ServiceError as refusal:
+            return refusal
+        maker = known_maker(request.menu, context)
+        return Plan(request.amount_cents, columns, holds=holds, moves=moves, made_by=maker)
 
     def _page(self, request: ListTransactions, context: RequestContext) -> Page[TransactionView]:
         if not all(is_id(each) for each in (request.payout_id, request.key_id) if each is not None):
