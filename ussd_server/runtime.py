@@ -69,14 +69,3 @@ class Runtime:
         self.shared_tokens.close()
         if self.sms_sender is not None:
             self.sms_sender.close()
-
-
-class Service:
-    """What a runtime makes: it knows the parts of the runtime that several services use."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._clock, self._tokens, self._limiter = runtime.clock, runtime.tokens, runtime.limiter
-        self._vault, self._keyring, self._key_cache = runtime.vault, runtime.keyring, runtime.key_cache
-        self._providers, self._references, self._guard = runtime.providers, runtime.references, runtime.guard
-        self._leases, self._heartbeat, self._wake_worker = runtime.leases, runtime.heartbeat, runtime.wake_up.send
-        self._within_pace, self._at_kill_point = runtime.within_pace, runtime.at_kill_point

@@ -21,7 +21,7 @@ from ussd_server.models.incoming import IncomingPayment, PaymentCode, PaymentCod
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.ledger import BankAccount
 from ussd_server.models.operations import HistoryDigest, RowSignature
-from ussd_server.runtime import Service
+from ussd_server.runtime import Runtime
 from ussd_server.security.key_ring import Vault
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import require_two_people
@@ -131,8 +131,11 @@ def unsigned_rows(table: str, low: str, high: str, vault: Vault | None) -> Itera
         yield str(getattr(rows[name], signed.key)), UNSIGNED
 
 
-class SignatureService(Service):
+class SignatureService:
     """Signs what earlier versions wrote, and renews signatures under new master keys."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._clock, self._vault = runtime.clock, runtime.vault
 
     def begin(self) -> None:
         """Sign the rows of earlier versions, once."""

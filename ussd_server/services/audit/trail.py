@@ -22,7 +22,7 @@ from ussd_server.models.sending import Webhook
 from ussd_server.models.statements import ProviderStatement
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import Channel, Menu
-from ussd_server.runtime import Service
+from ussd_server.runtime import Runtime
 from ussd_server.services.audit.messages import AuditEventView, ListAuditEvents, ListOperatorActions
 from ussd_server.services.pages import matching, of_period, page_of
 from ussd_server.status import Code, ServiceError
@@ -84,8 +84,11 @@ def write_audit_event(
     )
 
 
-class AuditService(Service):
+class AuditService:
     """Shows a client's audit trail."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._tokens = runtime.tokens
 
     def list(self, request: ListAuditEvents, context: RequestContext) -> Page[AuditEventView]:
         """One page, newest first. INVALID_REQUEST for a cursor that is not of this list."""

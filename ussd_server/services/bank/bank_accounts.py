@@ -11,7 +11,7 @@ from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.clients import Client, User
 from ussd_server.models.ledger import BankAccount
-from ussd_server.runtime import Service
+from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.bank.messages import BankAccountView, ConfirmBankAccount, SetSettlementTerms, StateBankAccount
 from ussd_server.services.mail.messages import MailKind
@@ -25,8 +25,11 @@ _LONGEST_PART = 100
 _MOST_CENTS = 10**15
 
 
-class BankAccountService(Service):
+class BankAccountService:
     """Keeps one bank account for each client. A change stops settlements until an operator has confirmed it."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._clock, self._vault = runtime.clock, runtime.vault
 
     def show(self, context: RequestContext) -> BankAccountView:
         """The bank account of the caller's client."""

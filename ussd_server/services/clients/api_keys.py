@@ -13,7 +13,7 @@ from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.clients import Client
 from ussd_server.models.keys import ApiKey, DeletedApiKey
-from ussd_server.runtime import Runtime, Service
+from ussd_server.runtime import Runtime
 from ussd_server.security.credentials import may_be_apikey, may_be_apisecret, new_apikey, new_apisecret
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.keys.bounds import require_no_lifted_bound, setters_after, setters_of
@@ -63,11 +63,12 @@ _WRITE_DELETED = writer(DeletedApiKeyView)
 _View = TypeVar("_View", bound=ApiKeyView)
 
 
-class ApiKeyService(Service):
+class ApiKeyService:
     """Keeps the keys of clients. Each change of a client's keys locks the client's row first."""
 
     def __init__(self, runtime: Runtime, reader: ApiKeyReader) -> None:
-        super().__init__(runtime)
+        self._clock, self._limiter, self._vault = runtime.clock, runtime.limiter, runtime.vault
+        self._key_cache = runtime.key_cache
         self._reader = reader
 
     def list(self, context: RequestContext) -> tuple[ApiKeyView, ...]:

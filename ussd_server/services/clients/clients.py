@@ -9,7 +9,7 @@ from ussd_server.context import RequestContext
 from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import dialect, unit_of_work
 from ussd_server.models.clients import AuditEvent, Client, Login, User
-from ussd_server.runtime import Service
+from ussd_server.runtime import Runtime
 from ussd_server.security import passwords
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.messages import ClientView, CreateClient, CreateUser, ServiceIdentifier, UserView
@@ -34,8 +34,11 @@ _ON_A_PAGE = 50
 _AUDIT_PRECISION = timedelta(milliseconds=2)
 
 
-class ClientService(Service):
+class ClientService:
     """Makes, disables and enables clients and their people. Disabling has its effect at once."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._clock, self._tokens, self._key_cache = runtime.clock, runtime.tokens, runtime.key_cache
 
     def service_identifier(self, context: RequestContext) -> ServiceIdentifier:
         """The signed text that names the calling client."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.clients import Client, Login, User, UserFactor, UserRecoveryCode
-from ussd_server.runtime import Runtime, Service
+from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.messages import NewFactor, OwnFactor
 from ussd_server.services.clients.people import end_logins_of_user
@@ -19,11 +19,11 @@ _NONE_YET = "Add a second factor first."
 _REQUIRED = "Your client requires a second factor of every person. Add another one in its place instead."
 
 
-class SecondFactorService(Service):
+class SecondFactorService:
     """Keeps the second factors of people."""
 
     def __init__(self, runtime: Runtime) -> None:
-        super().__init__(runtime)
+        self._clock, self._limiter = runtime.clock, runtime.limiter
         self._factors = FactorStore(UserFactor, UserRecoveryCode, runtime.vault)
 
     def show(self, context: RequestContext) -> OwnFactor:

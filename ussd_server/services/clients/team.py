@@ -15,7 +15,7 @@ from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.clients import Client, User
 from ussd_server.models.keys import ApiKey
-from ussd_server.runtime import Service
+from ussd_server.runtime import Runtime
 from ussd_server.security import passwords
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.messages import (
@@ -63,8 +63,11 @@ _OWNERS_ONLY = "Only an owner may do this to an owner, or make one."
 _LAST_OWNER = "A client keeps one active owner. Make another person owner first."
 
 
-class TeamService(Service):
+class TeamService:
     """Lists, invites, changes and disables the people of the caller's client. Disabling has its effect at once."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._clock, self._tokens = runtime.clock, runtime.tokens
 
     def list(self, request: ListPeople, context: RequestContext) -> Page[PersonView]:
         """One page of the client's people, newest first, without their logins."""

@@ -11,7 +11,7 @@ from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.incoming import IncomingPayment, PaymentCode, waits_for_operators
 from ussd_server.models.transactions import ReceiptClaim, Transaction
-from ussd_server.runtime import Runtime, Service
+from ussd_server.runtime import Runtime
 from ussd_server.services.gates.receipts import WayIn, lock_claim, take_receipt
 from ussd_server.services.incoming.booking import (
     OWN_RECEIPT,
@@ -54,11 +54,11 @@ _LONGEST_CODE = 20
 _LONGEST_RECEIPT = 48
 
 
-class HeldPaymentService(Service):
+class HeldPaymentService:
     """Lists held payments and ends them, for operators only."""
 
     def __init__(self, runtime: Runtime, book: IncomingBook, differences: DifferenceService) -> None:
-        super().__init__(runtime)
+        self._clock, self._tokens, self._vault = runtime.clock, runtime.tokens, runtime.vault
         self._book = book
         self._differences = differences
 

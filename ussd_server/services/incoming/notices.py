@@ -12,7 +12,7 @@ from ussd_server.models.clients import Client
 from ussd_server.models.incoming import IncomingPayment
 from ussd_server.models.transactions import ReceiptClaim, Transaction
 from ussd_server.outbound.signature import is_signed
-from ussd_server.runtime import Runtime, Service
+from ussd_server.runtime import Runtime
 from ussd_server.services.gates.receipts import WayIn
 from ussd_server.services.incoming.booking import (
     OWN_RECEIPT,
@@ -44,11 +44,11 @@ _DECIDED_AT_ONCE = 100
 _TWO_AMOUNTS = "the provider reported its receipt again with {}"
 
 
-class NoticeService(Service):
+class NoticeService:
     """Answers checks, and books what providers report: each receipt once, whatever is repeated."""
 
     def __init__(self, runtime: Runtime, book: IncomingBook) -> None:
-        super().__init__(runtime)
+        self._clock, self._tokens, self._providers = runtime.clock, runtime.tokens, runtime.providers
         self._book = book
         self._is_money_held = runtime.settings.hold_money
 

@@ -12,7 +12,7 @@ from ussd_server.models.clients import User
 from ussd_server.models.operators import Operator
 from ussd_server.models.sending import Mail, UnwantedMail
 from ussd_server.outbound.smtp import MailTrouble
-from ussd_server.runtime import Service
+from ussd_server.runtime import Runtime
 from ussd_server.services.mail.messages import LINKS, TROUBLES, ListMails, MailChoice, MailKind, MailView
 from ussd_server.services.mail.outbox import is_mail_on
 from ussd_server.services.mail.texts import OPERATORS, TEXTS
@@ -21,8 +21,11 @@ from ussd_server.status import Code, ServiceError
 from ussd_server.wire import Page, view_of_row
 
 
-class MailService(Service):
+class MailService:
     """Shows mails to operators and clients, and stores what people chose: kinds and language."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._tokens = runtime.tokens
 
     @property
     def is_on(self) -> bool:

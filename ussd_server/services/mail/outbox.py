@@ -14,7 +14,7 @@ from ussd_server.logs import Logger
 from ussd_server.models.clients import Client, User
 from ussd_server.models.operators import Operator
 from ussd_server.models.sending import Mail, UnwantedMail, Webhook
-from ussd_server.runtime import Service
+from ussd_server.runtime import Runtime
 from ussd_server.security import passwords
 from ussd_server.services.mail.messages import LINKS, MailKind, MailStatus
 from ussd_server.services.mail.texts import TEXTS, written_moment
@@ -135,8 +135,11 @@ def notify_operators(kind: MailKind, parameters: Mapping[str, Any], now: datetim
         queue_mail(kind, row.email, parameters, now, person_id=row.id, occasion=occasion)
 
 
-class MailReminders(Service):
+class MailReminders:
     """Writes mails that no change causes: about webhooks that fail for an hour."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._clock = runtime.clock
 
     def write(self) -> None:
         """Write the reminders that are due now. Each is written once, by the first worker that finds it due."""

@@ -25,7 +25,7 @@ from ussd_server.menus.tools.schema import menu_schema
 from ussd_server.menus.tools.scripts import left_to_fill_in
 from ussd_server.menus.tools.walk import Act, Walk, script_of, walk
 from ussd_server.models.ussd import Menu, MenuVersion, ServiceCode
-from ussd_server.runtime import Runtime, Service
+from ussd_server.runtime import Runtime
 from ussd_server.security.key_ring import call_secrets
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.gates.sending import SendingGate
@@ -67,11 +67,11 @@ _SERVICE_CODE = re.compile(r"(?=.{3,20}\Z)\*[0-9]+(?:\*[0-9]+)*#")
 _MENU_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
-class MenuService(Service):
+class MenuService:
     """Reads and writes the menus of clients."""
 
     def __init__(self, runtime: Runtime) -> None:
-        super().__init__(runtime)
+        self._clock, self._keyring, self._guard = runtime.clock, runtime.keyring, runtime.guard
         self._gate = SendingGate(runtime)
         self._session_life_seconds = runtime.settings.session_life_seconds
 

@@ -20,7 +20,7 @@ from ussd_server.models.sending import Delivery, Event, Mail, PendingEvent, Sms
 from ussd_server.models.statements import StatementDifference, is_in_stored_statement
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
-from ussd_server.runtime import Runtime, Service
+from ussd_server.runtime import Runtime
 from ussd_server.senders.messages import SmsFailure
 from ussd_server.services.clients.keys.notices import REFUSED_ELSEWHERE
 from ussd_server.services.mail.messages import MailStatus
@@ -38,11 +38,11 @@ _MOST_PLACES = 200
 _AGES = ((60, "1m"), (600, "10m"), (3600, "1h"), (86_400, "1d"))
 
 
-class Gauges(Service):
+class Gauges:
     """Reads all gauges."""
 
     def __init__(self, runtime: Runtime, floats: FloatService) -> None:
-        super().__init__(runtime)
+        self._clock, self._heartbeat = runtime.clock, runtime.heartbeat
         self._floats = floats
         self._smpp_links = SmppLinks(runtime)
 

@@ -12,7 +12,7 @@ from ussd_server.context import Caller, CallerKind, RequestContext, SignedInPers
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.limits.networks import is_within
 from ussd_server.models.operators import Operator, OperatorLogin, RecoveryCode
-from ussd_server.runtime import Runtime, Service
+from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.messages import LogIn
 from ussd_server.services.mail.outbox import mail_factor_removed
@@ -36,11 +36,11 @@ from ussd_server.wire import view_of_row
 LOGIN_SECONDS = 8 * 3600
 
 
-class OperatorService(Service):
+class OperatorService:
     """Keeps the accounts of operators."""
 
     def __init__(self, runtime: Runtime) -> None:
-        super().__init__(runtime)
+        self._clock = runtime.clock
         self._factors = FactorStore(Operator, RecoveryCode, runtime.vault)
 
     def create(self, request: CreateOperator, context: RequestContext) -> SecondFactor:
@@ -109,11 +109,11 @@ class OperatorService(Service):
         return SecondFactor(_view(row, len(codes)), secret, address_of(secret, row.email), codes)
 
 
-class OperatorLoginService(Service):
+class OperatorLoginService:
     """Begins, checks and ends the logins of operators."""
 
     def __init__(self, runtime: Runtime) -> None:
-        super().__init__(runtime)
+        self._clock, self._limiter = runtime.clock, runtime.limiter
         self._networks = [ipaddress.ip_network(network) for network in runtime.settings.operator_addresses]
         self._factors = FactorStore(Operator, RecoveryCode, runtime.vault)
 

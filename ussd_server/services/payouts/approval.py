@@ -19,7 +19,7 @@ from ussd_server.logs import Logger
 from ussd_server.models.clients import Client
 from ussd_server.models.ledger import Holding, read_holdings
 from ussd_server.models.payouts import Approval, Payout, PayoutItem
-from ussd_server.runtime import Runtime, Service
+from ussd_server.runtime import Runtime
 from ussd_server.services.accounts.ledger import AnotherFeeError, DailyLimitError, OverdraftError
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.gates.messages import WayOut
@@ -60,11 +60,11 @@ _LAST_TRY_WITHIN = timedelta(minutes=5)
 _MISSING = (Code.INSUFFICIENT_BALANCE, Code.DAILY_LIMIT_REACHED)
 
 
-class PayoutApproval(Service):
+class PayoutApproval:
     """Approves drafts, and reserves their money."""
 
     def __init__(self, runtime: Runtime, creator: TransactionCreator) -> None:
-        super().__init__(runtime)
+        self._clock, self._at_kill_point = runtime.clock, runtime.at_kill_point
         self._creator = creator
         self._digests = PayoutDigests(runtime.vault)
 

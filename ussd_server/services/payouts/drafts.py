@@ -20,7 +20,7 @@ from ussd_server.models.clients import Client
 from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.messages import Direction
-from ussd_server.runtime import Runtime, Service
+from ussd_server.runtime import Runtime
 from ussd_server.services.accounts.ledger import FeeBook, fee_cents
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.bulkhead import Bulkhead
@@ -60,11 +60,11 @@ Row = TypeVar("Row")
 _COLUMNS = [field.name for field in fields(PayoutRow) if field.name not in ("problems", "metadata", "sent")]
 
 
-class PayoutDrafts(Service):
+class PayoutDrafts:
     """Makes payouts of files and lists."""
 
     def __init__(self, runtime: Runtime, fees: FeeBook) -> None:
-        super().__init__(runtime)
+        self._clock, self._providers = runtime.clock, runtime.providers
         self._fees = fees
         self._mobile_blocks = runtime.settings.mobile_blocks
         self._digests = PayoutDigests(runtime.vault)

@@ -16,7 +16,7 @@ from ussd_server.logs import Logger
 from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.providers import ProviderFloat
 from ussd_server.models.transactions import Transaction
-from ussd_server.runtime import Runtime, Service
+from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import require_name, require_two_names
 from ussd_server.services.pages import find_by_id, matching, of_period, page_of
@@ -72,11 +72,12 @@ _ITEMS_OF_STREAM = 100
 _PAYABLE = frozenset({ItemState.QUEUED, ItemState.SENT, ItemState.SUCCEEDED})
 
 
-class PayoutService(Service):
+class PayoutService:
     """Creates, shows, approves and cancels payouts. Calls no provider."""
 
     def __init__(self, runtime: Runtime, creator: TransactionCreator) -> None:
-        super().__init__(runtime)
+        self._clock, self._tokens, self._providers = runtime.clock, runtime.tokens, runtime.providers
+        self._wake_worker = runtime.wake_up.send
         self._digests = PayoutDigests(runtime.vault)
         self._drafts = PayoutDrafts(runtime, creator.fees)
         self._approval = PayoutApproval(runtime, creator)

@@ -15,7 +15,7 @@ from ussd_server.database.unit_of_work import DATABASE_TROUBLE, unit_of_work
 from ussd_server.logs import Logger, now_about, trace_of
 from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.providers.messages import Registration
-from ussd_server.runtime import Runtime, Service
+from ussd_server.runtime import Runtime
 from ussd_server.services.leases import end_lease, is_due
 from ussd_server.services.payouts.approval import PayoutApproval
 from ussd_server.services.payouts.messages import NameMatch, PayoutStatus
@@ -48,11 +48,12 @@ _NAMES_WANTED_FOR = timedelta(hours=1)
 _NAMES_AWAY_SECONDS = 10.0
 
 
-class PayoutSender(Service):
+class PayoutSender:
     """Advances payouts: looks up names for drafts, releases the rows of approved ones, and completes them."""
 
     def __init__(self, runtime: Runtime, names: SubscriberNames, creator: TransactionCreator) -> None:
-        super().__init__(runtime)
+        self._clock, self._providers, self._leases = runtime.clock, runtime.providers, runtime.leases
+        self._within_pace, self._wake_worker = runtime.within_pace, runtime.wake_up.send
         self._approval = PayoutApproval(runtime, creator)
         self._withdrawals = PayoutWithdrawals(runtime)
         self._names, self._gate = names, creator.gate

@@ -17,7 +17,7 @@ from ussd_server.database.unit_of_work import dialect, run_query, unit_of_work
 from ussd_server.models.clients import Client, User
 from ussd_server.models.keys import ApiKey, DeletedApiKey
 from ussd_server.models.payouts import Approval, Payout
-from ussd_server.runtime import Service
+from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.leases import end_lease
 from ussd_server.services.payouts.approvers import end_approvals, standing
@@ -42,8 +42,11 @@ class _Giver(NamedTuple):
     """Why it may no longer do that, in words; None while it may."""
 
 
-class PayoutWithdrawals(Service):
+class PayoutWithdrawals:
     """Withdraws what expired keys made and approved. All other revocations withdraw it themselves."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._clock = runtime.clock
 
     def withdraw_expired(self) -> None:
         """Withdraw what keys made and approved that have expired since, for every client."""

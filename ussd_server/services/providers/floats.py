@@ -12,7 +12,7 @@ from ussd_server.logs import Logger
 from ussd_server.models.providers import ProviderFloat
 from ussd_server.providers.messages import Direction, Provider
 from ussd_server.providers.registry import title
-from ussd_server.runtime import Runtime, Service
+from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import notify_operators
@@ -25,11 +25,11 @@ _ASKED_EVERY = timedelta(seconds=60)
 _TIMEOUT_SECONDS = 10.0
 
 
-class FloatService(Service):
+class FloatService:
     """Asks providers for the float, keeps the last answer of each, and records when one becomes low."""
 
     def __init__(self, runtime: Runtime) -> None:
-        super().__init__(runtime)
+        self._clock, self._providers = runtime.clock, runtime.providers
         self._alert_cents = runtime.settings.float_alert_shillings * 100
 
     def ask(self) -> int:

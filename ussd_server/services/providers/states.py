@@ -13,7 +13,7 @@ from ussd_server.models.operations import WorkerHeartbeat
 from ussd_server.models.providers import ProviderFloat
 from ussd_server.providers.messages import Direction
 from ussd_server.providers.registry import title
-from ussd_server.runtime import Runtime, Service
+from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import notify_operators
@@ -34,11 +34,11 @@ _AWAY_SHARE = 0.2
 _CHANGES_SHOWN = 20
 
 
-class ProviderStateService(Service):
+class ProviderStateService:
     """Shows and switches the providers of this server."""
 
     def __init__(self, runtime: Runtime) -> None:
-        super().__init__(runtime)
+        self._clock, self._providers = runtime.clock, runtime.providers
         self._switches = runtime.switches
 
     def list(self, context: RequestContext) -> tuple[OperatorProviderState, ...]:

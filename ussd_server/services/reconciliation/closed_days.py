@@ -13,7 +13,7 @@ from ussd_server.models.clients import Client
 from ussd_server.models.incoming import IncomingPayment
 from ussd_server.models.statements import ClosedDay, ProviderStatement, StatementDay, StatementState
 from ussd_server.models.transactions import Transaction
-from ussd_server.runtime import Service
+from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import require_name, require_two_names
 from ussd_server.services.reconciliation.days.bridge import DayBridge, DayPayment, bridge_of, ended_within
@@ -35,8 +35,11 @@ from ussd_server.wire import view_of_row
 _DAYS_LISTED = 31
 
 
-class DayService(Service):
+class DayService:
     """Closes days, for operators. A closed day never changes: what comes later counts on the day on which it comes."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._clock, self._vault, self._providers = runtime.clock, runtime.vault, runtime.providers
 
     def close(self, request: CloseDay, context: RequestContext) -> ClosedDayView:
         """Close a day: compute both sums and the bridge between them, and keep them with their proof.

@@ -18,7 +18,7 @@ from ussd_server.context import RequestContext
 from ussd_server.models.statements import ProviderStatement, StatementCoverage, StatementLayout, StatementState
 from ussd_server.providers.registry import PACKAGES
 from ussd_server.providers.statement_format import LineStatus, with_additions
-from ussd_server.runtime import Runtime, Service
+from ussd_server.runtime import Runtime
 from ussd_server.services.operator_names import require_two_names
 from ussd_server.services.pages import page_of
 from ussd_server.services.reconciliation import imports
@@ -60,11 +60,11 @@ _EARLIEST, _LATEST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzin
 _FORMATS = {package.name: package.statement for package in PACKAGES if package.statement}
 
 
-class ProviderStatementService(Service):
+class ProviderStatementService:
     """Compares and lists statements, for operators only."""
 
     def __init__(self, runtime: Runtime) -> None:
-        super().__init__(runtime)
+        self._clock, self._tokens = runtime.clock, runtime.tokens
         self._headings = runtime.settings.statement_headings
         self._currencies = {name: access.currency for name, access in runtime.settings.providers.items()}
 

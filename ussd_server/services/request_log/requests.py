@@ -11,7 +11,7 @@ from peewee import fn
 from ussd_server.context import RequestContext
 from ussd_server.models.clients import User
 from ussd_server.models.keys import ApiKey, ApiRequest, KeyUsage
-from ussd_server.runtime import Service
+from ussd_server.runtime import Runtime
 from ussd_server.services.pages import matching, of_period, page_of, require_row
 from ussd_server.services.request_log.messages import (
     ErrorGroup,
@@ -43,8 +43,11 @@ def _people_of(rows: Sequence[ApiRequest]) -> dict[str | None, str]:
     return {row.id: row.email for row in User.select(User.id, User.email).where(User.id.in_(list(ids)))}
 
 
-class RequestLogService(Service):
+class RequestLogService:
     """Reads the request log and the usage of keys. The last second may be missing."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._clock, self._tokens = runtime.clock, runtime.tokens
 
     def list(self, request: ListRequests, context: RequestContext) -> Page[RequestView]:
         """One page of requests, newest first. INVALID_REQUEST for a cursor of another list."""

@@ -9,7 +9,7 @@ from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.failures import FailureCode
-from ussd_server.runtime import Service
+from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.gates.receipts import WayIn, name_each_other
 from ussd_server.services.leases import end_lease
@@ -32,8 +32,11 @@ _IS_OPEN = Transaction.review_opened_at.is_null(False) & Transaction.review_clos
 _MOST_COUNTED = 10_000
 
 
-class ReviewService(Service):
+class ReviewService:
     """Lists and ends reviews, for operators only."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._clock, self._providers = runtime.clock, runtime.providers
 
     def list(self, context: RequestContext) -> tuple[ReviewItem, ...]:
         """Every open review, the one that has waited longest first."""

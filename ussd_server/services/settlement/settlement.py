@@ -23,7 +23,7 @@ from ussd_server.logs import Logger, now_about, trace_of
 from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.messages import Direction, Outcome, PaymentOrder, PollingSchedule, Provider, ProviderAnswer
-from ussd_server.runtime import Runtime, Service
+from ussd_server.runtime import Runtime
 from ussd_server.services.gates.receipts import WayIn, conflict_of, lock_claim, take_receipt
 from ussd_server.services.gates.sending import SendingGate
 from ussd_server.services.leases import end_lease, is_due, release, still_leased
@@ -63,11 +63,13 @@ _ASKED = ("asked_at", "ask_attempts", "sent_reference", "status", "updated_at")
 _SCHEDULE = ("asked_at", "due_at", "due_source", "leased_until", "lease_token")
 
 
-class Settlement(Service):
+class Settlement:
     """Advances transactions from created to final."""
 
     def __init__(self, runtime: Runtime) -> None:
-        super().__init__(runtime)
+        self._clock, self._providers, self._leases = runtime.clock, runtime.providers, runtime.leases
+        self._heartbeat, self._within_pace = runtime.heartbeat, runtime.within_pace
+        self._at_kill_point = runtime.at_kill_point
         self._gate = SendingGate(runtime)
         self._timeout_seconds = runtime.settings.provider_timeout_seconds
         self._count_call = runtime.heartbeat.count_call
@@ -304,11 +306,11 @@ class Settlement(Service):
             row.save()
 
 
-class CallbackService(Service):
+class CallbackService:
     """Receives callbacks of providers. Their content is not trusted; they only bring our own enquiry forward."""
 
     def __init__(self, runtime: Runtime, settlement: Settlement) -> None:
-        super().__init__(runtime)
+        self._tokens, self._providers, self._wake_worker = runtime.tokens, runtime.providers, runtime.wake_up.send
         self._settlement = settlement
 
     def receive(self, callback: Callback) -> None:

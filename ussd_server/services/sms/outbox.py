@@ -7,7 +7,7 @@ from datetime import datetime
 from ussd_server.context import RequestContext
 from ussd_server.menus.text import sms_parts
 from ussd_server.models.sending import Sms
-from ussd_server.runtime import Service
+from ussd_server.runtime import Runtime
 from ussd_server.senders.messages import SMS_FAILURES, SmsFailure
 from ussd_server.services.pages import find_by_id, matching, of_period, page_of
 from ussd_server.services.sms.messages import (
@@ -62,8 +62,11 @@ def queue_sms(
     return message_id
 
 
-class SmsService(Service):
+class SmsService:
     """Creates and shows messages. Calls no sender."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._clock, self._tokens = runtime.clock, runtime.tokens
 
     @property
     def is_on(self) -> bool:

@@ -15,7 +15,7 @@ from ussd_server.models.ledger import Account
 from ussd_server.models.sending import Receipt
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import SubscriberLanguage
-from ussd_server.runtime import Service
+from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.sms.messages import UpdateReceipts
 from ussd_server.services.sms.outbox import is_sms_on, queue_sms
@@ -36,8 +36,11 @@ _WIDEST = {
 _RESERVE = "  "
 
 
-class ReceiptService(Service):
+class ReceiptService:
     """Shows and changes the texts of a client's receipts."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._clock = runtime.clock
 
     def get(self, context: RequestContext) -> Mapping[str, Mapping[str, str]]:
         """The texts of the calling client, by type of payment and language."""

@@ -18,7 +18,7 @@ from ussd_server.database.unit_of_work import GroupCommit, database
 from ussd_server.logs import Logger, current_traceparent
 from ussd_server.models.operations import ReferenceKey, kept_check_value
 from ussd_server.models.transactions import IdempotencyKey, Transaction
-from ussd_server.runtime import Runtime, Service
+from ussd_server.runtime import Runtime
 from ussd_server.security.key_ring import Keyring
 from ussd_server.services.accounts.ledger import (
     AnotherFeeError,
@@ -128,11 +128,11 @@ class Plan:
 Within = Callable[[Transaction], AbstractContextManager[None]]
 
 
-class TransactionCreator(Service):
+class TransactionCreator:
     """Creates transactions, each once under its names: row, history, events and money together or not at all."""
 
     def __init__(self, runtime: Runtime) -> None:
-        super().__init__(runtime)
+        self._clock, self._references, self._wake_worker = runtime.clock, runtime.references, runtime.wake_up.send
         self.fees, self.gate = FeeBook(), SendingGate(runtime)
         self._group_commit = GroupCommit(_write_batches)
 

@@ -15,7 +15,7 @@ from ussd_server.models.payouts import Payout
 from ussd_server.models.transactions import ReceiptClaim, Transaction
 from ussd_server.providers.messages import Direction
 from ussd_server.providers.names import PROVIDER_NAMES
-from ussd_server.runtime import Runtime, Service
+from ussd_server.runtime import Runtime
 from ussd_server.services.accounts.ledger import PROVIDER_ACCOUNT
 from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.gates.messages import WayOut
@@ -83,12 +83,12 @@ _OWN = CompiledQuery(
 )
 
 
-class TransactionService(Service):
+class TransactionService:
     """Creates and shows transactions. Calls no provider."""
 
     def __init__(self, runtime: Runtime, creator: TransactionCreator) -> None:
+        self._tokens, self._providers, self._guard = runtime.tokens, runtime.providers, runtime.guard
         # Half of the process's threads may wait for outcomes, shared fairly between clients.
-        super().__init__(runtime)
         self._waiting = Bulkhead(runtime.settings.threads // 2)
         self._creator = creator
 

@@ -32,7 +32,7 @@ from ussd_server.models.ussd import Menu
 from ussd_server.outbound.client_server import ClientServer, Handover, NoAnswerError
 from ussd_server.outbound.signature import Signature
 from ussd_server.outbound.transport import Transport
-from ussd_server.runtime import Runtime, Service
+from ussd_server.runtime import Runtime
 from ussd_server.security.key_ring import call_secrets
 from ussd_server.services.accounts.balances import BalanceService
 from ussd_server.services.bulkhead import Bulkhead
@@ -82,7 +82,7 @@ class ActionContext:
         return max(0.0, min(CALL_SECONDS, self.ends_at - time.monotonic()))
 
 
-class Actions(Service):
+class Actions:
     """Runs the actions of menus."""
 
     def __init__(
@@ -93,8 +93,8 @@ class Actions(Service):
         names: SubscriberNames,
         pins: SubscriberPins,
     ) -> None:
+        self._clock, self._keyring = runtime.clock, runtime.keyring
         # At most a quarter of all for one client.
-        super().__init__(runtime)
         self._bulkhead = Bulkhead(_WAITING_PLACES, _WAITING_PLACES // 4)
         # As many as there are connections to a provider; one client may use a quarter of them.
         self._lookups = Bulkhead(_LOOKUPS, _LOOKUPS // 4)

@@ -25,7 +25,7 @@ from ussd_server.menus.text import measure
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.sending import Event
 from ussd_server.models.ussd import UssdSession
-from ussd_server.runtime import Runtime, Service
+from ussd_server.runtime import Runtime
 from ussd_server.security.secrets_file import MasterKey, Ring
 from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.ussd.endings import IS_ACTIVE, SessionEndings, end_event, is_as_read
@@ -118,12 +118,12 @@ class AnsweredTexts:
         return text[length:].removeprefix("*")
 
 
-class Sessions(Service):
+class Sessions:
     """Reads and writes sessions. A step is one read and one write; a step with actions claims the session first."""
 
     def __init__(self, runtime: Runtime) -> None:
+        self._clock, self._keyring = runtime.clock, runtime.keyring
         # A step that waits for another step of its session looks at the session ten times a second.
-        super().__init__(runtime)
         self._waiting_steps = Bulkhead(100, 25)
         self.endings = SessionEndings(runtime)
         self._idle = timedelta(seconds=runtime.settings.session_idle_seconds)

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.ussd import Channel, SmppBind, SmppLink
-from ussd_server.runtime import Service
+from ussd_server.runtime import Runtime
 from ussd_server.services.operations.messages import Measure
 from ussd_server.services.ussd.messages import SmppBindView, SmppOptions
 from ussd_server.smpp.bind import BindState
@@ -54,8 +54,11 @@ class BindReport:
     counts: Mapping[str, int]
 
 
-class SmppLinks(Service):
+class SmppLinks:
     """Reads the links for `ussd-server smpp`, and keeps what it reports on its binds."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._clock, self._vault, self._leases = runtime.clock, runtime.vault, runtime.leases
 
     def open_links(self) -> tuple[OpenLink, ...]:
         """Return the links of all active channels, oldest first."""

@@ -25,7 +25,7 @@ from ussd_server.models.sending import EVENT_FORMAT, Delivery, DeliveryAttempt, 
 from ussd_server.models.transactions import Transaction
 from ussd_server.outbound.signature import Signature
 from ussd_server.outbound.transport import HttpExchange, SendState, Transport
-from ussd_server.runtime import Runtime, Service
+from ussd_server.runtime import Runtime
 from ussd_server.services.leases import end_lease, is_due, still_leased
 from ussd_server.services.webhooks.events import find_event, payloads_of
 from ussd_server.services.webhooks.messages import DeliveryAttemptView, DeliveryStatus, SentEvent, WebhookHealth
@@ -54,13 +54,13 @@ class RetrySchedule:
     lease_seconds: float = 30.0
 
 
-class DeliveryService(Service):
+class DeliveryService:
     """Sends deliveries that are due. Any number of processes may share the work."""
 
     def __init__(
         self, runtime: Runtime, *, transport: Transport | None = None, schedule: RetrySchedule | None = None
     ) -> None:
-        super().__init__(runtime)
+        self._clock, self._vault, self._leases = runtime.clock, runtime.vault, runtime.leases
         self._slots = runtime.settings.delivery_slots
         self._transport = transport or Transport(runtime.guard, max_connections=self._slots)
         self._schedule = schedule or RetrySchedule()

@@ -14,7 +14,7 @@ from ussd_server.database.tables import CompiledQuery, param
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.logs import current_traceparent
 from ussd_server.models.sending import EVENT_FORMAT, Delivery, Event, PendingEvent, Webhook
-from ussd_server.runtime import Service
+from ussd_server.runtime import Runtime
 from ussd_server.services.pages import find_by_id, of_period, page_of
 from ussd_server.services.transactions.messages import TransactionView
 from ussd_server.services.webhooks.messages import (
@@ -50,8 +50,11 @@ _LAST = CompiledQuery(
 )
 
 
-class EventService(Service):
+class EventService:
     """Shows a client its events and sends them again on request."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._clock, self._tokens = runtime.clock, runtime.tokens
 
     def list(self, request: ListEvents, context: RequestContext) -> Page[EventView]:
         """A page of the client's events, newest first. INVALID_REQUEST for an unknown type."""

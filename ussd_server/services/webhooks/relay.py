@@ -9,7 +9,7 @@ from ussd_server.database.tables import CompiledQuery
 from ussd_server.database.unit_of_work import advisory_lock, for_update, unit_of_work
 from ussd_server.models.sending import Delivery, Event, PendingEvent, Webhook
 from ussd_server.models.transactions import Transaction
-from ussd_server.runtime import Service
+from ussd_server.runtime import Runtime
 from ussd_server.services.webhooks.messages import WEBHOOK_TEST, DeliveryStatus
 from ussd_server.services.webhooks.subscriptions import locked_callbacks_row
 from ussd_server.values import new_id
@@ -20,8 +20,11 @@ _ROWS_AT_ONCE = 500
 _ANY = CompiledQuery(lambda: PendingEvent.select(PendingEvent.event_id).limit(1))
 
 
-class Relay(Service):
+class Relay:
     """Turns events into deliveries. One process at a time does it: two could bring an object's events out of order."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._clock, self._vault = runtime.clock, runtime.vault
 
     def run(self) -> int:
         """Make the deliveries of some pending events, the oldest first; give how many events there were."""

@@ -12,7 +12,7 @@ from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.clients import Client
 from ussd_server.models.sending import Delivery, Event, Webhook
 from ussd_server.outbound.addresses import AddressGuard, AddressRefusedError
-from ussd_server.runtime import Service
+from ussd_server.runtime import Runtime
 from ussd_server.security.key_ring import Vault
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.mail.messages import MailKind
@@ -48,8 +48,11 @@ _SECRET_BYTES = 32
 _WRITE_DISABLED, _WRITE_TEST = writer(WebhookDisabledView), writer(WebhookTestView)
 
 
-class WebhookService(Service):
+class WebhookService:
     """Keeps the webhooks of clients."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._clock, self._vault, self._guard = runtime.clock, runtime.vault, runtime.guard
 
     def list(self, context: RequestContext) -> Page[WebhookView]:
         """All webhooks of the client, oldest first."""

@@ -8,7 +8,7 @@ from ussd_server.context import RequestContext
 from ussd_server.models.clients import AuditEvent, Client, User
 from ussd_server.models.keys import ApiKey, DeletedApiKey
 from ussd_server.models.sending import Event
-from ussd_server.runtime import Service
+from ussd_server.runtime import Runtime
 from ussd_server.security.credentials import may_be_apikey
 from ussd_server.services.clients.keys.messages import KeyAnswer, KeyExplanation
 from ussd_server.services.pages import of_period
@@ -17,8 +17,11 @@ from ussd_server.values import is_id, iso_milliseconds
 _AUDIT_PRECISION = timedelta(milliseconds=1)
 
 
-class KeyExplanationService(Service):
+class KeyExplanationService:
     """Explains to the operator what happens to calls with a key. Counts no call."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._clock, self._limiter = runtime.clock, runtime.limiter
 
     def explain(self, id_or_apikey: str, context: RequestContext) -> KeyExplanation:
         """What would happen to a call with this key and its right secret now."""

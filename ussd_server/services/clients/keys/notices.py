@@ -10,7 +10,7 @@ from peewee import SQL
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.keys import ApiKey, KeyUsage
 from ussd_server.models.sending import Event
-from ussd_server.runtime import Service
+from ussd_server.runtime import Runtime
 from ussd_server.services.clients.keys.messages import ExpiringApiKeyView, RefusedAddressView
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import notify_people
@@ -26,8 +26,11 @@ REFUSED_ELSEWHERE = SQL("code = 'ADDRESS_NOT_ALLOWED'")
 """The condition of the index of `key_usage` about refused addresses."""
 
 
-class KeyNotices(Service):
+class KeyNotices:
     """Writes notices. Each is written once, by the first worker that finds it due."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._clock = runtime.clock
 
     def write_expiring(self) -> None:
         """Write the notices of expiry that are due now. A key that was made for a shorter time gets none."""

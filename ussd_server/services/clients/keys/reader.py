@@ -10,7 +10,7 @@ from ussd_server.context import APPROVE, RequestContext
 from ussd_server.database.unit_of_work import for_update
 from ussd_server.models.clients import Client, User
 from ussd_server.models.keys import ApiKey, KeySpending
-from ussd_server.runtime import Runtime, Service
+from ussd_server.runtime import Runtime
 from ussd_server.security.key_ring import Vault
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.key_cache import KeyCache
@@ -35,11 +35,12 @@ _SOON = timedelta(days=7)
 _MAY_NOT = "Insufficient permissions"
 
 
-class ApiKeyReader(Service):
+class ApiKeyReader:
     """Shows a client's keys to people who may see them, and secrets to people who may list them."""
 
     def __init__(self, runtime: Runtime, requests: RequestLogService) -> None:
-        super().__init__(runtime)
+        self._clock, self._limiter, self._vault = runtime.clock, runtime.limiter, runtime.vault
+        self._key_cache = runtime.key_cache
         self._requests = requests
 
     def list(self, context: RequestContext) -> tuple[ApiKeySummary, ...]:
