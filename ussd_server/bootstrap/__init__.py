@@ -9,7 +9,6 @@ from ussd_server.database.servers import Replica, use_replica
 from ussd_server.database.unit_of_work import release_connection
 from ussd_server.menus.document.variables import use_provider_states
 from ussd_server.metrics import note_replica
-from ussd_server.runtime import Runtime
 from ussd_server.services.accounts.balances import BalanceService
 from ussd_server.services.accounts.statements import StatementService
 from ussd_server.services.audit.trail import AuditService
@@ -60,6 +59,7 @@ from ussd_server.services.reconciliation.statements import ProviderStatementServ
 from ussd_server.services.reports.daily_reports import DailyReportService, ReportFiles
 from ussd_server.services.reports.recent_payments import RecentPaymentsService
 from ussd_server.services.request_log.requests import RequestLogService
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.search.search import SearchService
 from ussd_server.services.settlement.review import ReviewService
 from ussd_server.services.settlement.settlement import CallbackService, Settlement

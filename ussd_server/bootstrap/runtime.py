@@ -24,7 +24,6 @@ from ussd_server.providers.http.shared_tokens import SharedTokens
 from ussd_server.providers.messages import Provider
 from ussd_server.providers.registry import build_providers
 from ussd_server.redis.signals import ProviderOutages, WakeUpSignal
-from ussd_server.runtime import Runtime
 from ussd_server.security.key_ring import Keyring, Vault
 from ussd_server.security.tokens import Tokens
 from ussd_server.senders.registry import build_sender
@@ -35,6 +34,7 @@ from ussd_server.services.menus.replays import DropOffs
 from ussd_server.services.operations.heartbeat import Heartbeat
 from ussd_server.services.providers.providers import Providers, ProviderSwitches
 from ussd_server.services.request_log.recorder import RequestRecorder
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.create import ProviderReferences
 from ussd_server.settings import Settings, SettingsError
 
@@ -71,7 +71,14 @@ def build_runtime(settings: Settings, clock: Clock) -> Runtime:
     tokens = Tokens(keyring)
     vault = Vault(keyring)
     shared_tokens = SharedTokens(settings.redis_url, vault)
-    adapters = build_providers(settings, clock.now, tokens.callback_path, shared_tokens)
+    adapters = build_providers(
+        settings.providers,
+        clock.now,
+        ca_file=settings.ca_file,
+        is_sandbox=settings.is_sandbox,
+        callback_url=lambda name: settings.public_url + tokens.callback_path(name) if settings.public_url else None,
+        tokens=shared_tokens,
+    )
     names = [adapter.name for adapter in adapters]
     limiter = _limiter(settings, adapters)
     outages = ProviderOutages(settings.redis_url, limiter.is_away, names)

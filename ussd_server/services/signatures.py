@@ -21,10 +21,10 @@ from ussd_server.models.incoming import IncomingPayment, PaymentCode, PaymentCod
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.ledger import BankAccount
 from ussd_server.models.operations import HistoryDigest, RowSignature
-from ussd_server.runtime import Runtime
 from ussd_server.security.key_ring import Vault
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import require_two_people
+from ussd_server.services.runtime import Runtime
 from ussd_server.values import iso_milliseconds, new_id_floor
 
 UNSIGNED = "was changed, and not by the service"

@@ -22,9 +22,9 @@ from ussd_server.models.sending import Webhook
 from ussd_server.models.statements import ProviderStatement
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import Channel, Menu
-from ussd_server.runtime import Runtime
 from ussd_server.services.audit.messages import AuditEventView, ListAuditEvents, ListOperatorActions
 from ussd_server.services.pages import matching, of_period, page_of
+from ussd_server.services.runtime import Runtime
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id, new_id
 from ussd_server.wire import Page, view_of_row

@@ -11,12 +11,12 @@ from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.clients import Client, User
 from ussd_server.models.ledger import BankAccount
-from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.bank.messages import BankAccountView, ConfirmBankAccount, SetSettlementTerms, StateBankAccount
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import notify_people
 from ussd_server.services.operator_names import require_name
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.signatures import sign_row, signed_change
 from ussd_server.status import Code, ServiceError
 from ussd_server.wire import view_of_row

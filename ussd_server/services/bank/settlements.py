@@ -18,7 +18,6 @@ from ussd_server.models.clients import Client
 from ussd_server.models.ledger import BankAccount
 from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
 from ussd_server.providers.failures import FailureCode
-from ussd_server.runtime import Runtime
 from ussd_server.services.accounts.balances import BalanceService
 from ussd_server.services.accounts.ledger import BANK_ACCOUNT, lock_accounts
 from ussd_server.services.accounts.messages import GetBalances
@@ -37,6 +36,7 @@ from ussd_server.services.bank.messages import (
 from ussd_server.services.gates.messages import WayOut
 from ussd_server.services.gates.receipts import BANK, WayIn, lock_claims
 from ussd_server.services.operator_names import require_name, require_two_names
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.settlement.outcomes import fail, succeed
 from ussd_server.services.signatures import UNSIGNED, is_row_signed
 from ussd_server.services.transactions.bookings import audited

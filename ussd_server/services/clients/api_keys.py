@@ -13,7 +13,6 @@ from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.clients import Client
 from ussd_server.models.keys import ApiKey, DeletedApiKey
-from ussd_server.runtime import Runtime
 from ussd_server.security.credentials import may_be_apikey, may_be_apisecret, new_apikey, new_apisecret
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.keys.bounds import require_no_lifted_bound, setters_after, setters_of
@@ -45,6 +44,7 @@ from ussd_server.services.clients.keys.reader import (
 from ussd_server.services.payouts.withdrawals import withdraw_revoked
 from ussd_server.services.people import people_behind, present_role
 from ussd_server.services.roles import OPERATOR, may_give, widest_scopes
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.signatures import sign_row, signed_change
 from ussd_server.services.ussd.endings import invalidate_sessions
 from ussd_server.services.webhooks.events import write_event

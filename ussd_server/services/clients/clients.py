@@ -9,7 +9,6 @@ from ussd_server.context import RequestContext
 from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import dialect, unit_of_work
 from ussd_server.models.clients import AuditEvent, Client, Login, User
-from ussd_server.runtime import Runtime
 from ussd_server.security import passwords
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.messages import ClientView, CreateClient, CreateUser, ServiceIdentifier, UserView
@@ -22,6 +21,7 @@ from ussd_server.services.clients.people import (
     set_person_active,
 )
 from ussd_server.services.pages import of_period, page_of, require_row
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.sign_in import checked_email, end_logins, hash_checked_password
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id, new_id

@@ -8,7 +8,6 @@ from typing import Any
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.clients import Login, User, UserFactor, UserRecoveryCode
-from ussd_server.runtime import Runtime
 from ussd_server.security import passwords
 from ussd_server.security.tokens import ACCESS_SECONDS, REFRESH_SECONDS, AccessClaims, RefreshClaims
 from ussd_server.services.audit.trail import write_audit_event
@@ -21,6 +20,7 @@ from ussd_server.services.clients.people import (
     open_logins,
 )
 from ussd_server.services.roles import PERMISSIONS
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.sign_in import (
     FactorStore,
     Guesses,

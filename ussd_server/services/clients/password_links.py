@@ -10,12 +10,12 @@ from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.limits.networks import network_of
 from ussd_server.models.clients import User
-from ussd_server.runtime import Runtime
 from ussd_server.security.tokens import PasswordLinkClaims, Tokens
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.people import end_logins_of_user, is_client_active, moved_on
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import queue_mail
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.sign_in import checked_email, hash_checked_password
 from ussd_server.status import Code, ServiceError
 

@@ -15,7 +15,6 @@ from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.clients import Client, User
 from ussd_server.models.keys import ApiKey
-from ussd_server.runtime import Runtime
 from ussd_server.security import passwords
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.messages import (
@@ -51,6 +50,7 @@ from ussd_server.services.people import (
     require_can_confirm,
 )
 from ussd_server.services.roles import PAGE_PERMISSIONS
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.sign_in import checked_email
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id

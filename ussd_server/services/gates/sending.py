@@ -20,10 +20,10 @@ from ussd_server.models.keys import ApiKey
 from ussd_server.models.payouts import Payout
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import MenuVersion
-from ussd_server.runtime import Runtime
 from ussd_server.services.clients.keys.messages import expanded
 from ussd_server.services.gates.messages import MONEY_OUT, Sending, WayOut
 from ussd_server.services.roles import may_in_console
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.messages import PayingMenu, TransactionType
 from ussd_server.status import Code, ServiceError
 

@@ -12,12 +12,12 @@ from ussd_server.database.unit_of_work import for_update
 from ussd_server.models.clients import Client
 from ussd_server.models.incoming import IncomingPayment, PaymentCode
 from ussd_server.models.transactions import ReceiptClaim, Transaction
-from ussd_server.runtime import Runtime
 from ussd_server.services.accounts.ledger import PROVIDER_ACCOUNT
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.gates.receipts import WayIn, claiming, lock_claim, update_claim
 from ussd_server.services.incoming.codes import canonical
 from ussd_server.services.incoming.messages import IncomingStatus
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.sms.receipts import with_receipt
 from ussd_server.services.transactions.create import DraftColumns, Plan, RequestIdentity, TransactionCreator, digest_of
 from ussd_server.services.transactions.messages import (

@@ -11,7 +11,6 @@ from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.incoming import IncomingPayment, PaymentCode, waits_for_operators
 from ussd_server.models.transactions import ReceiptClaim, Transaction
-from ussd_server.runtime import Runtime
 from ussd_server.services.gates.receipts import WayIn, lock_claim, take_receipt
 from ussd_server.services.incoming.booking import (
     OWN_RECEIPT,
@@ -40,6 +39,7 @@ from ussd_server.services.reconciliation.cell_values import phone_number_in
 from ussd_server.services.reconciliation.differences import DifferenceService
 from ussd_server.services.reconciliation.imports import lock_imports
 from ussd_server.services.reconciliation.messages import DifferenceView, EndDifference, Verdict
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.signatures import sign_row
 from ussd_server.services.transactions.messages import SUCCESSFUL, Source
 from ussd_server.status import Code, ServiceError

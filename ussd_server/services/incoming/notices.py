@@ -12,7 +12,6 @@ from ussd_server.models.clients import Client
 from ussd_server.models.incoming import IncomingPayment
 from ussd_server.models.transactions import ReceiptClaim, Transaction
 from ussd_server.outbound.signature import is_signed
-from ussd_server.runtime import Runtime
 from ussd_server.services.gates.receipts import WayIn
 from ussd_server.services.incoming.booking import (
     OWN_RECEIPT,
@@ -34,6 +33,7 @@ from ussd_server.services.incoming.messages import (
 )
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import notify_operators
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.settlement.outcomes import open_review
 from ussd_server.services.transactions.messages import SUCCESSFUL, UNFINISHED, Source, TransactionStatus
 from ussd_server.status import Code, ServiceError

@@ -12,11 +12,11 @@ from ussd_server.models.clients import User
 from ussd_server.models.operators import Operator
 from ussd_server.models.sending import Mail, UnwantedMail
 from ussd_server.outbound.smtp import MailTrouble
-from ussd_server.runtime import Runtime
 from ussd_server.services.mail.messages import LINKS, TROUBLES, ListMails, MailChoice, MailKind, MailView
 from ussd_server.services.mail.outbox import is_mail_on
 from ussd_server.services.mail.texts import OPERATORS, TEXTS
 from ussd_server.services.pages import matching, page_of
+from ussd_server.services.runtime import Runtime
 from ussd_server.status import Code, ServiceError
 from ussd_server.wire import Page, view_of_row
 

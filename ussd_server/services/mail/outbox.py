@@ -14,10 +14,10 @@ from ussd_server.logs import Logger
 from ussd_server.models.clients import Client, User
 from ussd_server.models.operators import Operator
 from ussd_server.models.sending import Mail, UnwantedMail, Webhook
-from ussd_server.runtime import Runtime
 from ussd_server.security import passwords
 from ussd_server.services.mail.messages import LINKS, MailKind, MailStatus
 from ussd_server.services.mail.texts import TEXTS, written_moment
+from ussd_server.services.runtime import Runtime
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import iso_milliseconds, new_id, new_id_floor
 

@@ -20,11 +20,11 @@ from ussd_server.models.operators import Operator
 from ussd_server.models.sending import Mail
 from ussd_server.outbound.smtp import MailTrouble, SmtpResult, SmtpServer, read_sender, read_smtp_url, sent_address
 from ussd_server.outbound.transport import authorities
-from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.leases import end_lease, is_due, next_attempt, still_leased
 from ussd_server.services.mail.messages import LINKS, TROUBLES, MailKind, MailStatus
 from ussd_server.services.mail.texts import message_of, written_moment
+from ussd_server.services.runtime import Runtime
 
 if TYPE_CHECKING:
     from ussd_server.settings import Settings

@@ -25,7 +25,6 @@ from ussd_server.menus.tools.schema import menu_schema
 from ussd_server.menus.tools.scripts import left_to_fill_in
 from ussd_server.menus.tools.walk import Act, Walk, script_of, walk
 from ussd_server.models.ussd import Menu, MenuVersion, ServiceCode
-from ussd_server.runtime import Runtime
 from ussd_server.security.key_ring import call_secrets
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.gates.sending import SendingGate
@@ -58,6 +57,7 @@ from ussd_server.services.menus.messages import (
     WalkView,
 )
 from ussd_server.services.pages import require_row
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.messages import PayingMenu
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import new_id

@@ -15,10 +15,10 @@ from ussd_server.menus.engine.navigator import STANDARD, DisplayOptions
 from ussd_server.menus.tools.replay import PastConversation, PastTurn, replay
 from ussd_server.metrics import count_drop_off
 from ussd_server.models.ussd import Channel, UssdSession
-from ussd_server.runtime import Runtime
 from ussd_server.services.menus.documents import document_of, facts_of, usable_document
 from ussd_server.services.menus.menus import MenuService, find_menu
 from ussd_server.services.menus.messages import DropOffItem, DropOffView, ReplayItem, ReplayMenu, ReplayResult
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.ussd.messages import DROPPED_OFF
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id, new_id_floor

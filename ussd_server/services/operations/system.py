@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from ussd_server.context import RequestContext
 from ussd_server.database.schema import missing_migrations
 from ussd_server.database.unit_of_work import database_fault, dialect
-from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operations.book_check.check import MarkError, check_ranges
 from ussd_server.services.operations.book_check.examinations import (
@@ -29,6 +28,7 @@ from ussd_server.services.operations.messages import (
     Readiness,
     SystemView,
 )
+from ussd_server.services.runtime import Runtime
 from ussd_server.status import Code, ServiceError
 
 _CHECK_SECONDS = 5.0

@@ -12,12 +12,12 @@ from ussd_server.context import Caller, CallerKind, RequestContext, SignedInPers
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.limits.networks import is_within
 from ussd_server.models.operators import Operator, OperatorLogin, RecoveryCode
-from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.messages import LogIn
 from ussd_server.services.mail.outbox import mail_factor_removed
 from ussd_server.services.operators.messages import CreateOperator, OperatorView, SecondFactor
 from ussd_server.services.pages import require_row
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.sign_in import (
     FactorStore,
     Guesses,

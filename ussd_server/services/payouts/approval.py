@@ -19,7 +19,6 @@ from ussd_server.logs import Logger
 from ussd_server.models.clients import Client
 from ussd_server.models.ledger import Holding, read_holdings
 from ussd_server.models.payouts import Approval, Payout, PayoutItem
-from ussd_server.runtime import Runtime
 from ussd_server.services.accounts.ledger import AnotherFeeError, DailyLimitError, OverdraftError
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.gates.messages import WayOut
@@ -44,6 +43,7 @@ from ussd_server.services.payouts.records import ask_for_approval, complete, mar
 from ussd_server.services.payouts.rows import transaction_reference
 from ussd_server.services.payouts.withdrawals import require_still_allowed, withdraw_approvals
 from ussd_server.services.people import people_behind
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.create import TransactionCreator, daily_limit_reached
 from ussd_server.services.transactions.messages import MAIN_ACCOUNT
 from ussd_server.status import Code, ServiceError

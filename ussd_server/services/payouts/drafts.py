@@ -20,7 +20,6 @@ from ussd_server.models.clients import Client
 from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.messages import Direction
-from ussd_server.runtime import Runtime
 from ussd_server.services.accounts.ledger import FeeBook, fee_cents
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.bulkhead import Bulkhead
@@ -38,6 +37,7 @@ from ussd_server.services.payouts.rows import PayoutRow, corrected_row, read_fil
 from ussd_server.services.payouts.withdrawals import require_still_allowed
 from ussd_server.services.people import MAKE, people_behind
 from ussd_server.services.providers.providers import problems_of_amount
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.messages import TransactionType
 from ussd_server.services.transactions.transactions import refuse_operators_name
 from ussd_server.status import Code, ServiceError

@@ -16,7 +16,6 @@ from ussd_server.logs import Logger
 from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.providers import ProviderFloat
 from ussd_server.models.transactions import Transaction
-from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import require_name, require_two_names
 from ussd_server.services.pages import find_by_id, matching, of_period, page_of
@@ -59,6 +58,7 @@ from ussd_server.services.payouts.records import (
     warnings_of,
 )
 from ussd_server.services.people import counted_as_one
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.create import TransactionCreator
 from ussd_server.spreadsheets.delimited import csv_parts, shillings_cell
 from ussd_server.status import Code, ServiceError

@@ -15,7 +15,6 @@ from ussd_server.database.unit_of_work import DATABASE_TROUBLE, unit_of_work
 from ussd_server.logs import Logger, now_about, trace_of
 from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.providers.messages import Registration
-from ussd_server.runtime import Runtime
 from ussd_server.services.leases import end_lease, is_due
 from ussd_server.services.payouts.approval import PayoutApproval
 from ussd_server.services.payouts.messages import NameMatch, PayoutStatus
@@ -30,6 +29,7 @@ from ussd_server.services.payouts.queue import (
 from ussd_server.services.payouts.records import complete
 from ussd_server.services.payouts.withdrawals import PayoutWithdrawals
 from ussd_server.services.providers.subscribers import SubscriberNames
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.create import TransactionCreator
 
 log = Logger(__name__)

@@ -17,7 +17,6 @@ from ussd_server.database.unit_of_work import dialect, run_query, unit_of_work
 from ussd_server.models.clients import Client, User
 from ussd_server.models.keys import ApiKey, DeletedApiKey
 from ussd_server.models.payouts import Approval, Payout
-from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.leases import end_lease
 from ussd_server.services.payouts.approvers import end_approvals, standing
@@ -25,6 +24,7 @@ from ussd_server.services.payouts.messages import PayoutStatus
 from ussd_server.services.payouts.queue import cancel_queued, is_under_way
 from ussd_server.services.payouts.records import complete, mark_cancelled, write_payout_event
 from ussd_server.services.people import MAKE, ROLES_OF
+from ussd_server.services.runtime import Runtime
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import iso_milliseconds
 

@@ -14,8 +14,8 @@ from ussd_server.context import RequestContext
 from ussd_server.models.providers import ProviderCalls
 from ussd_server.providers.failures import FAILURES, Fault
 from ussd_server.providers.messages import Outcome, ProviderAnswer
-from ussd_server.runtime import Runtime
 from ussd_server.services.providers.messages import CALLS_KEPT_DAYS, QuarterOfCalls
+from ussd_server.services.runtime import Runtime
 from ussd_server.values import iso_milliseconds
 
 WINDOW = timedelta(minutes=15)

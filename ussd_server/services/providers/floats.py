@@ -12,11 +12,11 @@ from ussd_server.logs import Logger
 from ussd_server.models.providers import ProviderFloat
 from ussd_server.providers.messages import Direction, Provider
 from ussd_server.providers.registry import title
-from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import notify_operators
 from ussd_server.services.operations.messages import Measure
+from ussd_server.services.runtime import Runtime
 from ussd_server.values import grouped, shillings, written_amount
 
 log = Logger(__name__)

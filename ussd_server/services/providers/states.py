@@ -13,7 +13,6 @@ from ussd_server.models.operations import WorkerHeartbeat
 from ussd_server.models.providers import ProviderFloat
 from ussd_server.providers.messages import Direction
 from ussd_server.providers.registry import title
-from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import notify_operators
@@ -26,6 +25,7 @@ from ussd_server.services.providers.messages import (
     ProviderStatus,
     SwitchProvider,
 )
+from ussd_server.services.runtime import Runtime
 
 # With fewer calls, the share of failures is not used.
 _FEWEST_CALLS = 5

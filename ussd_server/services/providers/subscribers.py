@@ -7,9 +7,9 @@ from datetime import timedelta
 from ussd_server.context import RequestContext
 from ussd_server.models.providers import SubscriberName
 from ussd_server.providers.messages import Registration
-from ussd_server.runtime import Runtime
 from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.providers.messages import Subscriber
+from ussd_server.services.runtime import Runtime
 from ussd_server.status import Code, ServiceError
 
 _KEPT = timedelta(days=1)

@@ -13,7 +13,6 @@ from ussd_server.models.clients import Client
 from ussd_server.models.incoming import IncomingPayment
 from ussd_server.models.statements import ClosedDay, ProviderStatement, StatementDay, StatementState
 from ussd_server.models.transactions import Transaction
-from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import require_name, require_two_names
 from ussd_server.services.reconciliation.days.bridge import DayBridge, DayPayment, bridge_of, ended_within
@@ -28,6 +27,7 @@ from ussd_server.services.reconciliation.messages import (
     DayState,
     Verdict,
 )
+from ussd_server.services.runtime import Runtime
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import KAMPALA, bounds_of_day, kampala_day, new_id, written_amount
 from ussd_server.wire import view_of_row

@@ -13,7 +13,6 @@ from ussd_server.models.statements import (
     is_in_stored_statement,
 )
 from ussd_server.providers.statement_format import LineStatus
-from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import require_name, require_reason, require_two_people
 from ussd_server.services.pages import find_by_id, page_of
@@ -25,6 +24,7 @@ from ussd_server.services.reconciliation.messages import (
     ListDifferences,
     Verdict,
 )
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.settlement.messages import EndReview
 from ussd_server.services.settlement.review import ReviewService
 from ussd_server.services.transactions.messages import SUCCESSFUL

@@ -11,7 +11,6 @@ from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.statement_format import LineStatus
-from ussd_server.runtime import Runtime
 from ussd_server.services.accounts.ledger import PROVIDER_ACCOUNT
 from ussd_server.services.gates.messages import MONEY_OUT, WayOut
 from ussd_server.services.gates.receipts import WayIn, claiming, lock_claims
@@ -28,6 +27,7 @@ from ussd_server.services.reconciliation.messages import (
     Verdict,
 )
 from ussd_server.services.reconciliation.statements import ProviderStatementService
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.settlement.outcomes import reverse_when_refunded
 from ussd_server.services.transactions.bookings import audited
 from ussd_server.services.transactions.create import RECOVERED, DraftColumns, Plan, RequestIdentity, TransactionCreator

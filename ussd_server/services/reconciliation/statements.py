@@ -18,7 +18,6 @@ from ussd_server.context import RequestContext
 from ussd_server.models.statements import ProviderStatement, StatementCoverage, StatementLayout, StatementState
 from ussd_server.providers.registry import PACKAGES
 from ussd_server.providers.statement_format import LineStatus, with_additions
-from ussd_server.runtime import Runtime
 from ussd_server.services.operator_names import require_two_names
 from ussd_server.services.pages import page_of
 from ussd_server.services.reconciliation import imports
@@ -43,6 +42,7 @@ from ussd_server.services.reconciliation.messages import (
 from ussd_server.services.reconciliation.running_balance import RunningBalance
 from ussd_server.services.reconciliation.statement_lines import Period, StatementReader
 from ussd_server.services.reconciliation.statement_rows import Layouts
+from ussd_server.services.runtime import Runtime
 from ussd_server.spreadsheets.headings import headings_key
 from ussd_server.spreadsheets.rows import SpreadsheetError
 from ussd_server.status import Code, ServiceError

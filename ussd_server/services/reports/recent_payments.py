@@ -9,13 +9,13 @@ from typing import Any
 
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import dialect, run_query
-from ussd_server.runtime import Runtime
 from ussd_server.services.reports.messages import (
     HourOfPayments,
     PaymentFigures,
     ProviderPayments,
     RecentPayments,
 )
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.messages import SUCCESSFUL, TransactionType
 from ussd_server.values import KAMPALA, bounds_of_day, iso_milliseconds, new_id_floor
 

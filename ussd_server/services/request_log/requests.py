@@ -11,7 +11,6 @@ from peewee import fn
 from ussd_server.context import RequestContext
 from ussd_server.models.clients import User
 from ussd_server.models.keys import ApiKey, ApiRequest, KeyUsage
-from ussd_server.runtime import Runtime
 from ussd_server.services.pages import matching, of_period, page_of, require_row
 from ussd_server.services.request_log.messages import (
     ErrorGroup,
@@ -22,6 +21,7 @@ from ussd_server.services.request_log.messages import (
     RequestView,
     UsageItem,
 )
+from ussd_server.services.runtime import Runtime
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import KAMPALA, is_id, kampala_day, new_id_floor
 from ussd_server.wire import Page, view_of_row

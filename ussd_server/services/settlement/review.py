@@ -9,11 +9,11 @@ from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.failures import FailureCode
-from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.gates.receipts import WayIn, name_each_other
 from ussd_server.services.leases import end_lease
 from ussd_server.services.operator_names import require_two_people
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.settlement.messages import EndReview, ListReviews, ReviewHistory, ReviewItem, ReviewPage
 from ussd_server.services.settlement.outcomes import fail, succeed
 from ussd_server.services.transactions.history import view_with_history, views_of

@@ -23,10 +23,10 @@ from ussd_server.logs import Logger, now_about, trace_of
 from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.messages import Direction, Outcome, PaymentOrder, PollingSchedule, Provider, ProviderAnswer
-from ussd_server.runtime import Runtime
 from ussd_server.services.gates.receipts import WayIn, conflict_of, lock_claim, take_receipt
 from ussd_server.services.gates.sending import SendingGate
 from ussd_server.services.leases import end_lease, is_due, release, still_leased
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.settlement.messages import Callback, CallbackPath
 from ussd_server.services.settlement.outcomes import REVIEW_CONTRADICTION, REVIEW_SILENT, fail, open_review
 from ussd_server.services.settlement.provider_answers import (

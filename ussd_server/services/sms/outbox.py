@@ -7,9 +7,9 @@ from datetime import datetime
 from ussd_server.context import RequestContext
 from ussd_server.menus.text import sms_parts
 from ussd_server.models.sending import Sms
-from ussd_server.runtime import Runtime
 from ussd_server.senders.messages import SMS_FAILURES, SmsFailure
 from ussd_server.services.pages import find_by_id, matching, of_period, page_of
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.sms.messages import (
     MOST_PARTS,
     CreatedSms,

@@ -15,8 +15,8 @@ from ussd_server.models.ledger import Account
 from ussd_server.models.sending import Receipt
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import SubscriberLanguage
-from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.sms.messages import UpdateReceipts
 from ussd_server.services.sms.outbox import is_sms_on, queue_sms
 from ussd_server.status import Code, ServiceError

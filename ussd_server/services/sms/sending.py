@@ -19,9 +19,9 @@ from ussd_server.database.unit_of_work import for_update, release_connection, un
 from ussd_server.logs import Logger, now_about
 from ussd_server.models.clients import Client
 from ussd_server.models.sending import Sms
-from ussd_server.runtime import Runtime
 from ussd_server.senders.messages import Sender, SendOutcome, SendResult, SmsFailure
 from ussd_server.services.leases import end_lease, is_due, next_attempt, still_leased
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.settlement.messages import Callback, CallbackPath
 from ussd_server.services.sms.messages import SmsStatus
 from ussd_server.status import Code, ServiceError

@@ -10,7 +10,7 @@ from ussd_server.context import RequestContext
 from ussd_server.models.sending import Sms
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
-from ussd_server.runtime import Runtime
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.search.hits import message_hit, session_hit, transaction_hit
 from ussd_server.services.subscribers.messages import GetHistory, History, HistoryEntry
 from ussd_server.services.transactions.messages import TransactionStatus, TransactionType

@@ -15,9 +15,9 @@ from ussd_server.models.providers import SubscriberName
 from ussd_server.models.sending import Sms
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import SubscriberLanguage, SubscriberPin, UssdSession
-from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.operator_names import require_two_people
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.subscribers.messages import ErasedData, ErasePersonalData, PersonalData
 from ussd_server.services.ussd.endings import remove_sessions
 from ussd_server.services.ussd.messages import SessionStatus

@@ -18,7 +18,6 @@ from ussd_server.database.unit_of_work import GroupCommit, database
 from ussd_server.logs import Logger, current_traceparent
 from ussd_server.models.operations import ReferenceKey, kept_check_value
 from ussd_server.models.transactions import IdempotencyKey, Transaction
-from ussd_server.runtime import Runtime
 from ussd_server.security.key_ring import Keyring
 from ussd_server.services.accounts.ledger import (
     AnotherFeeError,
@@ -31,6 +30,7 @@ from ussd_server.services.accounts.ledger import (
 )
 from ussd_server.services.gates.messages import MONEY_OUT, Sending
 from ussd_server.services.gates.sending import SendingGate
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.history import Batch, Draft, batch_of, merged, views_of, write_batch
 from ussd_server.services.transactions.makers import makers_of
 from ussd_server.services.transactions.messages import (

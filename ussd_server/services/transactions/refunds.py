@@ -13,10 +13,10 @@ from ussd_server.database.tables import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.messages import Direction
-from ussd_server.runtime import Runtime
 from ussd_server.services.accounts.ledger import PROVIDER_ACCOUNT
 from ussd_server.services.gates.messages import WayOut
 from ussd_server.services.operator_names import require_reason, require_two_people
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.bookings import audited
 from ussd_server.services.transactions.create import DraftColumns, Plan, RequestIdentity, TransactionCreator, digest_of
 from ussd_server.services.transactions.history import views_of

@@ -15,11 +15,11 @@ from ussd_server.models.payouts import Payout
 from ussd_server.models.transactions import ReceiptClaim, Transaction
 from ussd_server.providers.messages import Direction
 from ussd_server.providers.names import PROVIDER_NAMES
-from ussd_server.runtime import Runtime
 from ussd_server.services.accounts.ledger import PROVIDER_ACCOUNT
 from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.gates.messages import WayOut
 from ussd_server.services.pages import matching, of_period, page_of
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.sms.receipts import has_receipts, with_receipt
 from ussd_server.services.transactions.create import (
     DraftColumns,

@@ -32,13 +32,13 @@ from ussd_server.models.ussd import Menu
 from ussd_server.outbound.client_server import ClientServer, Handover, NoAnswerError
 from ussd_server.outbound.signature import Signature
 from ussd_server.outbound.transport import Transport
-from ussd_server.runtime import Runtime
 from ussd_server.security.key_ring import call_secrets
 from ussd_server.services.accounts.balances import BalanceService
 from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import is_mail_on, notify_people
 from ussd_server.services.providers.subscribers import SubscriberNames
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.sms.outbox import is_sms_on, queue_sms
 from ussd_server.services.subscribers.pins import PinTry, SubscriberPins
 from ussd_server.services.transactions.messages import MAIN_ACCOUNT, CreateTransaction, PayingMenu, TransactionType

@@ -7,8 +7,8 @@ from datetime import timedelta
 from ussd_server.context import RequestContext
 from ussd_server.menus.engine.engine import dialled_entries
 from ussd_server.models.ussd import UssdSession
-from ussd_server.runtime import Runtime
 from ussd_server.services.pages import matching, of_period, page_of
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.ussd.conversations import Conversations, DialRequest
 from ussd_server.services.ussd.endings import IS_ACTIVE, view_of, view_with_transcript
 from ussd_server.services.ussd.lookup import find_target

@@ -13,11 +13,11 @@ from ussd_server.logs import Logger
 from ussd_server.menus.engine.navigator import DisplayOptions
 from ussd_server.models.clients import Client
 from ussd_server.models.ussd import Channel, ServiceCode, SmppLink
-from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.menus.menus import service_code, view_of_code
 from ussd_server.services.menus.messages import AssignCode, CodeView
 from ussd_server.services.pages import find_by_id
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.ussd.messages import CachedChannel, ChannelView, CreateChannel
 from ussd_server.services.ussd.smpp_links import SmppLinks, check_options, link_columns
 from ussd_server.status import Code, ServiceError

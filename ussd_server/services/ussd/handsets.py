@@ -13,9 +13,9 @@ from ussd_server.gateways.messages import Action, GatewayReply, GatewayRequest, 
 from ussd_server.menus.text import MAX_SEPTETS, MAX_UCS2, Budget, Screen, measure
 from ussd_server.menus.tools.walk import Act, WalkScreen, seen_screen
 from ussd_server.models.ussd import CONSOLE_CALLS, Menu, MenuVersion, ServiceCode, SubscriberLanguage, UssdSession
-from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.menus.documents import document_of, published_document
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.ussd.channels import ChannelService
 from ussd_server.services.ussd.gateways import GatewayService
 from ussd_server.services.ussd.lookup import find_session

@@ -25,9 +25,9 @@ from ussd_server.menus.text import measure
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.sending import Event
 from ussd_server.models.ussd import UssdSession
-from ussd_server.runtime import Runtime
 from ussd_server.security.secrets_file import MasterKey, Ring
 from ussd_server.services.bulkhead import Bulkhead
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.ussd.endings import IS_ACTIVE, SessionEndings, end_event, is_as_read
 from ussd_server.services.ussd.lookup import WaitingOutcome, mark_shown
 from ussd_server.services.ussd.messages import EndReason, SessionStatus

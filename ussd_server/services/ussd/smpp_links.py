@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.ussd import Channel, SmppBind, SmppLink
-from ussd_server.runtime import Runtime
 from ussd_server.services.operations.messages import Measure
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.ussd.messages import SmppBindView, SmppOptions
 from ussd_server.smpp.bind import BindState
 from ussd_server.smpp.dialects import read_dialect

@@ -25,8 +25,8 @@ from ussd_server.models.sending import EVENT_FORMAT, Delivery, DeliveryAttempt, 
 from ussd_server.models.transactions import Transaction
 from ussd_server.outbound.signature import Signature
 from ussd_server.outbound.transport import HttpExchange, SendState, Transport
-from ussd_server.runtime import Runtime
 from ussd_server.services.leases import end_lease, is_due, still_leased
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.webhooks.events import find_event, payloads_of
 from ussd_server.services.webhooks.messages import DeliveryAttemptView, DeliveryStatus, SentEvent, WebhookHealth
 from ussd_server.services.webhooks.subscriptions import switch_off

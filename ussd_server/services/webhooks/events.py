@@ -14,8 +14,8 @@ from ussd_server.database.tables import CompiledQuery, param
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.logs import current_traceparent
 from ussd_server.models.sending import EVENT_FORMAT, Delivery, Event, PendingEvent, Webhook
-from ussd_server.runtime import Runtime
 from ussd_server.services.pages import find_by_id, of_period, page_of
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.transactions.messages import TransactionView
 from ussd_server.services.webhooks.messages import (
     EVENT_TYPES,

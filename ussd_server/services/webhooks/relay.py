@@ -9,7 +9,7 @@ from ussd_server.database.tables import CompiledQuery
 from ussd_server.database.unit_of_work import advisory_lock, for_update, unit_of_work
 from ussd_server.models.sending import Delivery, Event, PendingEvent, Webhook
 from ussd_server.models.transactions import Transaction
-from ussd_server.runtime import Runtime
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.webhooks.messages import WEBHOOK_TEST, DeliveryStatus
 from ussd_server.services.webhooks.subscriptions import locked_callbacks_row
 from ussd_server.values import new_id

@@ -12,12 +12,12 @@ from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.clients import Client
 from ussd_server.models.sending import Delivery, Event, Webhook
 from ussd_server.outbound.addresses import AddressGuard, AddressRefusedError
-from ussd_server.runtime import Runtime
 from ussd_server.security.key_ring import Vault
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import notify_people
 from ussd_server.services.pages import find_by_id
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.webhooks.events import event_views, no_such_type, write_event
 from ussd_server.services.webhooks.messages import (
     EVENT_TYPES,

@@ -8,10 +8,10 @@ from ussd_server.context import RequestContext
 from ussd_server.models.clients import AuditEvent, Client, User
 from ussd_server.models.keys import ApiKey, DeletedApiKey
 from ussd_server.models.sending import Event
-from ussd_server.runtime import Runtime
 from ussd_server.security.credentials import may_be_apikey
 from ussd_server.services.clients.keys.messages import KeyAnswer, KeyExplanation
 from ussd_server.services.pages import of_period
+from ussd_server.services.runtime import Runtime
 from ussd_server.values import is_id, iso_milliseconds
 
 _AUDIT_PRECISION = timedelta(milliseconds=1)

@@ -10,11 +10,11 @@ from peewee import SQL
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.keys import ApiKey, KeyUsage
 from ussd_server.models.sending import Event
-from ussd_server.runtime import Runtime
 from ussd_server.services.clients.keys.messages import ExpiringApiKeyView, RefusedAddressView
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import notify_people
 from ussd_server.services.mail.texts import written_moment
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.webhooks.events import write_event
 from ussd_server.values import iso_milliseconds, kampala_day
 from ussd_server.wire import writer

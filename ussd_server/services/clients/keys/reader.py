@@ -10,7 +10,6 @@ from ussd_server.context import APPROVE, RequestContext
 from ussd_server.database.unit_of_work import for_update
 from ussd_server.models.clients import Client, User
 from ussd_server.models.keys import ApiKey, KeySpending
-from ussd_server.runtime import Runtime
 from ussd_server.security.key_ring import Vault
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.key_cache import KeyCache
@@ -26,6 +25,7 @@ from ussd_server.services.clients.keys.messages import (
 from ussd_server.services.pages import find_by_id, require_row
 from ussd_server.services.people import people_behind
 from ussd_server.services.request_log.requests import RequestLogService
+from ussd_server.services.runtime import Runtime
 from ussd_server.services.signatures import signed_change
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import is_id, kampala_day
