@@ -5,10 +5,8 @@ from __future__ import annotations
 from ussd_server.bootstrap.runtime import build_runtime
 from ussd_server.clock import Clock
 from ussd_server.database.opening import open_database
-from ussd_server.database.servers import Replica, use_replica
 from ussd_server.database.unit_of_work import release_connection
 from ussd_server.menus.document.variables import use_provider_states
-from ussd_server.metrics import note_replica
 from ussd_server.services.accounts.balances import BalanceService
 from ussd_server.services.accounts.statements import StatementService
 from ussd_server.services.audit.trail import AuditService
@@ -219,11 +217,6 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
         settings.database_url,
         max_connections=settings.threads + settings.worker_threads + settings.delivery_slots + 8,
         pooler=settings.database_pooler,
-    )
-    use_replica(
-        Replica(settings.replica_url, settings.threads, settings.replica_lag_seconds, note_replica)
-        if settings.replica_url
-        else None
     )
     runtime = build_runtime(settings, clock or Clock())
     use_provider_states(runtime.providers.takes_payments)

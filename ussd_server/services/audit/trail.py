@@ -88,7 +88,7 @@ class AuditService:
     """Shows a client's audit trail."""
 
     def __init__(self, runtime: Runtime) -> None:
-        self._tokens = runtime.tokens
+        self._tokens, self._replica = runtime.tokens, runtime.replica
 
     def list(self, request: ListAuditEvents, context: RequestContext) -> Page[AuditEventView]:
         """One page, newest first. INVALID_REQUEST for a cursor that is not of this list."""
@@ -100,7 +100,7 @@ class AuditService:
         )
         rows = _filtered(matching(rows, request, AuditEvent.user_id), request)
         try:
-            found, next_cursor = page_of(rows, AuditEvent, request.cursor, request.limit, self._tokens)
+            found, next_cursor = page_of(rows, AuditEvent, request.cursor, request.limit, self._tokens, self._replica)
         except ServiceError:
             raise ServiceError(Code.INVALID_REQUEST, "Invalid query parameters") from None
         emails = {row.id: row.user.email for row in found if row.user_id}
@@ -124,7 +124,7 @@ class AuditService:
         context.require_operator()
         which = _BY_OPERATORS if request.operator is None else AuditEvent.operator == request.operator
         rows = _filtered(AuditEvent.select().where(which), request)
-        found, next_cursor = page_of(rows, AuditEvent, request.cursor, request.limit, self._tokens, may_lag=False)
+        found, next_cursor = page_of(rows, AuditEvent, request.cursor, request.limit, self._tokens)
         client_ids = {row.client_id for row in found if row.client_id}
         clients = {row.id: row.name for row in Client.select().where(Client.id.in_(client_ids))}
         views = zip(found, _views(found, {}), strict=True)

@@ -85,7 +85,7 @@ class ClientService:
     def page(self, cursor: str | None, context: RequestContext) -> Page[ClientView]:
         """Fifty clients, newest first, and the cursor of the next page."""
         context.require_operator()
-        found, next_cursor = page_of(Client.select(), Client, cursor, _ON_A_PAGE, self._tokens, may_lag=False)
+        found, next_cursor = page_of(Client.select(), Client, cursor, _ON_A_PAGE, self._tokens)
         return Page(tuple(map(_client_view, found)), next_cursor)
 
     def reason_of(self, client: ClientView, context: RequestContext) -> str | None:

@@ -73,7 +73,7 @@ class TeamService:
         """One page of the client's people, newest first, without their logins."""
         context.require("team:read", _REFUSAL)
         rows = User.select().where(User.client_id == context.client_id)
-        found, next_cursor = page_of(rows, User, request.cursor, request.limit, self._tokens, may_lag=False)
+        found, next_cursor = page_of(rows, User, request.cursor, request.limit, self._tokens)
         return Page(tuple(map(_view, found)), next_cursor)
 
     def show(self, user_id: str, context: RequestContext) -> PersonView:

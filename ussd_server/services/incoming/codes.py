@@ -99,7 +99,7 @@ class PaymentCodeService:
         """A page of the client's payment codes, newest first."""
         context.require("collection:read")
         rows = _codes_of(context.client_id)
-        found, cursor = page_of(rows, PaymentCode, request.cursor, request.limit, self._tokens, may_lag=False)
+        found, cursor = page_of(rows, PaymentCode, request.cursor, request.limit, self._tokens)
         return Page(tuple(map(_view, found)), cursor)
 
     def delete(self, code: str, context: RequestContext) -> DeletionResult:

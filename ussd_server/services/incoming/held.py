@@ -66,7 +66,7 @@ class HeldPaymentService:
         """A page of held payments, newest first. INVALID_REQUEST for a cursor of another list."""
         context.require_operator()
         rows = IncomingPayment.select().where(waits_for_operators())
-        found, cursor = page_of(rows, IncomingPayment, request.cursor, request.limit, self._tokens, may_lag=False)
+        found, cursor = page_of(rows, IncomingPayment, request.cursor, request.limit, self._tokens)
         return Page(tuple(map(_view, found)), cursor)
 
     def list_alike(self, context: RequestContext) -> tuple[HeldLikeOwn, ...]:

@@ -59,7 +59,7 @@ class MailService:
         """One page of all mails, newest first."""
         context.require_operator()
         rows = matching(Mail.select(), request, Mail.status)
-        found, next_cursor = page_of(rows, Mail, request.cursor, request.limit, self._tokens, may_lag=False)
+        found, next_cursor = page_of(rows, Mail, request.cursor, request.limit, self._tokens)
         return Page(tuple(map(_view, found)), next_cursor)
 
     def last_of_person(self, user_id: str, context: RequestContext) -> MailView | None:

@@ -212,7 +212,7 @@ class PayoutService:
         rows = Payout.select().where(Payout.client_id == context.client_id, Payout.replaced_by.is_null())
         rows = matching(rows, request, Payout.status, Payout.reference)
         rows = of_period(rows, Payout, request.from_at, request.to_at)
-        found, next_cursor = page_of(rows, Payout, request.cursor, request.limit, self._tokens, may_lag=False)
+        found, next_cursor = page_of(rows, Payout, request.cursor, request.limit, self._tokens)
         return Page(payout_views(found), next_cursor)
 
     def items(self, request: ListPayoutItems, context: RequestContext) -> Page[PayoutItemView]:

@@ -181,7 +181,6 @@ class ProviderStatementService:
             request.cursor,
             request.limit,
             self._tokens,
-            may_lag=False,
         )
         return Page(tuple(map(_view, rows)), cursor)
 

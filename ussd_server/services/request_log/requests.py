@@ -47,7 +47,7 @@ class RequestLogService:
     """Reads the request log and the usage of keys. The last second may be missing."""
 
     def __init__(self, runtime: Runtime) -> None:
-        self._clock, self._tokens = runtime.clock, runtime.tokens
+        self._clock, self._tokens, self._replica = runtime.clock, runtime.tokens, runtime.replica
 
     def list(self, request: ListRequests, context: RequestContext) -> Page[RequestView]:
         """One page of requests, newest first. INVALID_REQUEST for a cursor of another list."""
@@ -58,7 +58,7 @@ class RequestLogService:
         columns = (ApiRequest.key_id, ApiRequest.status, ApiRequest.code, ApiRequest.path, ApiRequest.request_id)
         rows = matching(rows, request, *columns)
         rows = of_period(rows, ApiRequest, request.from_at, request.to_at)
-        found, cursor = page_of(rows, ApiRequest, request.cursor, request.limit, self._tokens)
+        found, cursor = page_of(rows, ApiRequest, request.cursor, request.limit, self._tokens, self._replica)
         people = _people_of(found)
         return Page(tuple(view_of_row(RequestView, row, person=people.get(row.user_id)) for row in found), cursor)
 

@@ -87,7 +87,8 @@ class TransactionService:
     """Creates and shows transactions. Calls no provider."""
 
     def __init__(self, runtime: Runtime, creator: TransactionCreator) -> None:
-        self._tokens, self._providers, self._guard = runtime.tokens, runtime.providers, runtime.guard
+        self._tokens, self._replica = runtime.tokens, runtime.replica
+        self._providers, self._guard = runtime.providers, runtime.guard
         # Half of the process's threads may wait for outcomes, shared fairly between clients.
         self._waiting = Bulkhead(runtime.settings.threads // 2)
         self._creator = creator
@@ -215,8 +216,8 @@ class TransactionService:
             rows = rows.where(Transaction.id.in_(named))
         rows = of_period(rows, Transaction, request.from_at, request.to_at)
         # A client that asks for a reference wants to know whether its request arrived.
-        may_lag = request.reference is None
-        found, next_cursor = page_of(rows, Transaction, request.cursor, request.limit, self._tokens, may_lag=may_lag)
+        replica = self._replica if request.reference is None else None
+        found, next_cursor = page_of(rows, Transaction, request.cursor, request.limit, self._tokens, replica)
         return Page(views_of(found), next_cursor)
 
     def _watch(

@@ -35,7 +35,7 @@ class UssdService:
     def __init__(self, runtime: Runtime, sessions: Sessions, conversations: Conversations) -> None:
         self._sessions = sessions
         self._conversations = conversations
-        self._tokens = runtime.tokens
+        self._tokens, self._replica = runtime.tokens, runtime.replica
         self._clock = runtime.clock
         self._life = timedelta(seconds=runtime.settings.session_life_seconds)
 
@@ -104,7 +104,7 @@ class UssdService:
         rows = UssdSession.select().where(UssdSession.client_id == context.client_id)
         rows = matching(rows, request, UssdSession.status, UssdSession.phone_number, UssdSession.service_code)
         rows = of_period(rows, UssdSession, request.from_at, request.to_at)
-        found, next_cursor = page_of(rows, UssdSession, request.cursor, request.limit, self._tokens)
+        found, next_cursor = page_of(rows, UssdSession, request.cursor, request.limit, self._tokens, self._replica)
         return Page(tuple(map(view_of, found)), next_cursor)
 
     def count_open(self, context: RequestContext) -> int:

@@ -54,13 +54,13 @@ class EventService:
     """Shows a client its events and sends them again on request."""
 
     def __init__(self, runtime: Runtime) -> None:
-        self._clock, self._tokens = runtime.clock, runtime.tokens
+        self._clock, self._tokens, self._replica = runtime.clock, runtime.tokens, runtime.replica
 
     def list(self, request: ListEvents, context: RequestContext) -> Page[EventView]:
         """A page of the client's events, newest first. INVALID_REQUEST for an unknown type."""
         context.require("webhooks:read")
         rows = _chosen(context.client_id, request.type, request.from_at, request.to_at)
-        found, next_cursor = page_of(rows, Event, request.cursor, request.limit, self._tokens)
+        found, next_cursor = page_of(rows, Event, request.cursor, request.limit, self._tokens, self._replica)
         return Page(event_views(found), next_cursor)
 
     def get(self, event_id: str, context: RequestContext) -> EventDeliveries:
